@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient, ChatSettings
+from judgegym.llm.providers import ApiName
 from judgegym.llm.types import Endpoint
 from tests.chromium import browser  # noqa: F401  # a fixture: tests name it as an argument
 from tests.scripted import ScriptedEndpoint
@@ -89,12 +90,14 @@ async def connect() -> AsyncIterator[Callable[..., ChatClient]]:
         cache: Any = None,
         session: Any = None,
         budget: Budget | None = None,
+        api: ApiName = "openai",
+        model: str = MODEL,
         **settings: Any,
     ) -> ChatClient:
         secret = None if key is None else SecretStr(key)
         urls = [target if isinstance(target, str) else target.base_url for target in targets]
         settings = {"retry_delay_s": 0.0, "timeout_s": 30.0, "deadline_s": 60.0, "away_deadline_s": 0.3, **settings}
-        endpoints = tuple(Endpoint(url, MODEL, secret) for url in urls)
+        endpoints = tuple(Endpoint(url, model, secret, api=api) for url in urls)
         chat = ChatSettings(endpoints=endpoints, **settings)
         clients.append(ChatClient(chat, cache=cache, session=session, budget=budget))
         return clients[-1]

@@ -14,6 +14,7 @@ class Wandb(ModuleType):
         self.began: dict[str, Any] = {}
         self.logged: list[tuple[int, dict[str, Any]]] = []
         self.finished = 0
+        self.alerts: list[tuple[str, str]] = []
 
     def init(self, **values: Any) -> Any:
         self.began = values
@@ -24,6 +25,9 @@ class Wandb(ModuleType):
 
     def log(self, values: dict[str, Any], step: int) -> None:
         self.logged.append((step, values))
+
+    def alert(self, title: str, text: str) -> None:
+        self.alerts.append((title, text))
 
     def finish(self) -> None:
         self.finished += 1

@@ -178,7 +178,7 @@ class RL4FEvaluator:
         update: dict[str, object] = {}
         if self._offline:
             shared = await stand_in_settings(stack, next(iter(self._models.values())))
-            update = {"judge_base_url": shared.judge_base_url, "judge_api_key": None}
+            update = {"judge_base_url": shared.judge_base_url, "judge_api_key": None, "judge_api": "openai"}
         return {name: await open_client(stack, own.model_copy(update=update)) for name, own in self._models.items()}
 
 

@@ -98,7 +98,9 @@ async def stand_in_settings(
         stand_in = await stack.enter_async_context(StandIn(prompts=prompts))
     except (ValueError, RuntimeError) as error:
         raise SettingsError(f"offline: {error}") from error
-    return settings.model_copy(update={"judge_base_url": stand_in.base_url, "judge_api_key": None})
+    return settings.model_copy(
+        update={"judge_base_url": stand_in.base_url, "judge_api_key": None, "judge_api": "openai"}
+    )
 
 
 async def open_client(

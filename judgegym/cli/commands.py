@@ -58,6 +58,8 @@ COMMANDS: Mapping[str, Command] = {
         _TRIAL, "DATA --out DIR …", "which texts a judge pays for", "judgegym.validation.attacks.command"
     ),
     "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym.validation.labelling.command"),
+    "cascade": Command(_TRIAL, "RUN RUN", "a cascade that is sure", "judgegym.validation.replay.cascade_command"),
+    "replay": Command(_TRIAL, "RUN RUN …", "juries of recorded runs", "judgegym.validation.replay.command"),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),

@@ -239,10 +239,7 @@ async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, ke
         RunStop: no request may be sent any more.
     """
     anchors, state = read_anchors(path, judge), _state_of(path)
-    of_anchors = digest([(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors])
-    key = (judge.name, judge.digest, of_anchors)
-    records = [one for one in read_state(state) if one.key == key]
-    own = next((one for one in read_state(run.path / OF_RUN) if one.key == key), None)  # the run is resumed
+    key, records, own = _records(path, judge, anchors, run.path)
     first = records[0] if records and records[0] != own else None
     if own is None:
         with closing(CallLedger(run, finished=_OtherRows(), keep_texts=keep_texts)) as ledger:
@@ -262,6 +259,28 @@ async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, ke
     result = AnchorResult(len(anchors), first, own, None if first is None else _compared(first, own.scores))
     (logger.warning if result.has_changed else logger.info)("%s", result.words)
     return result
+
+
+def _records(
+    path: Path, judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
+) -> tuple[tuple[str, str, str], list[AnchorRecord], AnchorRecord | None]:
+    """The key of this judge with these anchors, what earlier runs have recorded, and this one, if it is resumed."""
+    of_anchors = digest([(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors])
+    key = (judge.name, judge.digest, of_anchors)
+    of_run = read_state(run / OF_RUN) if run is not None else []
+    records = [one for one in read_state(_state_of(path)) if one.key == key]
+    return key, records, next((one for one in of_run if one.key == key), None)
+
+
+def looks_ahead(path: Path, judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
+    """The anchors of a file, and the fewest and the most judgments of each that a run, new or resumed, asks for.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    anchors = read_anchors(path, judge)
+    _, records, own = _records(path, judge, anchors, run)
+    return (anchors, 0, 0) if own is not None else (anchors, 1 if records else LOOKS, LOOKS)
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -19,13 +19,16 @@ from judgegym.engine import terminal
 from judgegym.engine.loop import NothingSucceeds
 from judgegym.engine.runs.disk import DiskFull
 from judgegym.engine.runs.log import begin_logs
+from judgegym.engine.terminal.output import dollars
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import package_version, require
 from judgegym.judges.config.help import help_requested
 from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import ConfigLine, LoadedSettings
+from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
-from judgegym.llm.errors import EndpointOutage
+from judgegym.llm.budget import Budget, Expense, counted_calls
+from judgegym.llm.errors import BudgetError, EndpointOutage
 from judgegym.monitoring.alarms import AlarmStop
 
 FAILED = 1
@@ -130,7 +133,7 @@ def run_command(
         StopSignal: a signal stopped it.
     """
     require("environments")
-    with profiled(loaded.settings.profile):
+    with profiled(loaded.settings.profile), traced(loaded.settings.trace):
         terminal.log_to_terminal(debug=debug)
         begin_logs(_heading(title, loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
         logging.captureWarnings(True)
@@ -141,26 +144,35 @@ def run_command(
 
 
 @contextmanager
-def resumable(again: Callable[[], str], kept: Callable[[], str], how: str = "resume") -> Iterator[None]:
-    """Say how to resume, where a signal, a full disk, an endpoint's outage or an alarm ends the run.
+def resumable(
+    again: Callable[[Expense | None], str], kept: Callable[[], str], how: str = "resume", budget: Budget | None = None
+) -> Iterator[None]:
+    """Say how to resume, where a signal, a full disk, an endpoint's outage, an alarm or a spent budget ends the run.
 
     Args:
-        again: the command that resumes the run.
+        again: the command that resumes the run; given what is spent, with a larger budget.
         kept: what is kept, in words.
         how: the verb for it.
+        budget: of the run.
     """
     try:
         yield
     except asyncio.CancelledError:
-        terminal.warn(f"stopped: {kept()}. To {how}:\n  {again()}")
+        terminal.warn(f"stopped: {kept()}. To {how}:\n  {again(None)}")
         raise
     except DiskFull as error:
-        raise DiskFull(f"{error}\nMake room on the disk, and {how}:\n  {again()}") from error
+        raise DiskFull(f"{error}\nMake room on the disk, and {how}:\n  {again(None)}") from error
     except EndpointOutage as error:
-        message = f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again()}"
+        message = f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again(None)}"
         raise EndpointOutage(message, error.exit_code) from error
+    except BudgetError as error:
+        assert budget is not None  # nothing else is ever spent
+        spent = budget.spent
+        cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
+        sent = f"with {counted_calls(spent.calls)}{cost} in all; nothing that was paid for is lost"
+        raise BudgetError(f"{error}; {kept()}, {sent}. To {how}:\n  {again(spent)}") from error
     except AlarmStop as error:
-        raise AlarmStop(f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again()}") from error
+        raise AlarmStop(f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again(None)}") from error
 
 
 def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:

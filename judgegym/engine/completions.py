@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 import aiohttp
 from pydantic import ConfigDict, Field
 
+from judgegym.engine.runs.ledger import RunUsage
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges import prompts
@@ -252,7 +253,7 @@ class Clients:
     """Opens each client at its first use. All share one HTTP session; the judges share one judgment cache."""
 
     def __init__(self, settings: EnvSettings[Any], session: aiohttp.ClientSession, *, judge_identity: str = "") -> None:
-        """Open the judgment cache, if the settings name one.
+        """Open the judgment cache, if the settings name one, and the budget that all clients share.
 
         Args:
             settings: validated settings of the command, with the URLs of the stand-ins.
@@ -267,6 +268,7 @@ class Clients:
         self._judge_identity = judge_identity
         cache = settings.env.judge_cache
         self._cache = JudgmentCache(cache) if cache is not None else None
+        self.budget = settings.env.budget()
         self._judges: list[ChatClient] = []
         self._policies: list[ChatClient] = []
 
@@ -293,13 +295,22 @@ class Clients:
 
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
-        self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session))
+        self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session, budget=self.budget))
         return self._judges[-1]
 
     def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
         """Open a client of the policy, whose answers are never cached."""
-        self._policies.append(ChatClient(chat_settings, session=self.session))
+        self._policies.append(ChatClient(chat_settings, session=self.session, budget=self.budget))
         return self._policies[-1]
+
+    def begin_after(self, earlier: RunUsage) -> None:
+        """Count in the budget what an earlier part of the run has spent, at the prices of now."""
+        if self.budget is not None:
+            asked = [
+                each.settings for client in (*self._policies, *self._judges) for each in (client, *client.siblings)
+            ]
+            prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
+            self.budget.begin_after(earlier.priced(prices))
 
     @property
     def waiting(self) -> str | None:

@@ -52,7 +52,10 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import component
 from judgegym.llm.outcome import FinishRules
+from judgegym.llm.prices import prices_of
+from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings
+from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, Choice
 from judgegym.reports.results.answers import AnswersReader, JudgedAgain, RowAnswers, are_verdicts, run_of
@@ -285,6 +288,8 @@ class ModelSettings(BaseModel):
     """Ask for this model at the endpoint; if unset, for name."""
     base_url: BaseUrls | None = operational(None)
     """Call the model at this OpenAI-compatible URL; separate several replicas with commas."""
+    api: ApiName = operational("openai")
+    """Ask the model in this form: openai, anthropic or litellm."""
     api_key: SecretStr | None = operational(None)
     """Send this API key. Prefer api_key_env, which keeps the key out of files."""
     api_key_env: str = operational("OPENAI_API_KEY")
@@ -298,9 +303,11 @@ class ModelSettings(BaseModel):
     max_concurrency: int = operational(64, ge=1)
     """Send at most this many requests at once."""
     price_input: float | None = operational(None, ge=0)
-    """Report the cost with this price in US dollars for a million prompt tokens; if unset, the cost is unknown."""
+    """Report the cost with this price in US dollars for a million prompt tokens; if no price is set, with those of the
+    table of list prices, or else the cost is unknown."""
     price_output: float | None = operational(None, ge=0)
-    """Report the cost with this price in US dollars for a million completion tokens; if unset, the cost is unknown."""
+    """Report the cost with this price in US dollars for a million completion tokens; if no price is set, with those of
+    the table of list prices, or else the cost is unknown."""
     price_cached_input: float | None = operational(None, ge=0)
     """Report the cost with this price in US dollars for a million prompt tokens that the endpoint had in a prefix
     cache; if unset, they cost what all prompt tokens cost."""
@@ -314,7 +321,11 @@ class ModelSettings(BaseModel):
     @property
     def prices(self) -> Prices:
         """What its tokens cost."""
-        return Prices(self.price_input, self.price_output, self.price_cached_input)
+        given, urls = (
+            Prices(self.price_input, self.price_output, self.price_cached_input),
+            split_urls(self.base_url or ""),
+        )
+        return api_of(self.api).prices(prices_of(given, urls, self.model_name or self.name, self.extra_body))
 
     @property
     def identity(self) -> str:
@@ -340,7 +351,9 @@ class ModelSettings(BaseModel):
         rules = FinishRules(frozenset(self.finish_reasons), f"{where}finish_reasons", takes_tool_calls=only_answers)
         deadline = "policy_deadline" if only_answers else "judge_deadline"
         return ChatSettings(
-            endpoints=endpoints_of(self, self.base_url, self.model_name or self.name, owner=owner, where=where),
+            endpoints=endpoints_of(
+                self, self.base_url, self.model_name or self.name, owner=owner, where=where, api=self.api
+            ),
             temperature=config.judge_temperature,
             max_tokens=config.judge_max_tokens,
             extra_body=self.extra_body,

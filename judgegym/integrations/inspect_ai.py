@@ -65,10 +65,12 @@ __all__ = [
     "TASKS",
     "arena_hard",
     "aspect",
+    "cascade",
     "checklist",
     "choice",
     "composite",
     "environment_task",
+    "jury",
     "listwise",
     "peer",
     "reward",
@@ -339,6 +341,8 @@ arena_hard = _scorer_of(
     "arena_hard", "the win rate in both orders against the sample's `baseline`, or else its target."
 )
 composite = _scorer_of("composite", "a reward of several parts (`reward`, `combine`).")
+jury = _scorer_of("jury", "several judges (`judges`), whose scores make one.")
+cascade = _scorer_of("cascade", "a cheap judge, and a strong one where it is unsure (`cascade`).")
 reward_model = _scorer_of("reward_model", "the number of a scalar reward model.")
 rule = _scorer_of("rule", "by a rule (`rule`), which asks no model; the sample's target is the reference.")
 listwise = _scorer_of("listwise", f"a score for each epoch of a sample, in one call. {_EPOCHS}")

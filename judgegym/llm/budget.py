@@ -3,20 +3,36 @@
 Every completion's request that is sent is a call, each retry of its own. None is what an endpoint was never sent,
 because it refused the connection, nor an answer of a ledger, of the judgment cache or of an identical call in flight.
 
-Guarantees: no request is sent beyond a budget of calls; none is sent once the answers have cost a budget of dollars, so
-that those in flight at that moment are all that can go beyond it. A refused call raises `BudgetError`, and not before
-all requests in flight have ended and their answers are recorded: whoever is told may end everything at once, and
-nothing that was paid for is lost. Whoever is told once is told for good.
+Before a request leaves, a call and the most that it may cost are reserved; once its answer is there, the true cost
+takes the place of the reservation. The most is the price of a prompt of as many tokens as the request has bytes, which
+no tokenizer exceeds and nobody has to count, and of `n` completions of `max_tokens`. An attempt that broke off after it
+had left, or was cancelled, counts with the most: it may be billed.
+
+Guarantees: no request is sent beyond a budget of calls, nor one that could cost more than a budget of dollars has left;
+only what a provider bills beyond a request's own limit can exceed it. A request that does not fit waits, in order of
+arrival, while others are in flight, whose answers may cost less than was reserved. If it does not fit when none is, it
+is refused: it raises `BudgetError`, when all requests in flight have ended and their answers are recorded. Whoever is
+told may end everything at once, and nothing that was paid for is lost. Once one request of a run is refused, all are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
+from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 
+from judgegym.llm import wire
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatSettings
+from judgegym.llm.wire import JSON
+
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_TEMPLATE_TOKENS = 64
+"""For what an endpoint's chat template adds beyond the names of fields and roles in the body."""
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +51,44 @@ class Expense:
 class Budget:
     """A budget, and what of it is spent. All clients that share it belong to one event loop.
 
-    >>> Budget(calls=40, before=Expense(40, 0.2)).why
+    >>> Budget(calls=40, before=Expense(40, 0.2)).why()
     'the budget of 40 calls is spent'
     """
 
-    def __init__(self, calls: int | None = None, usd: float | None = None, *, before: Expense = Expense()) -> None:
+    def __init__(
+        self,
+        calls: int | None = None,
+        usd: float | None = None,
+        *,
+        before: Expense = Expense(),
+        within: Budget | None = None,
+        owner: str = "",
+        ends: bool = True,
+    ) -> None:
         """Begin with what an earlier part of the run has spent.
 
         Args:
             calls: the most requests, those before included; `None` for no limit.
             usd: the most US dollars, those before included; `None` for no limit.
             before: what was spent.
+            within: the budget of which this one is a part: what is spent counts in both.
+            owner: whose it is, for messages.
+            ends: a run ends when one request is refused, so that all others are refused, too.
         """
         self._most_calls, self._most_usd = calls, usd
         self._calls, self._usd = before.calls, before.usd
-        self._unfinished = 0
-        self._changed = asyncio.Event()
+        self.within, self._owner, self._ends = within, f" for {owner}" if owner else "", ends
+        self._reserved, self._unfinished = 0.0, 0
+        self._end: str | None = None
+        self._waiting: deque[tuple[float, asyncio.Future[str | None]]] = deque()
+        self._parts: list[Budget] = []
+        if within is not None:
+            within._parts.append(self)
 
     def begin_after(self, before: Expense) -> None:
         """Add what an earlier part of the run has spent, which is not known when the clients are made."""
         self._calls += before.calls
-        self.pay(before.usd)
+        self._add(before.usd)
 
     @property
     def spent(self) -> Expense:
@@ -63,77 +96,165 @@ class Budget:
         return Expense(self._calls, self._usd)
 
     @property
-    def why(self) -> str | None:
-        """Why no request may be sent now, in one line; `None` if one may."""
+    def recorded(self) -> Expense:
+        """What was spent without the requests in flight."""
+        return Expense(self._calls - self._unfinished, self._usd)
+
+    @property
+    def is_of_dollars(self) -> bool:
+        """Whether it, the one that it is a part of, or one of its own parts limits dollars."""
+        return any(each._most_usd is not None for each in (*self._all, *self._parts))
+
+    def why(self, worst: float = 0.0) -> str | None:
+        """Why no request that may cost `worst` dollars may be sent now, in one line; `None` if one may."""
+        return next(filter(None, (each._own_why(worst) for each in self._all)), None)
+
+    def _own_why(self, worst: float) -> str | None:
+        whose, usd, most = self._owner, self._usd, self._most_usd
+        if self._end is not None:
+            return self._end
         if self._most_calls is not None and self._calls >= self._most_calls:
-            return f"the budget of {_counted(self._most_calls)} is spent"
-        if self._most_usd is None:
-            return None
-        if self._usd is None:
+            return f"the budget{whose} of {counted_calls(self._most_calls)} is spent"
+        if most is not None and usd is None:
             return (
-                f"a budget of ${self._most_usd:g} cannot be kept: an endpoint does not count the tokens of its "
+                f"a budget{whose} of ${most:g} cannot be kept: an endpoint does not count the tokens of its "
                 "answers, so that what they cost is not known; limit the calls instead (--budget_calls)"
             )
-        if self._usd >= self._most_usd:
-            return f"the budget of ${self._most_usd:g} is spent: ${self._usd:.4f} for {_counted(self._calls)}"
+        if most is not None and usd is not None and usd + self._reserved + worst > most * (1 + _ROUNDING):
+            spent = f"${usd:.4f} for {counted_calls(self._calls)}"
+            if usd >= most:
+                return f"the budget{whose} of ${most:g} is spent: {spent}"
+            return f"the budget{whose} of ${most:g} is spent: {spent}, and the next one may cost ${worst:.4f}"
         return None
 
     def check(self, settings: ChatSettings) -> None:
         """Check that what a client spends can be known.
 
         Raises:
-            SettingsError: there is a budget of dollars, and the model's tokens have no price.
+            SettingsError: there is a budget of dollars, and the model's tokens have no price; or an answer of a judge
+                no limit.
         """
         prices = settings.prices
-        if self._most_usd is not None and (prices.input is None or prices.output is None):
+        if not self.is_of_dollars:
+            return
+        if prices.input is None or prices.output is None:
             price = f"--{settings.price_settings}"
             raise SettingsError(
                 f"budget_usd: the price of {settings.title} is not known; set {price}input and {price}output, in US "
                 "dollars for a million tokens (0 for an endpoint that costs nothing)"
             )
+        if settings.title != "the policy" and not settings.max_tokens:  # a policy's is given with each call
+            self.worst_cost({"messages": None, **settings.extra_body}, settings)
 
-    async def ready(self) -> float:
-        """Wait until a request may be sent, or it is certain that none ever may be.
-
-        Returns:
-            The seconds that it took.
+    def worst_cost(self, body: Mapping[str, JSON], settings: ChatSettings) -> float:
+        """The most US dollars that a request may cost; 0 without a budget of dollars.
 
         Raises:
-            BudgetSpent: the budget is spent, and all requests have ended.
+            SettingsError: its completions have no limit, and a price.
         """
-        if self.why is None:
+        prices = settings.prices
+        if not self.is_of_dollars or prices.input is None or prices.output is None:
             return 0.0
-        began = time.monotonic()
-        while (why := self.why) is not None:
-            if not self._unfinished:
-                raise BudgetError(why)
-            self._changed.clear()
-            await self._changed.wait()
+        limits = [value for name in _LIMITS if isinstance(value := body.get(name), int)]
+        is_chat, n = "messages" in body, body.get("n")
+        if is_chat and not any(limits) and prices.output:
+            raise SettingsError(
+                f"budget_usd: an answer of {settings.title} may be of any length, so that its cost has no limit; set "
+                "the most tokens of an answer (judge_max_tokens, eval_max_tokens, train_max_tokens)"
+            )
+        completion = max(limits, default=0) * (n if isinstance(n, int) else 1) if is_chat else 0
+        prompt = len(wire.dumps(body)) + _TEMPLATE_TOKENS
+        return (prompt * prices.highest_input + completion * prices.output) / 1e6
+
+    async def reserve(self, worst: float = 0.0, *, urgent: bool = False) -> float:
+        """Reserve a call that may cost `worst` dollars; it is unfinished until `finish` or `give_back`.
+
+        Args:
+            worst: the most that it may cost.
+            urgent: it is a retry, which goes first.
+
+        Returns:
+            The seconds that it waited.
+
+        Raises:
+            BudgetError: it does not fit, and all requests have ended.
+        """
+        if (urgent or not self._waiting) and self.why(worst) is None:
+            self._reserve(worst)
+            return 0.0
+        began, told = time.monotonic(), asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if urgent else self._waiting.append)((worst, told))
+        self._settle()
+        try:
+            refusal = await told
+        except asyncio.CancelledError:
+            if told.done() and not told.cancelled() and told.result() is None:
+                self.give_back(worst)  # it was reserved while this task was being cancelled
+            raise
+        if refusal is not None:
+            raise BudgetError(refusal)
         return time.monotonic() - began
 
-    def take(self) -> bool:
-        """Count a request that is sent now, unless the budget is spent. It is unfinished until `finish`."""
-        if self.why is not None:
-            return False
-        self._calls += 1
-        self._unfinished += 1
-        return True
+    async def ready(self, worst: float = 0.0) -> None:
+        """Wait until a request that may cost `worst` dollars could be sent; raises as `reserve`."""
+        await self.reserve(worst, urgent=True)
+        self.give_back(worst)
 
-    def give_back(self) -> None:
+    def give_back(self, worst: float = 0.0) -> None:
         """Take back a request that never left, and finish it."""
-        self._calls -= 1
+        for each in self._all:
+            each._calls -= 1
+        self.pay(0.0, worst)
         self.finish()
 
-    def pay(self, cost: float | None) -> None:
-        """Add what an answer has cost; `None` if that is not known."""
-        self._usd = None if self._usd is None or cost is None else self._usd + cost
+    def pay(self, cost: float | None, worst: float = 0.0) -> None:
+        """Put what an answer has cost in the place of what was reserved; `None` if that is not known."""
+        for each in self._all:
+            each._reserved -= worst
+            each._add(cost)
 
     def finish(self) -> None:
         """End a request: it failed, or its answer is recorded."""
-        self._unfinished -= 1
-        if not self._unfinished or self.why is None:
-            self._changed.set()
+        for each in self._all:
+            each._unfinished -= 1
+        whole = self._all[-1]
+        for each in (whole, *whole._parts):
+            each._settle()
+
+    @property
+    def _all(self) -> tuple[Budget, ...]:
+        return (self,) if self.within is None else (self, *self.within._all)
+
+    def _add(self, cost: float | None) -> None:
+        self._usd = None if self._usd is None or cost is None else self._usd + cost
+
+    def _reserve(self, worst: float) -> None:
+        for each in self._all:
+            each._calls += 1
+            each._unfinished += 1
+            each._reserved += worst
+
+    def _settle(self) -> None:
+        """Tell those who wait, in their order, as far as that is certain."""
+        while self._waiting:
+            worst, told = self._waiting[0]
+            why = None if told.done() else self.why(worst)
+            if why is not None and any(each._unfinished for each in self._all if each._own_why(worst) is not None):
+                return
+            self._waiting.popleft()
+            if told.done():  # cancelled
+                continue
+            if why is None:
+                self._reserve(worst)
+            elif self._ends:
+                self._end = why
+            told.set_result(why)
 
 
-def _counted(calls: int) -> str:
+OF_CALLER: ContextVar[Budget | None] = ContextVar("budget_of_caller", default=None)
+"""The part of a client's budget that belongs to whoever it is asked for, such as the owner of a token of a server."""
+
+
+def counted_calls(calls: int) -> str:
+    """A number of calls, in words."""
     return "1 call" if calls == 1 else f"{calls:,} calls"

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import aiohttp
 
 from judgegym.llm.at_once import SingleFlight
-from judgegym.llm.budget import Budget
+from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.cache import JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
@@ -78,7 +78,7 @@ class ChatClient(Transport):
         if budget is not None:
             budget.check(settings)
         super().__init__(settings, session, budget)
-        self._n_is_ignored = settings.n_is_ignored
+        self._n_is_ignored = settings.n_is_ignored or not self.api.takes_n
         self._flights: SingleFlight[ChatResponse] = SingleFlight()
         self._cache = cache
         first = settings.endpoints[0]
@@ -376,7 +376,8 @@ class ChatClient(Transport):
             return await ask()
         try:
             # The cache is read within the flight: another flight may end between reading it and starting one.
-            answer, shared = await self._flights.run(key, ask)
+            payer = OF_CALLER.get()  # nobody is refused because another's budget is spent
+            answer, shared = await self._flights.run(key if payer is None else f"{key} {id(payer)}", ask)
         except EndpointError as error:
             if is_own:
                 raise

@@ -3,7 +3,7 @@
 `UserError`s are for the user to correct (a setting, a file, a run directory): the command line prints the message and
 exits with code 2. `EndpointError` is a call to an endpoint that never succeeded. The judges decide what that means for
 a judgment (`judgegym.judges.core.judgment.Status`); it is never turned into a number. A `RunStop` is a call that was
-not made, or not made again: no judgment comes of it, and it ends the run. `BudgetError` (exit code 1) says that the run
+not made, or not made again: no judgment comes of it, and it ends the run. `BudgetError` (exit code 3) says that the run
 has spent what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint answers no call of the run.
 """
 
@@ -123,6 +123,8 @@ class RunStop(UserError):
 
 class BudgetError(RunStop):
     """A request is not sent, since what the run may spend is spent (`budget.py`)."""
+
+    exit_code = 3
 
 
 class EndpointOutage(RunStop):

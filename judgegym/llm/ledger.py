@@ -92,11 +92,14 @@ class RequestRecord:
         body: what is sent, but for the model's name at the replica; without one, the request is a GET.
         path: beside the API; `None` for chat completions.
         read: reads the response at `path`, where it is a call of a judge as a completion is: it counts in the budget.
+        cached: where beginnings of its prompt end that the endpoint is to keep in its prefix cache.
         tokens: what it takes of the tokens a minute.
+        worst: US dollars that an attempt may cost, reserved in the budget while it is made.
         received: how many choices its answer had, the unusable ones too.
         attempts: requests sent.
         broken: those that count against `max_retries`.
         paid: the usage of all answers, unusable ones too.
+        began: when it began to wait for that (monotonic clock).
         started: when its first attempt was admitted (monotonic clock).
         away: seconds that it waited since for a model that was away, or until its answer could be recorded.
         failure: of the attempt before; `None` before the first one.
@@ -110,11 +113,14 @@ class RequestRecord:
     body: dict[str, JSON] | None = None
     path: str | None = None
     read: ReadItems | None = None
+    cached: tuple[int, ...] = ()
     tokens: int = 0
+    worst: float = 0.0
     received: int = 0
     attempts: int = 0
     broken: int = 0
     paid: Usage = NOTHING_PAID
+    began: float = 0.0
     started: float = 0.0
     away: float = 0.0
     failure: EndpointError | None = None

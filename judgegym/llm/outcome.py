@@ -318,11 +318,13 @@ class TokenCounts(NamedTuple):
         prompt: tokens sent.
         completion: tokens received.
         cached: those of `prompt` that were in its prefix cache.
+        written: those of `prompt` that were written to it.
     """
 
     prompt: int = 0
     completion: int = 0
     cached: int = 0
+    written: int = 0
 
 
 class ChatSuccess(NamedTuple):
@@ -333,12 +335,14 @@ class ChatSuccess(NamedTuple):
         received: how many choices the answer had, the unusable ones too.
         tokens: what it cost.
         prompt_token_ids: the prompt's tokens, if requested and returned.
+        served: the model that answered, with its fingerprint in brackets, if it says so.
     """
 
     choices: tuple[Choice, ...]
     received: int
     tokens: TokenCounts = TokenCounts()
     prompt_token_ids: tuple[int, ...] | None = None
+    served: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,13 +434,18 @@ class Habits:
         self.unknown_in_a_row = self.unknown_in_a_row + 1 if {self.unknown} == set(found) else 1
         self.unknown = found[0]
 
-    def note_served(self, body: Mapping[str, JSON]) -> None:
-        """Note as which model an answer was served, if it says so."""
+    def note_served(self, body: Mapping[str, JSON]) -> str | None:
+        """Note as which model an answer was served, if it says so, and log a change; return it."""
         model, fingerprint = body.get("model"), body.get("system_fingerprint")
-        if isinstance(model, str) and model:
-            named = f"{model} ({fingerprint})" if isinstance(fingerprint, str) and fingerprint else model
-            known = named in self.served or len(self.served) < _MOST_REASONS
-            self.served[named[:_LONGEST_NAME] if known else "others"] += 1
+        if not isinstance(model, str) or not model:
+            return None
+        named = (f"{model} ({fingerprint})" if isinstance(fingerprint, str) and fingerprint else model)[:_LONGEST_NAME]
+        if named not in self.served:
+            if self.served and len(self.served) < _MOST_REASONS:
+                logger.warning("%s answers as %s now, and as %s before", self.name, named, next(reversed(self.served)))
+            named = named if len(self.served) < _MOST_REASONS else "others"
+        self.served[named] += 1
+        return named
 
     def say_once(self, topic: str, what: str) -> None:
         """Log a peculiarity of the endpoint, the first time that it is met."""
@@ -446,7 +455,13 @@ class Habits:
 
 
 def of_answer(
-    status: int, data: bytes, retry_after: str | None, habits: Habits, *, location: str | None = None
+    status: int,
+    data: bytes,
+    retry_after: str | None,
+    habits: Habits,
+    *,
+    location: str | None = None,
+    translated: Callable[[JSON], JSON] | None = None,
 ) -> Outcome:
     """The outcome of an HTTP answer.
 
@@ -456,6 +471,7 @@ def of_answer(
         retry_after: the header `Retry-After`.
         habits: of the endpoint; updated.
         location: the header `Location`.
+        translated: gives a body in OpenAI's form, where the API has another one.
     """
     if 300 <= status < 400 and location:
         place = location.partition("?")[0]
@@ -469,6 +485,8 @@ def of_answer(
         body = wire.loads(data, long_integers=True)
     except ValueError:
         return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
+    if translated is not None:
+        body = translated(body)
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
@@ -478,7 +496,7 @@ def of_answer(
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
     habits.learn(sent)
-    habits.note_served(body)
+    served = habits.note_served(body)
     choices: list[Choice] = []
     faults: list[AttemptFailure] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
@@ -487,7 +505,8 @@ def of_answer(
     if not choices:
         return replace(habits.refusal or faults[0], tokens=tokens)
     prompt_ids = body.get("prompt_token_ids")
-    return ChatSuccess(tuple(choices), len(sent), tokens, None if prompt_ids is None else token_ids(prompt_ids))
+    prompt_ids = None if prompt_ids is None else token_ids(prompt_ids)
+    return ChatSuccess(tuple(choices), len(sent), tokens, prompt_ids, served)
 
 
 def of_other_answer(status: int, data: bytes, retry_after: str | None, read: ReadItems | None = None) -> Outcome:
@@ -625,7 +644,12 @@ def _token_counts(usage: JSON) -> TokenCounts:
     if not isinstance(usage, dict):
         return TokenCounts()
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
-    given = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    prompt, completion, of_cache = (value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given)
-    return TokenCounts(prompt, completion, min(prompt, of_cache))
+    cached, written = usage.get("prompt_cache_hit_tokens"), None
+    if isinstance(details, dict):  # written: OpenRouter and our own translation, litellm
+        cached = details.get("cached_tokens")
+        written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")
+    given = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, written)
+    prompt, completion, read, kept = (
+        value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given
+    )
+    return TokenCounts(prompt, completion, min(prompt, read), min(max(0, prompt - read), kept))

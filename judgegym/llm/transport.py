@@ -4,9 +4,9 @@ An attempt waits for the budget, for a replica that is there, for the rate limit
 a slot of the concurrency limit, which adapts to the endpoint. `judgegym.llm.outcome` classifies its response,
 `judgegym.llm.retry` says whether and when a failed attempt is made again.
 
-Guarantees: an attempt holds a slot of the limit and, if there is a budget, a call of it; retries go before all first
-attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request may be
-sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
+Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
+first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
+may be sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import aiohttp
 from aiolimiter import AsyncLimiter
 
-from judgegym.llm import wire
-from judgegym.llm.budget import Budget
+from judgegym.llm import tracing, wire
+from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
-from judgegym.llm.errors import EndpointError, FailureKind, RunStop
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord
 from judgegym.llm.outcome import (
     AttemptFailure,
@@ -38,6 +38,8 @@ from judgegym.llm.outcome import (
     of_exception,
     of_other_answer,
 )
+from judgegym.llm.providers import api_of
+from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
 from judgegym.llm.retry import RetryPolicy
@@ -206,6 +208,7 @@ class Transport:
 
     Attributes:
         settings: the model and how to call it.
+        api: the form in which it is asked.
         meter: what was answered and paid for.
         limit: of the requests in flight.
         rates: requests and tokens a minute; `None` without such a limit.
@@ -213,6 +216,7 @@ class Transport:
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
+        is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
     """
 
     def __init__(
@@ -221,8 +225,18 @@ class Transport:
         session: aiohttp.ClientSession | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Prepare; the session is opened by the first request, unless one is passed in, which stays open."""
+        """Prepare; the session is opened by the first request, unless one is passed in, which stays open.
+
+        Raises:
+            SettingsError: the settings have fields that the model's API does not take.
+        """
         self.settings = settings
+        self.api = api_of(settings.endpoints[0].api)
+        where = f"--{settings.price_settings.removesuffix('price_')}"
+        self.api.check(settings.extra_body, f"{where}extra_body")
+        self.api.check({"temperature": settings.temperature}, f"{where}temperature")
+        shortest = self.api.shortest_prefix(settings.endpoints[0].model)
+        self._prefixes = None if shortest is None else SharedPrefixes(shortest)
         self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
         self.formats = FormatHabits()
@@ -230,24 +244,31 @@ class Transport:
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
         self._budget = budget
-        self._seed_is_refused = False
+        self._refused: set[str] = set() if self.api.takes_seed else {"seed"}
         self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
+        self.is_spare: Callable[[], bool] = lambda: False
 
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        found = (self.presence.waiting, self.breaker.waiting, *(each.waiting for each in self.siblings))
-        return next(filter(None, found), None)
+        own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
+        return next(filter(None, (*own, *(each.waiting for each in self.siblings))), None)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the model has answered nothing until its deadline; calls fail at once, until a probe succeeds."""
+        return self.presence.is_given_up or self.breaker.is_given_up
 
     @property
     def away_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        return max([self.presence.away_for_s, *(each.away_for_s for each in self.siblings)])
+        own = 0.0 if self.is_given_up and self.is_spare() else self.presence.away_for_s
+        return max([own, *(each.away_for_s for each in self.siblings)])
 
     def on_outage(self, told: Callable[[], None]) -> None:
         """Call `told` whenever the model begins to refuse connections, or to reject every request."""
@@ -283,9 +304,9 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def request(
+    def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> ChatResponse:
+    ) -> Coroutine[Any, Any, ChatResponse]:
         """Send one request, with its retries; `record` is told when it leaves.
 
         A record with a path and `read` is sent there, with the parameters alone: each item of its response is a choice.
@@ -294,22 +315,41 @@ class Transport:
             EndpointError: no attempt succeeded.
             RunStop: no attempt may be made any more.
         """
+        sending = self._request(messages, parameters, record)
+        if tracing.active is None:
+            return sending
+        return tracing.active.call(self.settings.endpoints[0], record.path, messages, parameters, sending)
+
+    async def _request(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> ChatResponse:
         shown = {} if record.read is not None else {"messages": wire.messages_json(messages)}
         body = record.body = {"model": "", **shown, **parameters}
-        has_seed = "seed" in body
-        if self._seed_is_refused:
-            body.pop("seed", None)
+        may_be_refused = [name for name in self.api.left_out if name in body]
+        for name in self._refused:
+            body.pop(name, None)
+        if self.api.is_translated and record.read is None:
+            try:
+                self.api.request(body)
+            except SettingsError as error:
+                raise SettingsError(f"{self.settings.title}: {error}") from None
         if self.rates is not None and self.rates.tokens is not None:
             record.tokens = self._expected_tokens(messages, parameters)
         try:
-            outcome = await self._send(record)
+            if self._prefixes is None or record.read is not None:
+                outcome = await self._send(record)
+            else:
+                async with self._prefixes.turn(self.api.prompt_text(body)) as record.cached:
+                    outcome = await self._send(record)
         finally:
             self.meter.usage += record.paid
         assert isinstance(outcome, ChatSuccess)  # of a request without a path, or with `read`
         self.meter.answered += 1
-        if has_seed and "seed" not in body and not self._seed_is_refused:
-            self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
-            logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
+        for name in may_be_refused:
+            if name not in body and name not in self._refused:
+                self._refused.add(name)  # only now: the message may have named it for another reason
+                level = logging.INFO if name == "seed" else logging.WARNING
+                logger.log(level, "%s takes no %s: it is left out", self.settings.endpoints[0].shown, name)
         record.received = outcome.received
         return ChatResponse(
             outcome.choices,
@@ -318,6 +358,7 @@ class Transport:
             record.attempts,
             prompt_token_ids=outcome.prompt_token_ids,
             prompt_tokens=outcome.tokens.prompt,
+            served=outcome.served,
         )
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
@@ -345,6 +386,7 @@ class Transport:
             RunStop: none was, and no other may be made.
         """
         self.breaker.calls += 1
+        call.began = time.monotonic()
         try:
             while True:
                 admitted = await self._admitted(call)
@@ -364,7 +406,19 @@ class Transport:
             self.breaker.settle()
 
     async def _admitted(self, call: RequestRecord) -> float:
-        """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
+        """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
+        if (budget := self._budget_of(call)) is None:
+            return await self._slot(call)
+        call.worst = budget.worst_cost(call.body or {}, self.settings)
+        call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
+        try:
+            return await self._slot(call)
+        except BaseException:  # re-raised; nothing is sent
+            budget.give_back(call.worst)
+            raise
+
+    async def _slot(self, call: RequestRecord) -> float:
+        """Wait for a replica that is there, the rates and a slot; retries go before all first attempts.
 
         Returns:
             The time of admission (monotonic clock).
@@ -374,10 +428,8 @@ class Transport:
                 model has been away for too long, or refuses what the request has.
             RunStop: no request may be sent any more.
         """
-        is_retry, budget = call.failure is not None, self._budget_of(call)
+        is_retry = call.failure is not None
         while True:
-            if budget is not None:
-                call.away += await budget.ready()
             if not self.presence.is_any_there:
                 call.away += await self.presence.wait()
             if not self.breaker.is_closed and not call.is_probe:
@@ -396,6 +448,8 @@ class Transport:
                 waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
                     call.started, call.away = admitted, 0.0
+                    if self.meter.observer is not None:
+                        self.meter.observer.queued(admitted - call.began)
                     if (told := ON_ADMISSION.get()) is not None:
                         told()
                 call.away += waited
@@ -404,9 +458,7 @@ class Transport:
             except BaseException:  # re-raised; nothing is sent
                 self.limit.release()
                 raise
-            if budget is None or budget.take():
-                return admitted
-            self.limit.release()  # the budget was spent in the meantime
+            return admitted
 
     async def _pause(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
@@ -430,12 +482,13 @@ class Transport:
         call.broken += outcome.kind is FailureKind.BROKEN
         pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
-            is_of_seed = outcome.kind is FailureKind.REJECTED and "seed" in failure.answer.lower()
-            if is_of_seed and call.body is not None and call.body.pop("seed", None) is not None:
-                return  # ask once more without it
+            body = call.body if call.body is not None and outcome.kind is FailureKind.REJECTED else {}
+            for name in self.api.left_out:
+                if name in failure.answer.lower() and body.pop(name, None) is not None:
+                    return  # ask once more without it
             raise failure
         if (budget := self._budget_of(call)) is not None:
-            await budget.ready()  # before the pause: there may be no other attempt
+            await budget.ready(call.worst)  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
@@ -448,7 +501,10 @@ class Transport:
 
     def _budget_of(self, call: RequestRecord) -> Budget | None:
         """What the attempts of a call are counted in: those of a policy or a judge are."""
-        return self._budget if call.path is None or call.read is not None else None
+        if call.path is not None and call.read is None:
+            return None
+        own = OF_CALLER.get()
+        return own if own is not None and own.within is self._budget else self._budget
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
@@ -460,7 +516,7 @@ class Transport:
         if outcome is not None:
             self.limit.release()
             if budget is not None:
-                budget.give_back()
+                budget.give_back(call.worst)
             return outcome
         call.attempts += 1
         replica.in_flight += 1
@@ -469,19 +525,18 @@ class Transport:
         finally:
             replica.in_flight -= 1
             self.limit.release()
-            if budget is not None:
-                if isinstance(outcome, ChatSuccess):
-                    call.finish = budget.finish
-                elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
-                    budget.give_back()
-                else:
-                    budget.finish()
+            if budget is not None and outcome is None:  # cancelled on its way: it may be billed
+                budget.pay(call.worst, call.worst)
+                budget.finish()
+        usage = None
         if outcome.tokens is not None:
             tokens = outcome.tokens
-            usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
+            usage = self.settings.prices.usage(*tokens)
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
-            if budget is not None and (usage.cost is not None or not isinstance(outcome, AttemptFailure)):
-                budget.pay(usage.cost)  # an error that counts no tokens has no price
+        if budget is not None:
+            self._settle(budget, call, outcome, None if usage is None else usage.cost)
+        if isinstance(outcome, AttemptFailure) and self.meter.observer is not None:
+            self.meter.observer.attempt_failed("429" if outcome.status == 429 else outcome.kind.value)
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)
@@ -493,6 +548,21 @@ class Transport:
                 replica.failed(outcome.retry_after, admitted)
         return outcome
 
+    @staticmethod
+    def _settle(budget: Budget, call: RequestRecord, outcome: Outcome, cost: float | None) -> None:
+        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded."""
+        if isinstance(outcome, ChatSuccess):
+            budget.pay(cost, call.worst)
+            call.finish = budget.finish
+        elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
+            budget.give_back(call.worst)
+        else:
+            if cost is None:  # an error costs nothing; what broke off on its way may cost as much as a whole answer
+                is_broken = isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BROKEN
+                cost = call.worst if is_broken and (getattr(outcome, "status", None) or 0) < 400 else 0.0
+            budget.pay(cost, call.worst)
+            budget.finish()
+
     async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
         """Send a request once, and classify what comes back."""
         timeout = self._timeout
@@ -501,14 +571,20 @@ class Transport:
             timeout = _timeout(max(0.001, left))
         try:
             call.leaves()
+            fields = None if call.body is None else {**call.body, "model": replica.endpoint.model}
+            if call.path is None and fields is not None and self.api.is_in_process:
+                return await self._exchange_in_process(replica, fields, timeout.total or 0.0)
             if self._session is None:
                 self._session = open_session()
-            body = None if call.body is None else wire.dumps({**call.body, "model": replica.endpoint.model})
+            if call.path is None and fields is not None and self.api.is_translated:
+                body: bytes | None = wire.dumps(self.api.request(fields, call.cached))
+            else:
+                body = None if fields is None else wire.dumps(fields)
             async with self._session.request(
                 "GET" if body is None else "POST",
                 replica.url if call.path is None else replica.beside(call.path),
                 data=body,
-                headers=replica.headers,
+                headers=replica.headers if tracing.active is None else tracing.active.headers(replica.headers),
                 proxy=replica.proxy,
                 timeout=timeout,
                 allow_redirects=False,  # a redirected POST would lose its body
@@ -522,13 +598,28 @@ class Transport:
                 if call.path is not None:
                     return of_other_answer(response.status, data, retry_after, call.read)
                 location = response.headers.get("Location")
-                return of_answer(response.status, data, retry_after, replica.habits, location=location)
+                translated = self.api.response if self.api.is_translated else None
+                return of_answer(
+                    response.status, data, retry_after, replica.habits, location=location, translated=translated
+                )
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
             is_no_http = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
             if is_no_http and await replica.needs_tls():
                 what = "none: the port speaks TLS, so its URL must begin with https://"
                 return AttemptFailure(FailureKind.REJECTED, what)
             return of_exception(error, timeout.total or 0.0)
+
+    async def _exchange_in_process(self, replica: Replica, body: Mapping[str, JSON], timeout_s: float) -> Outcome:
+        """Let the API send a request itself, and classify what comes back."""
+        key = replica.endpoint.api_key
+        answer = await self.api.send(
+            body,
+            base_url=replica.endpoint.base_url,
+            key=None if key is None else key.get_secret_value(),
+            headers={name: value.get_secret_value() for name, value in replica.endpoint.headers.items()},
+            timeout_s=timeout_s,
+        )
+        return of_answer(answer.status, answer.body, answer.retry_after, replica.habits)
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""

@@ -16,11 +16,12 @@ from pydantic import SecretStr
 
 from judgegym.llm.connector import speaks_tls
 from judgegym.llm.outcome import KNOWN_WORDS_ALONE, FinishRules, Habits
+from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON, Choice
 
-_PATH = "/chat/completions"
+_PATHS = ("/chat/completions", "/messages")
 _VERSION_AT_END = re.compile(r"/v\d+$")
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
@@ -35,22 +36,27 @@ class Endpoint:
         model: the model's name at the endpoint.
         api_key: the bearer token, if it needs one.
         headers: further headers of each request.
+        api: the form in which it is asked.
     """
 
     base_url: str
     model: str
     api_key: SecretStr | None = None
     headers: Mapping[str, SecretStr] = field(default_factory=dict)
+    api: ApiName = "openai"
 
     @property
     def url(self) -> str:
-        """The chat completions URL; a base URL may be that already."""
-        return self.at(_PATH)
+        """The URL of completions; a base URL may be that already."""
+        return self.at(api_of(self.api).path)
 
     def at(self, path: str) -> str:
         """The URL of a part of the API: `path` below the base URL, with the query of that."""
         parts = urlsplit(self.base_url)
-        return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix(_PATH).rstrip("/") + path))
+        base = parts.path.rstrip("/")
+        for end in _PATHS:
+            base = base.removesuffix(end).rstrip("/")
+        return urlunsplit(parts._replace(path=base + path))
 
     def beside(self, path: str) -> str:
         """The URL of something that the server has beside its API: `path` below the base URL without its version.
@@ -104,11 +110,13 @@ class Replica:
         self.url = self.endpoint.url
         self.habits = Habits(self.endpoint.shown, self.rules)
         self.proxy = environment_proxy(self.url)
-        self.headers = {"Content-Type": "application/json"}
-        if self.endpoint.api_key is not None:
-            self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"
-        self.headers |= {name: value.get_secret_value() for name, value in self.endpoint.headers.items()}
-        values = [value.removeprefix("Bearer ") for value in list(self.headers.values())[1:]]
+        api, key = api_of(self.endpoint.api), self.endpoint.api_key
+        given = {name: value.get_secret_value() for name, value in self.endpoint.headers.items()}
+        names = set(map(str.lower, given))  # a header of the user takes the place of one of the API's
+        own = {name: value for name, value in api.own_headers.items() if name.lower() not in names}
+        secret = {**api.headers(None if key is None else key.get_secret_value()), **given}
+        self.headers = {**own, **secret}
+        values = [value.removeprefix("Bearer ") for value in secret.values()]
         urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]
         self._secrets = tuple(dict.fromkeys((*values, *urls)))
 
@@ -256,6 +264,7 @@ class ChatResponse:
         cached: the answer came from the cache, or from an identical call in flight.
         prompt_token_ids: the prompt's tokens, if requested and returned.
         prompt_tokens: how many tokens the prompt has, as the endpoint counted them; 0 if it did not.
+        served: the model that answered and its fingerprint in brackets, as far as the answer says.
     """
 
     choices: tuple[Choice, ...]
@@ -265,6 +274,7 @@ class ChatResponse:
     cached: bool = False
     prompt_token_ids: tuple[int, ...] | None = None
     prompt_tokens: int = 0
+    served: str | None = None
 
     @property
     def first(self) -> Choice:

@@ -164,7 +164,7 @@ def is_public(url: str) -> bool:
 def with_version(base_url: str) -> str | None:
     """The base URL with `/v1`, where its path names no version of the API; `None` where it does."""
     parts = urlsplit(base_url)
-    if _VERSION.search(parts.path):
+    if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
     path = f"{parts.path.rstrip('/')}/v1"
     return without_credentials(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, "")))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import tiktoken
@@ -25,12 +25,14 @@ class Usage:
         completion_tokens: tokens received, reasoning included.
         cost: US dollars; `None` if it is not known, 0.0 if nothing was paid for.
         cached_prompt_tokens: those of `prompt_tokens` that the endpoint took from its prefix cache, as far as it says.
+        cache_write_tokens: those of `prompt_tokens` that it wrote to that cache, where this has a price.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = 0.0
     cached_prompt_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """The sum of both; its cost is known only if both costs are."""
@@ -39,6 +41,7 @@ class Usage:
             self.completion_tokens + other.completion_tokens,
             None if self.cost is None or other.cost is None else self.cost + other.cost,
             self.cached_prompt_tokens + other.cached_prompt_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -47,27 +50,47 @@ class Prices:
     """US dollars for a million tokens; `None` where the price is not known.
 
     Without a price of its own a prompt token from the endpoint's prefix cache costs as much as any other: the cost is
-    then an upper bound.
+    then an upper bound. One that is written to it costs as much as any other, unless it has a price.
     """
 
     input: float | None = None
     output: float | None = None
     cached_input: float | None = None
+    cache_write: float | None = None
 
-    def usage(self, prompt_tokens: int, completion_tokens: int, cached_prompt_tokens: int = 0) -> Usage:
+    @property
+    def highest_input(self) -> float:
+        """The highest price of a prompt token, whichever cache it is read from or written to; 0 without a price."""
+        return max(filter(None, (self.input, self.cached_input, self.cache_write)), default=0.0)
+
+    def usage(
+        self, prompt_tokens: int, completion_tokens: int, cached_prompt_tokens: int = 0, cache_write_tokens: int = 0
+    ) -> Usage:
         """The usage of one answer with its price.
 
         The cost is not known without the prices of prompt and completion, nor if the endpoint counted no tokens, unless
         tokens cost nothing.
         """
         if self.input is None or self.output is None:
-            return Usage(prompt_tokens, completion_tokens, None, cached_prompt_tokens)
+            return Usage(prompt_tokens, completion_tokens, None, cached_prompt_tokens, cache_write_tokens)
         if not prompt_tokens + completion_tokens and self.input + self.output:
             return Usage(cost=None)
         cost = prompt_tokens * self.input + completion_tokens * self.output
         if self.cached_input is not None:
             cost -= cached_prompt_tokens * (self.input - self.cached_input)
-        return Usage(prompt_tokens, completion_tokens, cost / 1_000_000, cached_prompt_tokens)
+        if self.cache_write is not None:
+            cost += cache_write_tokens * (self.cache_write - self.input)
+        return Usage(prompt_tokens, completion_tokens, cost / 1_000_000, cached_prompt_tokens, cache_write_tokens)
+
+
+class CallObserver(Protocol):
+    """Is told what happens to the calls of a client and of its siblings."""
+
+    def queued(self, seconds: float) -> None:
+        """A call waited so many seconds until its first request left."""
+
+    def attempt_failed(self, cause: str) -> None:
+        """A request failed: `429`, or the word of a `FailureKind`."""
 
 
 @dataclass(slots=True)
@@ -77,10 +100,12 @@ class Meter:
     Attributes:
         answered: requests that were answered; a request counts once, whatever its retries.
         usage: tokens and cost of all answers that were paid for.
+        observer: is told of each call.
     """
 
     answered: int = 0
     usage: Usage = field(default_factory=Usage)
+    observer: CallObserver | None = None
 
 
 logger = logging.getLogger(__name__)

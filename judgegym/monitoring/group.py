@@ -70,6 +70,13 @@ class MonitorGroup:
     knows_policy: bool = True
 
 
+def add_costs(total: dict[str, float | None], more: Mapping[str, float | None]) -> None:
+    """Add costs by role; one that is not known makes its sum unknown."""
+    for role, cost in more.items():
+        before = total.get(role, 0.0)
+        total[role] = None if before is None or cost is None else before + cost
+
+
 def verdicts_in(components: Mapping[str, float]) -> Mapping[str, float]:
     """Return those of the numbers behind a score that are verdicts from 0 to 1, and not on a scale of their own."""
     return {

@@ -2,6 +2,8 @@
 
 Guarantees: nothing waits for it, and an error of the disk ends nothing; its size is bounded, and so is the share of the
 time that it takes; a reader finds a whole file.
+
+The lines of an earlier process in it and in `monitor.jsonl`, for a run that goes on, and for its page.
 """
 
 from __future__ import annotations
@@ -11,8 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from judgegym.llm import wire
@@ -42,7 +43,7 @@ class LiveFile:
         status: Status,
         replace: Callable[[Path, bytes], None],
     ) -> None:
-        """Go on from the file of an earlier run, if there is one.
+        """Write nothing yet.
 
         Args:
             path: the file.
@@ -54,9 +55,6 @@ class LiveFile:
         self._is_refused = False
         self._begun = self._written = 0
         self._lock = threading.Lock()
-        for judge, kept in groups.items():
-            with suppress(OSError), path.open("rb") as earlier:
-                kept.restore(earlier, judge)
 
     async def run(self) -> None:
         """Write the file until cancelled."""
@@ -101,3 +99,19 @@ class LiveFile:
             "reasons": {status: reason for kept in all_kept for status, reason in kept.reasons.items()},
             **self._status(),
         }
+
+
+def line_of(data: bytes) -> Mapping[str, JSON] | None:
+    """Return the object in a line; `None` if there is none, or an empty one."""
+    try:
+        found = wire.loads(data)
+    except ValueError:
+        return None
+    return found if isinstance(found, Mapping) and found else None
+
+
+def lines_of(path: Path) -> Iterator[Mapping[str, JSON]]:
+    """Return the objects in the lines of a file; those that cannot be read are left out, a missing file has none."""
+    if path.exists():
+        with path.open("rb") as file:
+            yield from filter(None, map(line_of, file))

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.wire import CUT_OFF, JSON, REFUSALS, is_blank
-from judgegym.monitoring.group import MonitorGroup, MonitorRollout
+from judgegym.monitoring.group import MonitorGroup, MonitorRollout, add_costs
 from judgegym.monitoring.texts import LanguageWatch, NearDuplicates, facts_of, is_refusal
 from judgegym.statistics.gap_detector import Moments
 
@@ -75,6 +75,15 @@ class _Within:
             self.second += (second - second_mean) ** 2
             self.product += (first - first_mean) * (second - second_mean)
 
+    @property
+    def correlation(self) -> float | str:
+        """Return the correlation, or why there is none."""
+        if self.free < _LEAST_FOR_CORRELATION:
+            return "too few rollouts of groups"
+        if min(self.first, self.second) <= _END:
+            return "lengths or rewards are all the same within their groups"
+        return self.product / math.sqrt(self.first * self.second)
+
 
 @dataclass(slots=True)
 class StepMonitors:
@@ -106,9 +115,7 @@ class StepMonitors:
         counts["groups"] += 1
         counts["judge_calls"] += group.judge_calls
         counts["known"] += len(group.rollouts) if group.knows_policy else 0
-        for role, cost in group.cost.items():
-            before = self._cost.get(role, 0.0)
-            self._cost[role] = None if cost is None or before is None else before + cost
+        add_costs(self._cost, group.cost)
         has_tokens = all(rollout.tokens is not None for rollout in group.rollouts)
         self._unit = "tokens" if has_tokens else "characters"
         lengths = [float(len(each.completion) if each.tokens is None else each.tokens) for each in group.rollouts]
@@ -163,22 +170,22 @@ class StepMonitors:
 
     def line(self, step: int, limits: Mapping[str, tuple[float | None, float | None]]) -> dict[str, JSON]:
         """Return the numbers of the step (`step` of `monitor.jsonl`), and begin the next one."""
-        counts, causes = self._counts, self._causes
-        values, left_out = self._values()
-        shown: dict[str, list[float | None]] = {name: [low, high] for name, (low, high) in limits.items()}
+        counts, found = self._counts, self._values()
+        values = {name: value for name, value in found.items() if not isinstance(value, str)}
+        shown: dict[str, JSON] = {name: [*both] for name, both in limits.items()}
         if "length_reward_correlation" in values and "length_reward_correlation" not in limits:
             chance = math.tanh(_CHANCE / math.sqrt(self._by_length.free - 2))
             shown["length_reward_correlation"] = [-chance, chance]
-        found: dict[str, JSON] = {
+        line: dict[str, JSON] = {
             "step": step,
             "groups": counts["groups"],
             "rollouts": counts["rollouts"],
-            "values": {name: values[name] for name in MONITORS if name in values},
-            "left_out": {**left_out},
+            "values": {**values},
+            "left_out": {name: reason for name, reason in found.items() if isinstance(reason, str)},
             "length_unit": self._unit,
-            "limits": {name: [*both] for name, both in shown.items()},
+            "limits": shown,
             "beyond": [name for name, both in limits.items() if _is_beyond(values.get(name), *both)],
-            "causes": {**causes},
+            "causes": {**self._causes},
             "masked": counts["masked"],
             "criteria": {
                 name: [total / verdicts, low / verdicts, high / verdicts]
@@ -191,62 +198,40 @@ class StepMonitors:
             "cost": {**self._cost},
         }
         self._begin()
-        return found
+        return line
 
-    def _values(self) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the numbers, and why one has no value."""
-        counts, values, left_out = self._counts, {}, {}
-        rollouts, scored, compared = max(1, counts["rollouts"]), self._scores.count, counts["compared"]
-        if self._rewards.count:
-            values["reward_mean"] = self._rewards.mean
-            values["reward_spread"] = math.sqrt(self._rewards.variance)
-        else:
-            left_out["reward_mean"] = left_out["reward_spread"] = "no rollout has a reward"
-        if compared:
-            values["reward_spread_within"] = math.sqrt(self._by_length.second / self._by_length.free)
-            values["groups_without_spread"] = counts["equal"] / compared
-        else:
-            why = "no group has two rollouts with a reward"
-            left_out["reward_spread_within"] = left_out["groups_without_spread"] = why
-        if scored:
-            values |= {"score_mean": self._scores.mean}
-            values |= {name: counts[name] / scored for name in ("at_top", "at_bottom")}
-        else:
-            left_out |= dict.fromkeys(("score_mean", "at_top", "at_bottom"), "no rollout has a score")
-        values["length_mean"] = self._lengths.mean if self._lengths.count else 0.0
-        within = self._by_length
-        if within.free < _LEAST_FOR_CORRELATION:
-            left_out["length_reward_correlation"] = "too few rollouts of groups"
-        elif min(within.first, within.second) <= _END:
-            left_out["length_reward_correlation"] = "lengths or rewards are all the same within their groups"
-        else:
-            values["length_reward_correlation"] = within.product / math.sqrt(within.first * within.second)
-        of_policy = {"format_fault_rate": "format_fault", "cut_off_rate": "cut_off", "redraw_rate": "redraws"}
-        for name, counted_as in of_policy.items():
-            if counts["known"]:
-                values[name] = counts[counted_as] / counts["known"]
-            else:
-                left_out[name] = "a reward server is not told of it"
-        for name, counted in (
-            ("empty_rate", counts["empty"]),
-            ("refusal_rate", counts["refusal"]),
-            ("judge_failed_rate", self._causes[Status.JUDGE_FAILED.value]),
-            ("unparsable_rate", self._causes[Status.UNPARSABLE.value]),
-            ("suspect_rate", counts["suspects"]),
-            ("masked_rate", counts["masked"]),
-        ):
-            values[name] = counted / rollouts
-        read = max(1, self._repetition.count)
-        values["near_duplicates_in_group"], values["near_duplicates_across"] = (
-            counts["in_group"] / read,
-            counts["across"] / read,
-        )
-        values["repetition"] = self._repetition.total / read
-        if counts["languages"]:
-            values["language_switch_rate"] = counts["other_language"] / counts["languages"]
-        else:
-            left_out["language_switch_rate"] = self._language.left_out or "the language of no text can be told"
-        return values, left_out
+    def _values(self) -> dict[str, float | str]:
+        """Return the number of each monitor, or why it has none."""
+        counts, causes, within = self._counts, self._causes, self._by_length
+        rewards, scores, read = self._rewards, self._scores, self._repetition
+        rollouts, known, scored = counts["rollouts"], counts["known"], scores.count
+        no_reward, no_score = "no rollout has a reward", "no rollout has a score"
+        no_group, not_told = "no group has two rollouts with a reward", "a reward server is not told of it"
+        no_language = self._language.left_out or "the language of no text can be told"
+        return {
+            "reward_mean": rewards.mean if rewards.count else no_reward,
+            "reward_spread": math.sqrt(rewards.variance) if rewards.count else no_reward,
+            "reward_spread_within": math.sqrt(within.second / within.free) if within.free else no_group,
+            "groups_without_spread": _share(counts["equal"], counts["compared"], no_group),
+            "score_mean": _share(scores.total, scored, no_score),
+            "at_top": _share(counts["at_top"], scored, no_score),
+            "at_bottom": _share(counts["at_bottom"], scored, no_score),
+            "length_mean": _share(self._lengths.total, rollouts),
+            "length_reward_correlation": within.correlation,
+            "format_fault_rate": _share(counts["format_fault"], known, not_told),
+            "cut_off_rate": _share(counts["cut_off"], known, not_told),
+            "empty_rate": _share(counts["empty"], rollouts),
+            "refusal_rate": _share(counts["refusal"], rollouts),
+            "repetition": _share(read.total, read.count),
+            "near_duplicates_in_group": _share(counts["in_group"], read.count),
+            "near_duplicates_across": _share(counts["across"], read.count),
+            "language_switch_rate": _share(counts["other_language"], counts["languages"], no_language),
+            "judge_failed_rate": _share(causes[Status.JUDGE_FAILED.value], rollouts),
+            "unparsable_rate": _share(causes[Status.UNPARSABLE.value], rollouts),
+            "redraw_rate": _share(counts["redraws"], known, not_told),
+            "suspect_rate": _share(counts["suspects"], rollouts),
+            "masked_rate": _share(counts["masked"], rollouts),
+        }
 
     def _begin(self) -> None:
         """Begin the next step; what completions were like is remembered."""
@@ -257,3 +242,7 @@ class StepMonitors:
 
 def _is_beyond(value: float | None, low: float | None, high: float | None) -> bool:
     return value is not None and ((low is not None and value < low) or (high is not None and value > high))
+
+
+def _share(part: float, whole: int, otherwise: float | str = 0.0) -> float | str:
+    return part / whole if whole else otherwise

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
 
 
 class RequestError(Exception):
@@ -97,7 +97,7 @@ class FailureAnswers:
             return result.score
         if result.is_invalid:
             return self.invalid_completion_score
-        if self.on_failure == "score":
+        if self.on_failure == "score" and result.status != BUDGET_SPENT:  # which is no failure of a judge to train with
             return self.fallback_score
         raise refusal(result)
 
@@ -112,7 +112,9 @@ class FailureAnswers:
 
 
 def refusal(result: ResponseJudgment) -> RequestError:
-    """The error that tells of a failure by HTTP: 503 if the request may succeed when it is sent again, else 422."""
+    """The error that tells of a failure by HTTP: 503 if the same request may succeed later, else 422 or 402."""
+    if result.status == BUDGET_SPENT:
+        return RequestError(402, BUDGET_SPENT, result.explanation)
     if result.is_final:
         return RequestError(422, UNUSABLE, result.explanation)
     return RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")

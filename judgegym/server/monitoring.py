@@ -1,4 +1,4 @@
-"""The monitors of the reward server's judges, with a gold judge beside each: what `serve` has, for every trainer.
+"""The monitors of the judges of a reward server or of a plugin, with a gold judge beside each, for every trainer.
 
 A group are the responses to one prompt: those of one request, or single ones that come one after the other. Guarantees:
 no response waits for it, and none of its errors reaches a caller; memory is bounded, however many prompts there are.
@@ -12,28 +12,28 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.engine.runs.directory import DirectoryLock
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.runs.lines import LineWriter
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.budget import Budget
-from judgegym.llm.client import ChatClient
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
-from judgegym.monitoring.line_file import LineFile, earlier_lines
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
-from judgegym.monitoring.settings import MonitorSettings
-from judgegym.monitoring.webhook import Webhook
+from judgegym.monitoring.opening import MonitorPlace, open_monitor
 from judgegym.server.operation import Telemetry
-from judgegym.server.settings import JudgeMount
+from judgegym.server.settings import JudgeMount, WatchSettings
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ _POLL_S = 1.0
 _QUIET_S = 20.0
 """A group whose size is not known is whole when no response has come for so long."""
 _MOST_OPEN = 4_096
+_MOST_WAITING = 1_000
 _MOST_MEMBERS = 256
 _GOODBYE_S = 5.0
 
@@ -58,33 +59,20 @@ class _OpenGroup:
 class ServerMonitors:
     """Watches the judges of a process; opened and closed by its core."""
 
-    def __init__(
-        self,
-        settings: MonitorSettings,
-        mounts: Mapping[str, JudgeMount],
-        telemetry: Telemetry,
-        *,
-        run_dir: Path | None,
-        seed: int,
-        stand_in: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, settings: WatchSettings, mounts: Mapping[str, JudgeMount], telemetry: Telemetry) -> None:
         """Prepare.
 
         Args:
-            settings: how they are watched.
-            mounts: the judges by name.
+            settings: how they are watched, and where the files go; without a folder there are log and metrics.
+            mounts: the judges by name; the empty name is one of them.
             telemetry: has the latest numbers.
-            run_dir: where the files go; `None` for alarms in log and metrics alone.
-            seed: of the choice of responses for the gold judge.
-            stand_in: what of a gold judge's settings names the stand-in; `None` without one.
         """
         self._settings, self._mounts, self._telemetry = settings, mounts, telemetry
-        self._run_dir, self._seed, self._stand_in = run_dir, seed, stand_in
+        self._folder = settings.run_dir
         self._monitors: dict[str, TrainingMonitor] = {}
         self._open: OrderedDict[tuple[str, str | None, str], _OpenGroup] = OrderedDict()
-        self._file: LineFile | None = None
-        self._live: LiveFile | None = None
-        self._clients: list[ChatClient] = []
+        self._file: LineWriter | None = None
+        self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, session: aiohttp.ClientSession, identity: str) -> None:
@@ -92,52 +80,34 @@ class ServerMonitors:
 
         Args:
             session: sends all requests.
-            identity: name of the stand-in in a cache's key; its URL by default.
+            identity: that of the stand-in, if it takes the place of all endpoints.
 
         Raises:
             SettingsError: the gold judge's API key is missing, or the webhook's variable holds no URL.
             RunDirectoryError: another process uses the directory, or it cannot be written to.
         """
-        settings, folder = self._settings, self._run_dir
-        if folder is not None:
-            self._file = LineFile(folder / MONITOR)
-        webhook = None
-        if settings.alarm_webhook_env is not None:
-            run = "judge-server" if folder is None else folder.name
-            webhook = Webhook(settings.alarm_webhook_env, session, run=run, setting="--alarm_webhook_env")
-        budget = Budget(settings.gold_budget_calls, settings.gold_budget_usd)
-        for name, mount in self._mounts.items():
-            gold, gold_name = self._open_gold(session, identity, budget) if settings.gold_judge else (None, None)
-            watched = MonitorTarget(
-                self._seed,
-                judge=mount.judge_name(),
-                gold=gold,
-                gold_name=gold_name,
-                every=settings.monitor_every,
-                mount=name,
-                judges=len(self._mounts),
-            )
-            monitor = self._monitors[name] = TrainingMonitor(
-                settings, watched, write=self._write, on_alarm=partial(self._alarmed, name), webhook=webhook
-            )
-            monitor.begin(earlier_lines(folder / MONITOR) if folder is not None else ())
-        if folder is not None:
-            kept = {name: monitor.kept for name, monitor in self._monitors.items()}
-            self._live = LiveFile(folder / LIVE, kept, self._status, _replace)
-            self._tasks.append(asyncio.create_task(self._live.run()))
-        for monitor in self._monitors.values():
-            monitor.groups = max(monitor.groups, monitor.kept.last_number)
-        self._tasks.append(asyncio.create_task(self._close_quiet()))
-
-    def _open_gold(self, session: aiohttp.ClientSession, identity: str, budget: Budget) -> tuple[TaskJudge, str]:
-        settings = self._settings.gold_scorer()
-        if self._stand_in is not None:
-            settings = settings.model_copy(update={**self._stand_in, "judge_api_key": None})
-        client = ChatClient(
-            settings.chat_settings(identity=identity, section="gold_judge."), session=session, budget=budget
+        settings, first = self._settings, self._mounts[""]
+        if self._folder is not None:
+            self._stack.callback(DirectoryLock.take(self._folder).release)
+            self._file = LineWriter(self._folder / MONITOR, self._refused, most_waiting=_MOST_WAITING)
+            self._stack.callback(self._file.close)
+        place = MonitorPlace(
+            session=session,
+            budget=Budget(settings.gold_budget_calls, settings.gold_budget_usd),
+            folder=self._folder,
+            stand_in=first if identity == STAND_IN_IDENTITY else None,
         )
-        self._clients.append(client)
-        return open_judge(settings, client), settings.judge_name()
+        for name, mount in self._mounts.items():
+            target = MonitorTarget(first.seed, mount.judge_name(), settings.monitor_every, name, len(self._mounts))
+            self._monitors[name] = open_monitor(
+                settings, target, place, write=self._write, on_alarm=partial(self._alarmed, name)
+            )
+        if self._folder is not None:
+            kept = {name: monitor.kept for name, monitor in self._monitors.items()}
+            live = LiveFile(self._folder / LIVE, kept, self._status, write_atomic)
+            self._stack.push_async_callback(live.write, is_over=True)
+            self._tasks.append(asyncio.create_task(live.run()))
+        self._tasks.append(asyncio.create_task(self._close_quiet()))
 
     def judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
         """Watch the results of a task that is answered."""
@@ -173,12 +143,7 @@ class ServerMonitors:
         while self._open:
             self._close_oldest()
         await asyncio.gather(*(monitor.close(_GOODBYE_S) for monitor in self._monitors.values()))
-        if self._live is not None:
-            await self._live.write(is_over=True)
-        for client in self._clients:
-            await client.close()
-        if self._file is not None:
-            self._file.close()
+        await self._stack.aclose()
 
     async def _close_quiet(self) -> None:
         """Close groups to which no response comes any more; never ends."""
@@ -230,19 +195,13 @@ class ServerMonitors:
         if self._file is not None:
             self._file.append(line)
 
+    def _refused(self, path: Path, error: OSError) -> None:
+        assert self._file is not None  # it calls this
+        if self._file.waiting == 1:  # said once, until it takes lines again
+            what = f"the latest {_MOST_WAITING} lines are kept in memory"
+            logger.warning("%s cannot be written to: %s; %s", path, error.strerror, what)
+
     def _status(self) -> dict[str, JSON]:
         """Say how the server stands, for `live.jsonl`."""
         groups = sum(monitor.groups for monitor in self._monitors.values())
         return {"step": groups, "in_progress": len(self._open)}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file as a whole."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

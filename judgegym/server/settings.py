@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judgegym.judges.config import presets
+from judgegym.judges.config import presets, tracing
+from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, ShowConfig, SourcedSettings, settings_from_keywords
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server.answers import FailureAnswers, OnFailure
+from judgegym.server.budgets import ClientBudget, ServerBudgets
 
 Trainer = Literal["nemo_gym", "openrlhf", "slime", "verl", "trl", "verifiers"]
 FLAG = "for"
@@ -172,7 +175,20 @@ else:  # `for` is a keyword: a class body cannot declare it
     )
 
 
-class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeMount):
+class WatchSettings(MonitorSettings):
+    """How the judges of a process are watched, and where that is written."""
+
+    run_dir: Path | None = setting(None, common=True)
+    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
+    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there are monitors: for the files of a folder, or for a gold judge."""
+        return self.run_dir is not None or bool(self.gold_judge)
+
+
+class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSettings, JudgeMount):
     """Everything that `python -m judgegym.server` accepts."""
 
     help_group: ClassVar[str] = "server"
@@ -182,6 +198,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeM
     show_config: ShowConfig = setting(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = setting(None, presets.ABOUT + " With --workers, a file for each.")
+    trace: TraceMode = setting("off", tracing.ABOUT)
     offline: CliImplicitFlag[bool] = setting(False, common=True)
     """Use a local stand-in as the judge, to try the server without a key or network."""
     latency_ms: float = setting(0.0, ge=0)
@@ -200,6 +217,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeM
     tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting({}, common=True)
     """Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set them in
     JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line."""
+    client_budgets: Annotated[dict[str, ClientBudget], NoDecode, BeforeValidator(_from_json)] = setting({})
+    """Limit what is spent for a client, by the name of its token, in calls or US dollars; * is each of the others:
+    {"trainer-a": {"usd": 20}, "*": {"calls": 1000}}. Further responses have the status budget_spent and no score.
+    budget_calls and budget_usd limit all together. All are for one process (--workers=1) and begin anew with it."""
     insecure: CliImplicitFlag[bool] = setting(False)
     """Serve without tokens on any address."""
     deadline: float = setting(100.0, gt=0)
@@ -238,14 +259,17 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeM
     drain_timeout: float = setting(110.0, ge=0)
     """On SIGTERM, wait up to this many seconds for requests in flight."""
 
-    run_dir: Path | None = setting(None, common=True, group="monitor")
-    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
-    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
+    def budgets(self) -> ServerBudgets:
+        """What may be spent, in all and for each client.
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether there are monitors: for the files of a folder, or for a gold judge."""
-        return self.run_dir is not None or bool(self.gold_judge)
+        Raises:
+            SettingsError: a client has no token, or there are several processes.
+        """
+        whole = ClientBudget(calls=self.budget_calls, usd=self.budget_usd)
+        found = ServerBudgets(whole, self.client_budgets, self.tokens)
+        if found.whole is not None and self.workers > 1:
+            raise SettingsError(f"--workers: a budget is kept by one process, found {self.workers}")
+        return found
 
     def failure_answers(self) -> FailureAnswers:
         """What is sent where there is no score."""

@@ -14,6 +14,7 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -21,7 +22,7 @@ from typing import TypeAlias, TypeVar
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.clients import ScoreClients, budget_of, open_clients, resume_command, spent_message
+from judgegym.datasets.score.clients import ScoreClients, kept_words, open_clients, resume_command
 from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.input import SKIP_HINT, read_input
 from judgegym.datasets.score.plan import Plan, plan_of
@@ -41,7 +42,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm import wire
 from judgegym.llm.budget import Budget
-from judgegym.llm.errors import BudgetError, SettingsError
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
@@ -163,7 +164,7 @@ async def judge_rows(
     folder: Path,
     command: Sequence[str],
     budget: Budget | None = None,
-) -> JudgedRows | None:
+) -> JudgedRows:
     """Judge the rows, or what an earlier run has left of them.
 
     Args:
@@ -174,37 +175,31 @@ async def judge_rows(
         budget: that of several such runs together; by default the run has its own.
 
     Returns:
-        The judgments; `None` if the budget is spent, which has been said.
+        The judgments.
 
     Raises:
         UserError: the judge's settings are wrong, the run cannot be resumed, or the disk stays full.
-        RunStop: the endpoint is not there; what is kept has been said.
+        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept, and how to go on.
     """
     check_folder(folder, resume=loaded.settings.resume)
     path, out = folder / ROWS, folder / JUDGED
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     await asyncio.to_thread(write_atomic, path, _lines(rows))
     settings = _of_derived(loaded.settings, path, out)
-    budget = budget or budget_of(settings)
+    budget = budget or settings.budget()
     async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, str(path), out, clients, budget=budget)
         event_loop.spare_the_collector()
 
-        def kept() -> str:
-            return f"{run.judged:,} of {run.tasks.places.count:,} responses are judged and kept"
+        again = partial(resume_command, settings, command)
 
-        again = resume_command(settings, command)
-        try:
-            with resumable(lambda: again, kept, "go on"), terminal.ProgressDisplay(command[1], "responses") as shown:
-                result = await run.run(shown)
-        except BudgetError as error:
-            assert budget is not None  # nothing else is ever spent
-            total = run.tasks.places.count
-            said = spent_message(str(error), settings, out, budget.spent, command, judged=run.judged, of=total)
-            terminal.warn(said)
-            return None
-    return JudgedRows(_samples(rows, result.path), result.path, result.metrics, result.problem, again)
+        def kept() -> str:
+            return kept_words(run.judged, run.tasks.places.count, out)
+
+        with resumable(again, kept, "go on", budget), terminal.ProgressDisplay(command[1], "responses") as shown:
+            result = await run.run(shown)
+    return JudgedRows(_samples(rows, result.path), result.path, result.metrics, result.problem, again(None))
 
 
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:

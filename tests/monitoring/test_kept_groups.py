@@ -54,10 +54,10 @@ def test_groups_of_an_alarm_stay_and_outlive_a_resumed_run_in_bounds() -> None:
         kept.pin(Alarm("gap", 9, 5, "seen", "advice", (RolloutPlace(number, "row", 0),)))
     assert of(kept, ALARM) == [1_400], "what is no longer in memory cannot be kept"
     resumed = KeptGroups()
-    resumed.restore([b"{torn", *kept.lines()])
+    resumed.restore([{"status": {}}, *map(json.loads, kept.lines())])
     assert resumed.last_number == 1_500 and of(resumed, ALARM) == [1_400] and not of(resumed, LATEST)
     other = KeptGroups()
-    other.restore(kept.lines("mount"))
+    other.restore(map(json.loads, kept.lines("mount")))
     assert other.last_number == 0, "those of another judge of a server are its own"
 
 

@@ -12,7 +12,9 @@ import pytest
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.monitoring import live_file
 from judgegym.monitoring.kept_groups import KeptGroups
-from judgegym.monitoring.live_file import LiveFile
+from judgegym.monitoring.live_file import LiveFile, lines_of
+from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
+from judgegym.monitoring.settings import MonitorSettings
 from tests.monitoring.watched import group, rollout
 from tests.trainer import until
 
@@ -49,9 +51,13 @@ async def test_it_has_the_status_and_the_groups_and_follows_them(
 async def test_a_run_that_is_resumed_goes_on_with_the_numbers(tmp_path: Path) -> None:
     path = tmp_path / "live.jsonl"
     await LiveFile(path, {"": judged(1, 2, 3)}, dict, write_atomic).write()
-    kept = KeptGroups()
-    LiveFile(path, {"": kept}, dict, write_atomic)
-    assert kept.last_number == 3
+    monitor = TrainingMonitor(MonitorSettings(), MonitorTarget(0, "a-judge"), write=len, on_alarm=print)
+    monitor.begin(tmp_path)
+    assert monitor.groups == 3
+    with path.open("ab") as damaged:
+        damaged.write(b'\x00\xff\n[1]\n{}\n{"b":')
+    assert len([*lines_of(path)]) == 4
+    assert [*lines_of(tmp_path / "none")] == []
 
 
 async def test_a_disk_that_refuses_is_said_once_and_ends_nothing(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import aiohttp
 import pytest
 
-from judgegym.llm.errors import RunDirectoryError, SettingsError
-from judgegym.monitoring import line_file, webhook
+from judgegym.llm.errors import SettingsError
+from judgegym.monitoring import webhook
 from judgegym.monitoring.alarms import Alarm, RolloutPlace
-from judgegym.monitoring.line_file import LineFile, earlier_lines
 from judgegym.monitoring.webhook import Webhook
 from tests.scripted import Reply
 from tests.trainer import ScriptedServer, free_port
@@ -88,49 +86,3 @@ async def test_a_variable_without_a_url(value: str | None, why: str, monkeypatch
     async with aiohttp.ClientSession() as session:
         with pytest.raises(SettingsError, match=rf"^--hook: expected a URL in .* HOOK; {why}$"):
             Webhook("HOOK", session, run="a-run", setting="--hook")
-
-
-def test_lines_of_a_process_that_was_killed(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "monitor.jsonl"
-    file = LineFile(path)
-    file.append(b'{"a":1}\n')
-    with pytest.raises(RunDirectoryError, match="is in use by another process"):
-        LineFile(path)
-    file.close()
-    with path.open("ab") as torn:
-        torn.write(b'{"b":')
-    again = LineFile(path)
-    again.append(b'{"c":3}\n')
-    again.close()
-    assert path.read_bytes() == b'{"a":1}\n{"c":3}\n'
-    path.write_bytes(path.read_bytes() + b"\x00\xff\n[1]\n")
-    assert [*earlier_lines(path)] == [{"a": 1}, {"c": 3}]
-    assert [*earlier_lines(tmp_path / "none")] == []
-
-
-def test_a_full_disk_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "monitor.jsonl"
-    monkeypatch.setattr(line_file, "_MOST_WAITING", 3)
-    file = LineFile(path)
-    real, room = file._file, [5]
-
-    class Full:
-        def write(self, line: bytes) -> int:
-            written = real.write(line[: room[0]])
-            room[0] -= written
-            return written
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(real, name)
-
-    monkeypatch.setattr(file, "_file", Full())
-    for number in range(5):
-        file.append(b"%d\n" % number)
-    assert path.read_bytes() == b"0\n1\n", "no half line"
-    room[0] = 100
-    file.append(b"5\n")
-    file.close()
-    assert path.read_bytes() == b"0\n1\n3\n4\n5\n", "the latest three were kept"
-    assert caplog.text.count("cannot be written to") == 1

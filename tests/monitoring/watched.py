@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.monitoring.alarms import Alarm
+from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
+from judgegym.monitoring.live_file import MONITOR
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
 
@@ -19,6 +23,10 @@ QUICK: Mapping[str, Any] = {
     "gold_reference": 32,
     "gold_queue": 10_000,
 }
+
+
+async def nothing() -> None:
+    return None
 
 
 class GoldByScript:
@@ -54,11 +62,17 @@ class Watching:
     ) -> None:
         self.written: list[bytes] = []
         self.alarms: list[Alarm] = []
-        watched = MonitorTarget(0, judge="a-judge", gold=None if gold is None else GoldByScript(gold), gold_name="gold")
+        read = MonitorSettings(**{**QUICK, **settings})
         self.monitor = TrainingMonitor(
-            MonitorSettings(**{**QUICK, **settings}), watched, write=self.written.append, on_alarm=self.alarms.append
+            read,
+            MonitorTarget(0, "a-judge"),
+            write=self.written.append,
+            on_alarm=self.alarms.append,
+            gold=None if gold is None else GoldJudge(read, GoldByScript(gold), name="gold", seed=0, close=nothing),
         )
-        self.monitor.begin(map(json.loads, earlier))
+        with TemporaryDirectory() as folder:
+            (Path(folder) / MONITOR).write_bytes(b"\n".join(earlier))
+            self.monitor.begin(Path(folder))
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
         return [line[kind] for line in map(json.loads, self.written) if kind in line]

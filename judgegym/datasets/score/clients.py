@@ -25,7 +25,6 @@ from judgegym.api.session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym.engine.terminal.output import dollars
 from judgegym.environments.command_line.arguments import without_secrets
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
@@ -107,6 +106,7 @@ async def _policy(
         of_stand_in: dict[str, JSON] = {
             "base_url": stand_in,
             "replicas": [],
+            "api": "openai",
             "api_key": None,
             "model_name": STAND_IN_POLICY,
         }
@@ -139,57 +139,20 @@ def resume_command(settings: ScoreSettings, command: Sequence[str], spent: Expen
     Args:
         settings: of the run.
         command: the words of the command, as the user gave them.
-        spent: by the whole run, which its budget does not let go on: one that is spent is twice that; calls stand for
-            dollars that cannot be counted.
+        spent: by the whole run, which its budget does not let go on.
     """
     words, hint = without_secrets(settings, command)
-    replaced = ("--resume", "--no-resume", *(("--budget_calls", "--budget_usd") if spent is not None else ()))
-    kept: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, has_value, _ = word.partition("=")
-        if name not in replaced:
-            kept.append(word)
-        elif not has_value and name.startswith("--budget"):
-            next(rest, None)
-    more: list[str] = []
-    if spent is not None:
-        calls, usd = settings.budget_calls, settings.budget_usd
-        if (calls is not None and spent.calls >= calls) or (usd is not None and spent.usd is None):
-            calls = 2 * spent.calls
-        if usd is not None and spent.usd is not None:
-            more.append(f"--budget_usd={2 * spent.usd if spent.usd >= usd else usd:g}")
-        if calls is not None:
-            more.insert(0, f"--budget_calls={calls}")
-    return f"{shlex.join([*kept, '--resume', *more])}{hint}"
+    kept = [*(word for word in words if word not in ("--resume", "--no-resume")), "--resume"]
+    return f"{shlex.join(kept if spent is None else settings.larger(kept, spent))}{hint}"
 
 
-def budget_of(settings: ScoreSettings) -> Budget | None:
-    """The budget that the settings give, to be shared by all clients of the run; `None` without a limit."""
-    if settings.budget_calls is None and settings.budget_usd is None:
-        return None
-    return Budget(settings.budget_calls, settings.budget_usd)
-
-
-def spent_message(
-    why: str, settings: ScoreSettings, out: Path, spent: Expense, command: Sequence[str], *, judged: int, of: int
-) -> str:
-    """What a run that is out of budget has come to, and the command that goes on.
+def kept_words(judged: int, of: int, out: Path) -> str:
+    """What a run that has not ended leaves.
 
     Args:
-        why: what is spent.
-        settings: of the run.
-        out: the file that it would have written; an earlier run, whose failures were judged again, may have.
-        spent: by the whole run.
-        command: the words of the command, as the user gave them.
         judged: responses that have ended with a score or a failure.
         of: all responses.
+        out: the file that it would have written; an earlier run, whose failures were judged again, may have.
     """
-    cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
-    calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
     file = f"{out} is as an earlier run has left it" if out.exists() else f"{out} is not written"
-    again = resume_command(settings, command, spent)
-    return (
-        f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {file}, "
-        f"and nothing that was paid for is lost. To go on:\n  {again}"
-    )
+    return f"{judged:,} of {of:,} responses are judged and kept; {file}"

@@ -1,7 +1,7 @@
 """`judgegym score DATA --out FILE`: from the command line to the exit code.
 
-Exit codes: 0 done; 1 too many failures, nothing succeeded, or the budget is spent; 2 something to mend, said in one
-message; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
+Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message; 3 the budget is
+spent; 130 and 143 stopped by Ctrl-C or SIGTERM. With 3, 130 and 143 all answers are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from judgegym.datasets.cluster.settings import LOCAL
 from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.files.shards import Shard
 from judgegym.datasets.sample import USED_BY, check_sampling_flags
-from judgegym.datasets.score.clients import budget_of, resume_command, spent_message
+from judgegym.datasets.score.clients import kept_words, resume_command
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumable, run_command, settings_to_run
@@ -30,7 +30,7 @@ from judgegym.judges.config.help import flags_parser, help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
-from judgegym.llm.errors import BudgetError, SettingsError
+from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
     from judgegym.environments.evaluate.evaluation import EvaluationResult
@@ -122,7 +122,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     from judgegym.datasets.score.clients import open_clients
     from judgegym.datasets.score.run import ScoreRun
 
-    budget = budget_of(settings)
+    budget = settings.budget()
     on_ray = None if settings.ray is None else (settings.ray, settings.ray_actors, settings)
     if on_ray is not None:
         check_on_ray(*on_ray, is_offline=settings.offline, has_budget=budget is not None)
@@ -132,23 +132,19 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
             run = ScoreRun(settings, data, out, clients, budget=budget)
         event_loop.spare_the_collector()
 
-        def kept() -> str:
-            return f"{run.judged:,} of {run.tasks.places.count:,} responses are judged and kept"
-
-        try:
-            with (
-                resumable(lambda: resume_command(settings, command), kept, "go on"),
-                terminal.ProgressDisplay("score", "responses") as display,
-            ):
-                async with AsyncExitStack() as stack:
-                    pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
-                    elsewhere = None if pool is None else await stack.enter_async_context(pool)
-                    result = await run.run(display, elsewhere)
-        except BudgetError as error:
-            assert budget is not None  # nothing else is ever spent
-            counted = {"judged": run.judged, "of": run.tasks.places.count}
-            terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
-            return FAILED
+        with (
+            resumable(
+                partial(resume_command, settings, command),
+                lambda: kept_words(run.judged, run.tasks.places.count, out),
+                "go on",
+                budget,
+            ),
+            terminal.ProgressDisplay("score", "responses") as display,
+        ):
+            async with AsyncExitStack() as stack:
+                pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
+                elsewhere = None if pool is None else await stack.enter_async_context(pool)
+                result = await run.run(display, elsewhere)
     return _shown(result, settings, out, command)
 
 

@@ -5,8 +5,6 @@ responses, a baseline or none) have the same number of calls, which is found out
 (equal responses, groups that are divided by length), each task is gone through.
 
 Of a run that a plan is to resume, files are only read: neither its lock nor its files are touched.
-
-A plan is text of at most 80 columns: a line for each number, and sentences for what the numbers leave out.
 """
 
 from __future__ import annotations
@@ -28,16 +26,30 @@ from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.saved import missing_tasks, samples_of_lines
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
+from judgegym.engine.anchors import LOOKS, AnchorJudge, looks_ahead
 from judgegym.engine.command import interruptible
+from judgegym.engine.estimates import (
+    BATCH,
+    LABEL,
+    WIDTH,
+    Range,
+    at_most,
+    cost_of,
+    cost_words,
+    enough,
+    plan_line,
+    range_words,
+)
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import LinesOfFile
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
+from judgegym.engine.settings.policy import STAND_IN_JUDGE
+from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.parts.composite import TermOptions
-from judgegym.judges.scorers.registry import part_settings
-from judgegym.llm.usage import Prices, count_tokens, how_counted
+from judgegym.judges.scorers.registry import MADE_OF_JUDGES, ScorerSettings, part_settings
+from judgegym.llm.usage import count_tokens, how_counted
 
 UNITS_COUNTED = 2_000
 """The most tasks whose tokens are counted."""
@@ -47,33 +59,6 @@ UNITS_GONE_THROUGH = 10_000
 """The most tasks that are gone through because their calls depend on their texts."""
 
 Shape: TypeAlias = "tuple[int, int, bool, bool, int, int]"
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """From how much to how much something may be.
-
-    Attributes:
-        low: the least.
-        high: the most; `None` if there is no limit, or it is not known.
-    """
-
-    low: float
-    high: float | None
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether both are the same."""
-        return self.low == self.high
-
-    def __add__(self, other: Range) -> Range:
-        """The sum of both."""
-        high = None if self.high is None or other.high is None else self.high + other.high
-        return Range(self.low + other.low, high)
-
-    def times(self, factor: float) -> Range:
-        """So many times as much."""
-        return Range(self.low * factor, None if self.high is None else self.high * factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +171,6 @@ class Plan:
         return self.calls.low / self.settings.judge_max_concurrency
 
 
-def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:
-    """From all prompts in the prefix cache and the shortest answers to none there and the longest."""
-    if prices.input is None or prices.output is None:
-        return None
-    cached = prices.input if prices.cached_input is None else min(prices.input, prices.cached_input)
-    low = prompts.low * cached + completions.low * prices.output
-    if prompts.high is None or completions.high is None:
-        is_free = not prices.input + prices.output
-        return Range(0.0, 0.0) if is_free else Range(low / 1e6, None)
-    return Range(low / 1e6, (prompts.high * prices.input + completions.high * prices.output) / 1e6)
-
-
 def _earlier(tasks: ScoreTasks, run: Path, judged: bytearray, left: array[int]) -> Earlier:
     """What the ledger of a run holds.
 
@@ -245,6 +218,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     size = min(len(left), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left) / each)) if each else UNITS_COUNTED)
     chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left)), size))
     prompts = Range(0, 0)
+    anchors = await _anchors(settings, judge, run)
     judge.begin_parts()
     for place in chosen:
         _, tokens = await judge.asked(with_responses(tasks[left[place]]))
@@ -255,6 +229,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     if held:
         prompts = prompts.times(1.0 - min(1.0, held / calls.low) if calls.low else 1.0)
     calls = Range(max(0, calls.low - held), max(0, (calls.high or 0) - held))
+    calls, prompts = calls + anchors[0], prompts + anchors[1]
     longest = settings.judge_max_tokens
     completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
     if settings.judge == "reward_model":  # a request carries up to so many responses, and its answer has no tokens
@@ -267,6 +242,9 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     if parts:
         known = [each for each in costs if each is not None]
         cost = sum(known, Range(0, 0)) if len(known) == len(costs) else None
+        if settings.anchors is not None and cost is not None:  # the parts are those of the data
+            of_anchors = cost_of(settings.prices, anchors[1], Range(anchors[0].low, anchors[0].times(longest).high))
+            cost = None if of_anchors is None else cost + of_anchors
     return Plan(
         settings=settings,
         rows=len(tasks.numbers),
@@ -285,6 +263,21 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         notes=_notes(settings, is_tournament=judge.is_tournament(tasks)),
         parts=parts,
     )
+
+
+async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) -> tuple[Range, Range]:
+    """The calls that `--anchors` takes, and the tokens of their prompts."""
+    calls = prompts = Range(0, 0)
+    if settings.anchors is None:
+        return calls, prompts
+    name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
+    of = AnchorJudge(settings.judge, name, settings, judge.fewest, lambda: ())
+    anchors, few, most = looks_ahead(settings.anchors, of, run)
+    for anchor in anchors:
+        asked, tokens = await judge.asked(anchor.task)
+        calls += Range(few * asked.low, asked.times(most).high)
+        prompts += Range(few * tokens.low, tokens.times(most).high)
+    return calls, prompts
 
 
 def _policy_plan(
@@ -307,8 +300,7 @@ def _policy_plan(
     responses = each * len(left) * share
     of_prompts = Range(together * prompts, each * prompts).times(share)
     of_responses = Range(responses, responses * longest if longest else None)
-    prices = Prices(policy.price_input, policy.price_output, policy.price_cached_input)
-    return PolicyPlan(calls, of_prompts, of_responses, cost_of(prices, of_prompts, of_responses))
+    return PolicyPlan(calls, of_prompts, of_responses, cost_of(policy.prices, of_prompts, of_responses))
 
 
 class _BothWays:
@@ -327,6 +319,11 @@ class _BothWays:
         low = await self._fewest.asked(task)
         high = low if self._most is None else await self._most.asked(task)
         return Range(low.calls, high.calls), Range(low.prompt_tokens, self._longest(high))
+
+    @property
+    def fewest(self) -> TaskJudge:
+        """The judge that asks the fewest."""
+        return self._fewest.judge
 
     def begin_parts(self) -> None:
         """Count the calls of the parts of a reward from here."""
@@ -406,6 +403,15 @@ async def _calls(judge: _BothWays, tasks: ScoreTasks, numbers: Sequence[int]) ->
     return total + Range(round(mean.low), high), len(unlike) - len(gone)
 
 
+def _price_setting(settings: ScorerSettings, place: str = "--") -> str:
+    """What the settings of the price begin with that is not known; those of a part are its own."""
+    for part in part_settings(settings):
+        prices = part.settings.prices
+        if part.settings.asks_endpoint and (prices.input is None or prices.output is None):
+            return _price_setting(part.settings, f"{place}{MADE_OF_JUDGES[settings.judge].field}.{part.name}.")
+    return f"{place}judge_price_"
+
+
 def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
     """What the numbers leave out."""
     if not settings.asks_endpoint and settings.responses_per_prompt is None:
@@ -422,6 +428,8 @@ def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
     gates = [part for part in part_settings(settings) if isinstance(part.options, TermOptions) and part.options.gate]
     if any(gate.settings.asks_endpoint for gate in gates):
         notes.append("A response that does not reach a gate saves the calls of other parts; these are not taken off.")
+    if settings.anchors is not None:
+        notes.append(f"Anchors are among the judge's calls: the most is if they are judged {LOOKS} times.")
     if settings.judge_cache is not None:
         notes.append("Answers that the judgment cache has are not asked for; they are not taken off here.")
     if settings.judge == "aspect" and settings.vote_count() > 1 and settings.scoring == "majority":
@@ -438,16 +446,14 @@ def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
     return tuple(notes)
 
 
-_WIDTH = 80
-_LABEL = 19
 _USUAL_ANSWERS_S = (1.0, 10.0)
 
 
 def plan_lines(plan: Plan) -> list[str]:
     """The lines that the command prints."""
-    lines = [line for label, words in _words(plan) for line in _line(label, words)]
+    lines = [line for label, words in _words(plan) for line in plan_line(label, words)]
     for note in plan.notes:
-        lines += ["", *textwrap.wrap(note, _WIDTH)]
+        lines += ["", *textwrap.wrap(note, WIDTH)]
     return lines
 
 
@@ -457,22 +463,10 @@ def budget_line(plan: Plan) -> str | None:
     before = 0 if earlier is None else earlier.answers + earlier.held_responses
     if calls is not None:
         needed = plan.calls if plan.policy is None else plan.calls + plan.policy.calls
-        said.append(f"{calls:,} calls {_enough(needed, calls - before)}")
+        said.append(f"{calls:,} calls {enough(needed, calls - before)}")
     if usd is not None and plan.total_cost is not None:
-        said.append(f"{dollars(usd)} {_enough(plan.total_cost, usd)}")
+        said.append(f"{dollars(usd)} {enough(plan.total_cost, usd)}")
     return f"The budget: {'; '.join(said)}." if said else None
-
-
-def _enough(needed: Range, budget: float) -> str:
-    if needed.high is not None and needed.high <= budget:
-        return "are enough"
-    return "may be enough" if needed.low <= budget else "are not enough"
-
-
-def _line(label: str, words: str) -> Iterator[str]:
-    first, *rest = textwrap.wrap(words, _WIDTH - _LABEL - 2, break_on_hyphens=False)
-    yield f"{label:<{_LABEL}}  {first}"
-    yield from (f"{'':<{_LABEL}}  {part}" for part in rest)
 
 
 def _words(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -484,25 +478,27 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     equal = f"; {plan.equal:,} more are equal to one of the data and share its judgment" if plan.equal else ""
     yield "to judge", f"{plan.tasks:,} rows or groups{equal}"
     if plan.policy is not None:
-        yield "policy calls", _range(plan.policy.calls)
-        yield "policy prompts", f"{_range(plan.policy.prompt_tokens)} tokens"
-        yield "policy responses", _most(plan.policy.completion_tokens, "--eval_max_tokens")
-        yield "policy cost", _cost(plan.policy.cost, "--openai.price_")
+        yield "policy calls", range_words(plan.policy.calls)
+        yield "policy prompts", f"{range_words(plan.policy.prompt_tokens)} tokens"
+        yield "policy responses", at_most(plan.policy.completion_tokens, "--eval_max_tokens")
+        yield "policy cost", cost_words(plan.policy.cost, "--openai.price_")
     average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
     held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
-    yield "judge calls", f"{_range(plan.calls)}{average}{held}"
+    yield "judge calls", f"{range_words(plan.calls)}{average}{held}"
     if not plan.settings.asks_endpoint:
-        yield "cost", _cost(plan.total_cost, "--openai.price_")
+        yield "cost", cost_words(plan.total_cost, "--openai.price_")
         return
     for each in plan.parts:
-        usd = "" if each.cost is None else f", {_cost(each.cost, '')}"
-        yield f"  {each.name}"[:_LABEL], f"{each.calls:,}{usd}"
+        usd = "" if each.cost is None else f", {cost_words(each.cost, '')}"
+        yield f"  {each.name}"[:LABEL], f"{each.calls:,}{usd}"
     part = f" (counted on {plan.counted:,} of {plan.tasks:,})" if plan.counted < plan.tasks else ""
-    yield "prompt tokens", f"{_range(plan.prompt_tokens)}{part}"
+    yield "prompt tokens", f"{range_words(plan.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)
     if plan.policy is not None:
-        yield "judge cost", _cost(plan.cost, "--judge_price_")
-    yield "cost", _cost(plan.total_cost, "--judge_price_")
+        yield "judge cost", cost_words(plan.cost, _price_setting(plan.settings))
+    yield "cost", cost_words(plan.total_cost, _price_setting(plan.settings))
+    if plan.total_cost is not None:
+        yield "in a batch", cost_words(plan.total_cost.times(BATCH), "")
     yield "least time", _least_time(plan)
 
 
@@ -520,18 +516,6 @@ def _completions(plan: Plan) -> str:
     return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.calls.low:,.0f}"
 
 
-def _most(tokens: Range, setting: str) -> str:
-    return f"no limit ({setting})" if tokens.high is None else f"at most {tokens.high:,.0f} tokens"
-
-
-def _cost(cost: Range | None, prices: str) -> str:
-    if cost is None:
-        return f"{UNKNOWN}; set {prices}input and {prices}output"
-    if cost.high is None:
-        return f"{dollars(cost.low)} or more"
-    return dollars(cost.low) if cost.is_exact else f"{dollars(cost.low)} to {dollars(cost.high)}"
-
-
 def _least_time(plan: Plan) -> str:
     earlier, parts = plan.earlier, list[str]()
     if plan.rate_seconds is not None:
@@ -543,12 +527,6 @@ def _least_time(plan: Plan) -> str:
         times = (f"{duration(max(1.0, plan.rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)
         parts.append(f"{', '.join(times)} an answer")
     return f"{'; '.join(parts)} ({plan.settings.judge_max_concurrency:,} at once)"
-
-
-def _range(found: Range) -> str:
-    if found.is_exact:
-        return f"{found.low:,.0f}"
-    return f"{found.low:,.0f} or more" if found.high is None else f"{found.low:,.0f} to {found.high:,.0f}"
 
 
 async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:

@@ -14,9 +14,11 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.sample import SampleSettings, of_policy_alone
 from judgegym.engine.settings.env import share_max_retries, without_secrets
-from judgegym.judges.config import presets
+from judgegym.judges.config import presets, tracing
+from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm.wire import JSON
 
 _KEY_VARIABLE = "judge_api_key_env"
@@ -24,7 +26,7 @@ OUT = "--out"
 """The setting that names the output, for messages."""
 
 
-class RowsRunSettings(SourcedSettings):
+class RowsRunSettings(BudgetSettings, SourcedSettings):
     """What a run reads that judges the rows of a data set, and when it ends."""
 
     help_group: ClassVar[str] = "run"
@@ -44,6 +46,7 @@ class RowsRunSettings(SourcedSettings):
     show_config: ShowConfig = operational(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = operational(None, presets.ABOUT)
+    trace: TraceMode = operational("off", tracing.ABOUT)
     resume: CliImplicitFlag[bool] = operational(False)
     """Continue the run of this FILE: ask only for what was not answered. Rows that failed are judged again."""
     keep_calls: CliImplicitFlag[bool] = operational(True)
@@ -53,12 +56,6 @@ class RowsRunSettings(SourcedSettings):
     """End with exit code 1 if more than this share of the responses has no score."""
     plan: CliImplicitFlag[bool] = operational(False)
     """Print how many calls, tokens and dollars the run would take, and exit. Nobody is asked; no key is needed."""
-    budget_calls: int | None = operational(None, ge=1)
-    """Send at most this many requests in the whole run, retries and what was sent before --resume included; the run
-    then ends with exit code 1, and FILE is not written. No limit if unset."""
-    budget_usd: float | None = operational(None, gt=0)
-    """Send no further request once the run's answers have cost this many US dollars, those before --resume included. It
-    needs --judge_price_input and --judge_price_output, and the policy's prices. No limit if unset."""
     disk_full_deadline: float = operational(600.0, ge=0)
     """Stop the run if its files cannot be written to for this many seconds, because the disk is full; meanwhile nothing
     new begins."""
@@ -130,7 +127,7 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "resume", "plan", "merge", "budget_calls", "budget_usd"):
+        for name in ("config", "show_config", "profile", "resume", "plan", "merge", *BUDGETS):
             del found[name]
         del found["labels"]
         if not self.asks_endpoint:  # who reads the file has a name for the judge

@@ -51,7 +51,7 @@ class DirectoryLock:
 
     @classmethod
     def take(cls, directory: Path) -> DirectoryLock:
-        """Create the lock file and lock it.
+        """Create the directory, if it does not exist, and the lock file, and lock it.
 
         A holder removes the file when it releases the lock. Whoever had opened the file before that gets a lock on a
         file that is in no directory: it compares the two files after locking, and begins again.
@@ -63,6 +63,7 @@ class DirectoryLock:
         while True:
             descriptor = -1
             try:
+                directory.mkdir(parents=True, exist_ok=True)
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_same_file(descriptor, path):
@@ -71,7 +72,7 @@ class DirectoryLock:
                 if descriptor >= 0:
                     os.close(descriptor)
                 is_busy = isinstance(error, BlockingIOError)
-                reason = "is in use by another process" if is_busy else f"cannot be locked: {error.strerror}"
+                reason = "is in use by another process" if is_busy else f"cannot be used: {error.strerror}"
                 raise RunDirectoryError(f"run directory {directory} {reason}") from error
             os.close(descriptor)
 
@@ -217,10 +218,6 @@ class RunDirectory:
                 uses it; its settings are missing; nothing can be written to it. A line of the earlier run that is
                 damaged is an error when the lines are gone through.
         """
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunDirectoryError(f"run directory {path}: {error.strerror}") from error
         lock = DirectoryLock.take(path)
         try:
             there = _entries(path)

@@ -67,16 +67,20 @@ class RunUsage:
             now = prices.get(model, Prices())
             known = now.input is not None and now.output is not None
             counted = usage.prompt_tokens + usage.completion_tokens > 0
-            tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens)
+            tokens = (
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                usage.cached_prompt_tokens,
+                usage.cache_write_tokens,
+            )
             part = now.usage(*tokens).cost if known and counted else usage.cost
             cost = None if cost is None or part is None else cost + part
         return Expense(self.requests, cost)
 
     def _add(self, model: str, attempts: int, usage: Mapping[str, Any]) -> None:
         self.requests += attempts
-        paid = Usage(
-            usage["prompt_tokens"], usage["completion_tokens"], usage["cost"], usage.get("cached_prompt_tokens", 0)
-        )
+        cached, written = usage.get("cached_prompt_tokens", 0), usage.get("cache_write_tokens", 0)
+        paid = Usage(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"], cached, written)
         if paid != Usage():
             self.usage[model] = self.usage.get(model, Usage()) + paid
 
@@ -275,7 +279,7 @@ class LedgerOfRow:
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         """See `RowLedger`."""
         self.ledger.in_flight.pop(number, None)
-        row: dict[str, JSON] = {"failed": number, "row": self.key[0], "group": self.key[1]}
+        row: dict[str, JSON] = {"failed": number, "row": self.key[0], "group": self.key[1], "key": call.key}
         what: dict[str, JSON] = {"component": call.asked.component, "error": str(error), "model": call.asked.model}
         self.ledger.append({**row, **what, "attempts": error.attempts, "usage": asdict(error.usage)})
 

@@ -168,13 +168,16 @@ ReportFault = Callable[[Path, OSError], None]
 class LineWriter:
     """Appends lines to one file."""
 
-    def __init__(self, path: Path, report: ReportFault, open_file: OpenFile = DiskFile) -> None:
+    def __init__(
+        self, path: Path, report: ReportFault, open_file: OpenFile = DiskFile, *, most_waiting: int | None = None
+    ) -> None:
         """Append to the file at `path`, which is opened by the first `append`.
 
         Args:
             path: the file.
             report: called with the error when the disk refuses a line.
             open_file: opens the file; a test puts a failing one here.
+            most_waiting: keep at most so many lines in memory, the latest; by default all.
         """
         self.path = path
         self._report = report
@@ -182,7 +185,7 @@ class LineWriter:
         self._file: DiskFile | None = None
         self._size = 0
         self._is_torn = False
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[bytes] = deque(maxlen=most_waiting)
 
     @property
     def waiting(self) -> int:

@@ -155,12 +155,8 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
     Raises:
         RunDirectoryError: a line is damaged.
     """
-    plain, packed = run_path / CALLS, run_path / PACKED_CALLS
-    path = plain if plain.exists() else packed
-    if not path.exists():
-        return
     texts = Texts(keep=True)
-    for line in whole_lines(path) if path == plain else _unpacked_lines(path):
+    for line in ledger_lines(run_path):
         call = line.fields().get("call")
         if call is None:
             continue
@@ -175,6 +171,19 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
             raise line.damage(f"not a recorded call: {error!r}") from error
         if recorded is not None:
             yield recorded
+
+
+def ledger_lines(run_path: Path) -> Iterator[RawLine]:
+    """All lines of the ledger of a run, whether or not it is compressed; none without a ledger.
+
+    Raises:
+        RunDirectoryError: it cannot be read.
+    """
+    plain, packed = run_path / CALLS, run_path / PACKED_CALLS
+    if plain.exists():
+        yield from whole_lines(plain)
+    elif packed.exists():
+        yield from _unpacked_lines(packed)
 
 
 def _unpacked_lines(path: Path) -> Iterator[RawLine]:

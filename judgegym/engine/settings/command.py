@@ -13,9 +13,11 @@ from typing_extensions import Self
 from judgegym.engine.settings.env import ConfigT, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
-from judgegym.judges.config import presets
+from judgegym.judges.config import presets, tracing
+from judgegym.judges.config.budgets import BUDGETS
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -33,6 +35,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     show_config: ShowConfig = setting(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = setting(None, presets.ABOUT)
+    trace: TraceMode = setting("off", tracing.ABOUT)
     limit: int | None = setting(None, verbs=("evaluate", "process"), common=True, ge=1)
     """Take at most this many rows, sampled with the seed."""
     resume: CliImplicitFlag[bool] = setting(False, common=True)
@@ -41,6 +44,11 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     retry_failed: CliImplicitFlag[bool] = setting(False, verbs=EVALUATE)
     """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, stay as
     they are, and metrics are written only if there are none."""
+    plan: CliImplicitFlag[bool] = setting(False, common=True)
+    """Print how many calls, tokens and dollars the run would take, live and in a batch, and exit. Nobody is asked."""
+    plan_tokens: int = setting(500, ge=1)
+    """With --plan: estimate the cost with so many tokens in an answer of policy or judge; with --resume with their mean
+    so far."""
     labels: Path | None = setting(None, verbs=EVALUATE)
     """Correct the result by the labels of people in this file, which are of this run's responses (judgegym label makes
     it); with --resume also of a run that is complete."""
@@ -123,7 +131,8 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     def _section(self, section: BaseModel) -> dict[str, JSON]:
         public = without_secrets(section)
-        return {name: value for name, value in public.items() if uses(self._verb, type(section), name)}
+        kept = (name for name in public if name not in BUDGETS and uses(self._verb, type(section), name))
+        return {name: public[name] for name in kept}
 
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from judgegym.engine.settings.policy import ReasoningEffort
 from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
+from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls, without_credentials, without_secret_fields
@@ -105,6 +106,7 @@ class EnvConfig(
     TrainerSettings,
     MonitorSettings,
     AlarmSettings,
+    BudgetSettings,
     JudgeSettings,
 ):
     """The settings that every environment has under `env`.
@@ -141,7 +143,9 @@ class EnvConfig(
 
     def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
         """A copy in which the URLs of the stand-ins of judge and policy take the place of `url`."""
-        return self.model_copy(update={"judge_base_url": judge}) if judge and self.judge_base_url == url else self
+        if not judge or self.judge_base_url != url:
+            return self
+        return self.model_copy(update={"judge_base_url": judge, "judge_api": "openai"})
 
     def run_name(self, policy: str) -> str:
         """The part of the run directory's name for what is evaluated, given whose answers are."""

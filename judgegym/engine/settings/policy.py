@@ -10,9 +10,19 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import BaseUrls, EndpointWaits, ExtraBody, ExtraHeaders, FinishReasons, endpoints_of
+from judgegym.judges.config.judge import (
+    BaseUrls,
+    EndpointWaits,
+    ExtraBody,
+    ExtraHeaders,
+    FinishReasons,
+    endpoints_of,
+    served_at,
+)
 from judgegym.llm import wire
 from judgegym.llm.outcome import FinishRules
+from judgegym.llm.prices import prices_of
+from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices
@@ -70,6 +80,7 @@ class ReplicaSettings(BaseModel):
     base_url: BaseUrls
     model_name: str | None = None
     api_key: SecretStr | None = None
+    extra_headers: ExtraHeaders = {}
 
 
 class PolicySettings(BaseModel):
@@ -82,13 +93,16 @@ class PolicySettings(BaseModel):
     """Ask for this model at the policy's endpoint."""
     base_url: BaseUrls = operational(_HOSTED, common=True)
     """Call the policy at this OpenAI-compatible URL; separate several replicas with commas."""
+    api: ApiName = operational("openai")
+    """Ask the policy in this form. openai: OpenAI's chat completions. anthropic: Anthropic's Messages API. litellm:
+    whatever litellm reaches by the model's name, such as azure/… or gemini/…, with base_url only if it is set."""
     api_key: SecretStr | None = operational(None, instead_of="api_key_env")
     """Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line."""
     api_key_env: str = operational("OPENAI_API_KEY", common=True)
     """Read the policy's API key from this environment variable. Only a public host needs one."""
     replicas: list[ReplicaSettings] = operational([])
-    """Spread calls over these servers of the same policy, each with its base_url and, if they differ, model_name and
-    api_key. In YAML a list under `openai` does the same."""
+    """Spread calls over these servers of the same policy, each with its base_url and, if they differ, model_name,
+    api_key and extra_headers. In YAML a list under `openai` does the same."""
     timeout: float = operational(1200.0, gt=0)
     """Stop one attempt of a policy call after this many seconds."""
     num_max_requests_at_once: int = operational(512, verbs=ROLLOUTS, ge=1)
@@ -111,11 +125,11 @@ class PolicySettings(BaseModel):
     """Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, end_turn,
     eos_token, complete and their like; a completion with an unknown one is asked for again."""
     price_input: float | None = operational(None, ge=0)
-    """Report the policy's cost with this price in US dollars for a million prompt tokens; if unset, the cost is
-    unknown."""
+    """Report the policy's cost with this price in US dollars for a million prompt tokens; if no price is set, with
+    those of the table of list prices, or else the cost is unknown."""
     price_output: float | None = operational(None, ge=0)
-    """Report the policy's cost with this price in US dollars for a million completion tokens; if unset, the cost is
-    unknown."""
+    """Report the policy's cost with this price in US dollars for a million completion tokens; if no price is set, with
+    those of the table of list prices, or else the cost is unknown."""
     price_cached_input: float | None = operational(None, ge=0)
     """Report the policy's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
     prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
@@ -127,6 +141,14 @@ class PolicySettings(BaseModel):
     def urls(self) -> tuple[str, ...]:
         """The base URLs of its servers."""
         return tuple(replica.base_url for replica in self.replicas) or tuple(split_urls(self.base_url))
+
+    @property
+    def prices(self) -> Prices:
+        """What its tokens cost."""
+        given = Prices(self.price_input, self.price_output, self.price_cached_input)
+        models = {each.model_name or self.model_name for each in self.replicas} or {self.model_name}
+        listed = given if len(models) > 1 else prices_of(given, self.urls, models.pop(), self.extra_body)
+        return api_of(self.api).prices(listed)
 
     def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
         """What the policy's chat client needs.
@@ -155,7 +177,7 @@ class PolicySettings(BaseModel):
             tokens_per_minute=self.tokens_per_minute,
             n_is_ignored=self.n_kwarg_is_ignored,
             finish_rules=self.finish_rules(config),
-            prices=Prices(self.price_input, self.price_output, self.price_cached_input),
+            prices=self.prices,
             title="the policy",
             section=section,
             url_setting="--openai.base_url",
@@ -173,7 +195,8 @@ class PolicySettings(BaseModel):
         Raises:
             SettingsError: a key is needed and there is none.
         """
-        replicas = self.replicas or [ReplicaSettings(base_url=url) for url in split_urls(self.base_url)]
+        urls = split_urls(served_at(self.api, self, "base_url")) or [""]
+        replicas = self.replicas or [ReplicaSettings.model_construct(base_url=url) for url in urls]
         return tuple(
             endpoint
             for replica in replicas
@@ -184,6 +207,8 @@ class PolicySettings(BaseModel):
                 owner=_HOSTED,
                 where="--openai.",
                 given=replica.api_key,
+                api=self.api,
+                further=replica.extra_headers,
             )
         )
 

@@ -22,6 +22,7 @@ from judgegym.environments.command_line.program import CommandLine
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
+from judgegym.llm.budget import Expense
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON
@@ -150,8 +151,8 @@ _SECRET_FLAGS = ("api_key", "extra_headers")
 _RETRY = "--retry_failed"
 
 
-def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine) -> str:
-    """The command that was given, with what runs it, the run's place and `--resume`.
+def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine, spent: Expense | None = None) -> str:
+    """The command that was given, with its program, the run's place and `--resume`; a larger budget for one spent.
 
     It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a second line says that
     they must be given again. Without them it asks for a key; it never sends a placeholder as one.
@@ -168,7 +169,7 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine)
         words.append(f"{flag}={place}")
     if "--resume" not in words:
         words.append("--resume")
-    return typed.again(words) + hint
+    return typed.again(words if spent is None else env.larger(words, spent, "env.")) + hint
 
 
 def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:

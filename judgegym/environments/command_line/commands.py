@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ async def evaluate(
         raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
     if loaded.settings.retry_failed and not loaded.settings.resume:
         raise SettingsError("--retry_failed: retries the failed rows of an earlier run; it needs --resume")
+    if loaded.settings.plan:
+        return await _planned(env_type, loaded)
     # Check early what is needed only at the end, and set the run directory, which the resume command names.
     config = loaded.settings.env
     _require_wandb(config)
@@ -55,7 +58,8 @@ async def evaluate(
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation(env)
         event_loop.spare_the_collector()
-        with resumable(lambda: resume_command(loaded, typed), lambda: "finished rows are kept"):
+        resumed = partial(resume_command, loaded, typed)
+        with resumable(resumed, lambda: "finished rows are kept", budget=env.clients.budget):
             result = await evaluating.evaluate(evaluation)
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
@@ -84,6 +88,8 @@ async def serve(
     if loaded.settings.resume and not any(loaded.given(f"env.{name}") for name in _PLACES_OF_SERVE):
         flags = " or ".join(f"--env.{name}" for name in _PLACES_OF_SERVE)
         raise SettingsError(f"--resume: which run? Name its directory or its file of groups, with {flags}")
+    if loaded.settings.plan:
+        return await _planned(env_type, loaded)
     _require_wandb(config)
     settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
     async with _opened(env_type, loaded, "serve") as env:
@@ -98,7 +104,7 @@ async def serve(
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation(env) if config.steps_per_eval > 0 else None
         event_loop.spare_the_collector()
-        with resumable(lambda: resume_command(loaded, typed), serving.progress):
+        with resumable(partial(resume_command, loaded, typed), serving.progress, budget=env.clients.budget):
             await serving.run()
     return 0
 
@@ -108,6 +114,8 @@ async def process(
 ) -> int:
     """`process`, from settings to exit code."""
     config = loaded.settings.env
+    if loaded.settings.plan:
+        return await _planned(env_type, loaded)
     path = groups_path(config.data_path_to_save_groups or f"data/{env_type.name}.jsonl", resume=loaded.settings.resume)
     config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:
@@ -115,7 +123,11 @@ async def process(
             processed = ProcessRun(env)
         event_loop.spare_the_collector()
         with (
-            resumable(lambda: resume_command(loaded, typed), lambda: f"the groups that are finished are in {path}"),
+            resumable(
+                partial(resume_command, loaded, typed),
+                lambda: f"the groups that are finished are in {path}",
+                budget=env.clients.budget,
+            ),
             terminal.ProgressDisplay("process", "groups") as display,
         ):
             await processed.run(display)
@@ -133,6 +145,13 @@ async def process(
     terminal.say(f"The groups are in {processed.path}{page}")
     terminal.say(f"All {len(processed.metrics.values)} metrics are in {processed.metrics_file}")
     return 0 if processed.groups == wanted else FAILED
+
+
+async def _planned(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> int:
+    from judgegym.environments.command_line.plan import show_plan  # late: few runs are planned
+
+    await show_plan(env_type, loaded.settings)
+    return 0
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """The command line of every environment, and its exit codes.
 
 0: done. 1: too many failures, or nothing succeeded. 2: something to mend in settings, data or run directory, said in
-one message. 130 and 143: stopped by Ctrl-C or SIGTERM; finished rows are on disk. 141: the output pipe is closed.
+one message. 3: the budget is spent, or an alarm ended the run. 130 and 143: stopped by Ctrl-C or SIGTERM; finished rows
+are on disk. 141: the output pipe is closed.
 
 What a command needs is imported once its settings are right, so that help and messages come at once.
 """

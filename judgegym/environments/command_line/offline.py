@@ -213,11 +213,11 @@ async def running(
         urls = {role: url for role, url in zip(roles, started, strict=True) if isinstance(url, str)}
         env = env.with_stand_ins(STAND_IN_URL, judge=urls.get("judge"), policy=urls.get("policy"))
         if "policy" in urls and openai.base_url == STAND_IN_URL:
-            openai = openai.model_copy(update={"base_url": urls["policy"]})
+            openai = openai.model_copy(update={"base_url": urls["policy"], "api": "openai"})
         yield settings.standing_in(roles, env=env, openai=openai)
 
 
-_OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key"})
+_OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key", "extra_headers"})
 
 
 def with_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:

@@ -31,7 +31,13 @@ from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.metrics import compute_metrics, failure_notices, readable, too_many_failures
-from judgegym.environments.evaluate.results import EvaluatedRows, metrics_file, summary_of, write_correction
+from judgegym.environments.evaluate.results import (
+    EvaluatedRows,
+    metrics_file,
+    summary_of,
+    write_correction,
+    write_judges,
+)
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
 from judgegym.judges.core.judgment import Status
@@ -68,7 +74,7 @@ class EvaluationResult:
 
 
 class Evaluation(Generic[TaskT, DetailT]):
-    """The rows to evaluate, and the runner that evaluates each."""
+    """The rows to evaluate, the runner that evaluates each, and who judges the anchors, if there are any."""
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Load all rows, or those that `--limit` chooses, and prepare the runner.
@@ -86,7 +92,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             self.runner = env.row_runner() or RowRunner(env)
             self.runner.prepare(self.tasks)
         self.datasets = tuple(datasets)
-        self._anchor_judge = self._checked_anchor_judge()
+        self.anchor_judge = self._checked_anchor_judge()
 
     def _checked_anchor_judge(self) -> AnchorJudge | None:
         """Return who judges the anchors, after a check of these, before the first call; `None` without any.
@@ -219,12 +225,13 @@ class Evaluation(Generic[TaskT, DetailT]):
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
         content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors)
         await run.write_metrics(content)
+        content, judges = await write_judges(run, content, env.config, self.labels)
         correction = await write_correction(run, content, self.labels)
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         said = (*failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge), *notices)
-        summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, is_resumed=is_resumed)
+        summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, judges, is_resumed=is_resumed)
         return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
 
     async def _anchors(self, run: RunDirectory) -> AnchorResult | None:
@@ -234,9 +241,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             UserError: they cannot be read, or the state beside them cannot be read or written.
         """
         settings = self.env.settings
-        if self._anchor_judge is None or settings.anchors is None:
+        if self.anchor_judge is None or settings.anchors is None:
             return None
-        return await judge_anchors(settings.anchors, self._anchor_judge, run, keep_texts=settings.keep_calls)
+        return await judge_anchors(settings.anchors, self.anchor_judge, run, keep_texts=settings.keep_calls)
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""
@@ -279,6 +286,7 @@ class Evaluation(Generic[TaskT, DetailT]):
 
         finished, is_first = saved.uids_with_lines(), len(numbers) == len(saved)
         with closing(CallLedger(run, finished=finished, keep_texts=env.settings.keep_calls)) as ledger:
+            env.clients.begin_after(ledger.earlier)
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
             with progress.shown(run.disk, run.log.write, left=len(numbers)):

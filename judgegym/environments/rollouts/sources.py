@@ -52,6 +52,10 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
     if config.token_source == "token_server" and not is_token_server:
         raise SettingsError("--env.token_source: token_server needs --openai.server_type=vllm, sglang or trl")
     if config.token_source == "token_server" or (config.token_source == "auto" and is_token_server):
+        if config.budget() is not None:
+            raise SettingsError(
+                "--env.budget_calls, --env.budget_usd: requests to Atropos' token servers are not counted"
+            )
         if openai.extra_headers:
             raise SettingsError("--openai.extra_headers: Atropos' clients of token servers send no further headers")
         from judgegym.environments.rollouts.token_server import TokenServer  # late: atroposlib takes seconds to import
@@ -60,7 +64,12 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
         return TokenServer(openai, config, retokenizer)
     chat_settings = openai.chat_settings(config, max_concurrency=openai.num_max_requests_at_once)
     settled = None if config.token_source == "auto" else config.token_source
-    if settled is None and same_host(",".join(openai.urls), _WITHOUT_TOKEN_IDS):
+    if openai.api != "openai" and config.token_source == "chat":
+        raise SettingsError("--env.token_source: chat needs --openai.api=openai; no other form returns token ids")
+    if settled is None and openai.api != "openai":
+        settled = "retokenize"
+        logger.warning(_RETOKENIZED, f"openai.api={openai.api} returns no token ids and logprobs")
+    elif settled is None and same_host(",".join(openai.urls), _WITHOUT_TOKEN_IDS):
         settled = "retokenize"
         logger.warning(_RETOKENIZED, f"{_WITHOUT_TOKEN_IDS} returns no token ids and logprobs")
     if settled == "retokenize":

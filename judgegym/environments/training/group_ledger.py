@@ -12,13 +12,15 @@ import logging
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey
+from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey, RunUsage
 from judgegym.engine.runs.recorded_calls import CALLS
 from judgegym.llm import wire
+from judgegym.llm.budget import Budget
+from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class GroupLedger(CallLedger):
         """The sampler's epoch and position when the latest group began."""
         self._is_same_step = False
         self._limit = LARGEST
+        self.budget: Budget | None = None
         super().__init__(run, finished=(), keep_texts=keep)
         # Answers are read from the file as it is now, also after it is replaced: their places are those in this one.
         self._reader = self._path.open("rb") if self.is_resumed else None
@@ -90,6 +93,8 @@ class GroupLedger(CallLedger):
             state = line["state"]
             self._last_group, self._step = state["last_group"], state["step"]
             self._place = None if state["place"] is None else (state["place"][0], state["place"][1])
+            if (spent := state.get("spent")) is not None:  # by all, those whose answers are not kept included
+                self.earlier = RunUsage(spent["calls"], {"": Usage(cost=spent["usd"])})
         else:
             super()._note(line, place, finished)
 
@@ -166,7 +171,8 @@ class GroupLedger(CallLedger):
 
     def _state(self) -> dict[str, JSON]:
         place: JSON = None if self._place is None else [*self._place]
-        return {"state": {"step": self._step, "last_group": self._last_group, "place": place}}
+        spent = {} if self.budget is None else {"spent": cast("JSON", asdict(self.budget.recorded))}
+        return {"state": {"step": self._step, "last_group": self._last_group, "place": place, **spent}}
 
     def _compact(self) -> None:
         """Replace the file by the groups in progress. If the disk refuses it, the file stays, and grows for a while."""

@@ -1,8 +1,4 @@
-"""The monitor of `serve` and `process`: what it sees of a judged group, and the gold judge with a client of its own.
-
-The gold judge's client is none of the run's judges: nobody waits for its endpoint, and its calls are in no metric of
-the judge.
-"""
+"""The monitor of `serve` and `process`: where it works, and what it sees of a judged group."""
 
 from __future__ import annotations
 
@@ -11,29 +7,24 @@ from typing import Any
 
 from judgegym.data.rows import Task
 from judgegym.engine.runs.directory import RunDirectory
-from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.judgment import Judgment, ScoreParts
-from judgegym.judges.core.tasks import JudgeTask, TaskJudge
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.budget import Budget
-from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
 from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
-from judgegym.monitoring.line_file import earlier_lines
-from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, Status
+from judgegym.monitoring.live_file import MONITOR
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
-from judgegym.monitoring.webhook import Webhook
+from judgegym.monitoring.opening import MonitorPlace, open_monitor
 
 
-def open_monitor(
+def monitor_of(
     env: JudgedEnv[Any, Any, Any],
     run: RunDirectory,
     on_alarm: Callable[[Alarm], None] = lambda alarm: None,
@@ -49,51 +40,19 @@ def open_monitor(
         every: write a line each time that so many groups are judged; `None`: where `end_step` says.
 
     Raises:
-        SettingsError: the gold judge's API key is missing, the price of its model is not known and limited, or the
-            webhook's variable holds no URL.
+        SettingsError: see `open_monitor`.
     """
     config = env.config
-    gold, gold_name = _open_gold(env) if config.gold_judge else (None, None)
-    webhook = None
-    if config.alarm_webhook_env is not None:
-        webhook = Webhook(
-            config.alarm_webhook_env, env.clients.session, run=run.path.name, setting="--env.alarm_webhook_env"
-        )
-    watched = MonitorTarget(
-        config.seed,
-        judge=config.judge_run_name(),
-        gold=gold,
-        gold_name=gold_name,
-        every=every,
+    place = MonitorPlace(
+        session=env.clients.session,
+        budget=Budget(config.gold_budget_calls, config.gold_budget_usd),
+        folder=run.path,
+        section="env.",
+        stand_in=config if "judge" in env.settings.stand_ins else None,
+        retry_delay=config.retry_delay,
     )
-    monitor = TrainingMonitor(config, watched, write=run.writer(MONITOR).append, on_alarm=on_alarm, webhook=webhook)
-    monitor.begin(earlier_lines(run.path / MONITOR))
-    return monitor
-
-
-def open_live_file(monitor: TrainingMonitor, run: RunDirectory, status: Status) -> LiveFile:
-    """Open the file of a run that says how it stands, and has the groups that a page shows."""
-    live = LiveFile(run.path / LIVE, {"": monitor.kept}, status, write_atomic)
-    monitor.groups = max(monitor.groups, monitor.kept.last_number)  # numbers are those of one group each
-    return live
-
-
-def _open_gold(env: JudgedEnv[Any, Any, Any]) -> tuple[TaskJudge, str]:
-    config, settings = env.config, env.config.gold_scorer()
-    is_stand_in = "judge" in env.settings.stand_ins
-    if is_stand_in:
-        settings = settings.model_copy(
-            update={
-                "judge_base_url": config.judge_base_url,
-                "judge_model_name": config.judge_model_name,
-                "judge_api_key": None,
-            }
-        )
-    chat = settings.chat_settings(
-        retry_delay=config.retry_delay, identity=STAND_IN_IDENTITY if is_stand_in else "", section="env.gold_judge."
-    )
-    budget = Budget(config.gold_budget_calls, config.gold_budget_usd)
-    return open_judge(settings, ChatClient(chat, session=env.clients.session, budget=budget)), settings.judge_name()
+    target = MonitorTarget(config.seed, config.judge_run_name(), every)
+    return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
 
 
 def monitor_group(

@@ -23,6 +23,7 @@ from judgegym.data.rows import Task
 from judgegym.data.task_list import select
 from judgegym.engine.loop import run_each
 from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import pack
 from judgegym.engine.terminal import ProgressDisplay, ProgressState, offline_notice
@@ -44,14 +45,14 @@ from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.delivery import worker_slots
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
+from judgegym.environments.training.monitoring import monitor_group, monitor_of
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.live_file import LIVE, MONITOR
+from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
 from judgegym.reports.run_page.page import report_of, write_report_after
 
 logger = logging.getLogger(__name__)
@@ -122,9 +123,9 @@ class ProcessRun:
             )
         for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
             (self._run.path / name).unlink(missing_ok=True)
-        self.monitor = open_monitor(env, self._run, every=config.monitor_every)
+        self.monitor = monitor_of(env, self._run, every=config.monitor_every)
         self._pipeline.watch = self._watch
-        self._live = open_live_file(self.monitor, self._run, self._status)
+        self._live = LiveFile(self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic)
 
     async def run(self, display: ProgressDisplay) -> None:
         """Write `total_steps` groups, as many at once as there are workers; `display` shows the progress.
@@ -137,6 +138,7 @@ class ProcessRun:
         started, config, file, disk = time.monotonic(), self._env.config, self._file, self._run.disk
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self.path)
         logger.info("%s", forecast(self._wanted - file.kept, config.group_size, self._rows))
+        self._env.clients.begin_after(self._ledger.earlier)
         if self._ledger.is_resumed:
             report_of(self.path).unlink(missing_ok=True)  # it would not fit the groups that come
             logger.info("resuming: %d groups are written; %s", file.kept, self._ledger.loss)

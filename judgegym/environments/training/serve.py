@@ -41,19 +41,19 @@ from judgegym.environments.training.delivery import Outbox, available_slots, wor
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
+from judgegym.environments.training.monitoring import monitor_group, monitor_of
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
 from judgegym.llm import wire
-from judgegym.llm.errors import EndpointOutage, JudgeGymError
+from judgegym.llm.errors import BudgetError, EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm, AlarmStop
-from judgegym.monitoring.line_file import earlier_lines
-from judgegym.monitoring.live_file import MONITOR
+from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, lines_of
 from judgegym.monitoring.pause import Pause, PauseState
-from judgegym.reports.training.page import write_training_report_after
+from judgegym.reports.run_page.page import write_report_after
+from judgegym.reports.training.page import write_training_report
 
 
 class Checkpoints:
@@ -171,12 +171,14 @@ class ServeRun:
         open_ledger = partial(GroupLedger, keep=self._keeps_calls)
         self._run, self._file, self._ledger = open_files(env.settings, "serve", open_ledger)
         self._disk = self._run.disk
-        self.monitor = open_monitor(env, self._run, self._alarmed)
-        for line in earlier_lines(self._run.path / MONITOR):
+        env.clients.begin_after(self._ledger.earlier)
+        self._ledger.budget = env.clients.budget
+        self.monitor = monitor_of(env, self._run, self._alarmed)
+        for line in lines_of(self._run.path / MONITOR):
             if isinstance(row := line.get("row"), Mapping):
                 self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
         self._pipeline.watch = self._watch
-        self._live = open_live_file(self.monitor, self._run, self._status)
+        self._live = LiveFile(self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic)
         self._pause = Pause(self._run.path, self._config.alarm_pause_s, self._paused)
         self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
@@ -197,6 +199,7 @@ class ServeRun:
             SettingsError: the group size does not fit the trainer's batch.
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
             EndpointOutage: an endpoint answers no call; the groups in progress that do not need it are sent.
+            BudgetError: no further request may be sent; the groups that are whole are sent, and no other.
             DiskFull: the files of the run could not be written to for too long.
         """
         try:
@@ -205,7 +208,7 @@ class ServeRun:
                 # Nothing is left to resume.
                 await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
                 if self._config.write_report:
-                    await write_training_report_after(self._run.path)
+                    await write_report_after(self._run.path, self._disk, write_training_report)
         finally:
             self._ledger.close()
             self._run.close()
@@ -343,8 +346,8 @@ class ServeRun:
         self.connection.changed.set()
 
     async def _end_groups(self, error: BaseException) -> None:
-        """After an endpoint's outage let the groups in progress end, whose other answers are paid for."""
-        while isinstance(error, EndpointOutage) and len(self._workers) > self._outbox.waiting:
+        """After an outage, or if the budget is spent, let the groups in progress end, whose answers are paid for."""
+        while isinstance(error, EndpointOutage | BudgetError) and len(self._workers) > self._outbox.waiting:
             self.connection.changed.clear()
             await self.connection.changed.wait()
 

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from pydantic import ValidationError
 
 from judgegym.api.session import stand_in_settings
+from judgegym.integrations.scores.groups import distributed
 from judgegym.integrations.scores.requests import CompletionRow, request_of
 from judgegym.integrations.scores.results import CompletionReward, RefusedError, failures
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
@@ -21,8 +22,10 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import OverloadError
 from judgegym.server.core import Core
+from judgegym.server.monitoring import ServerMonitors
+from judgegym.server.operation import Telemetry
 from judgegym.server.protocols.native import ScoreBody
-from judgegym.server.settings import JudgeMount
+from judgegym.server.settings import JudgeMount, WatchSettings
 
 _MOST_PENDING = 100_000
 
@@ -34,7 +37,8 @@ class InProcessSource:
         """Score with `judge`, configured as in the server.
 
         Args:
-            judge: the settings of the judge.
+            judge: the settings of the judge; `offline` does what the argument does, and `monitor` are the settings of
+                monitors as in the server, such as `run_dir` and `gold_judge`.
             deadline_s: seconds within which a score is returned.
             offline: ask the stand-in instead of the judge's endpoint; its scores mean nothing.
 
@@ -42,9 +46,12 @@ class InProcessSource:
             SettingsError: a setting is unknown or wrong.
         """
         named = dict(judge)
-        stands_in = named.pop("offline", False)
+        stands_in, watched = named.pop("offline", False), named.pop("monitor", {})
         if not isinstance(stands_in, bool):
             raise SettingsError(f"judge.offline: expected true or false, found {stands_in!r}")
+        if not isinstance(watched, Mapping):
+            raise SettingsError(f"judge.monitor: expected a mapping of settings, found {watched!r}")
+        self._watched = settings_from_keywords(WatchSettings, watched, prefix="judge.monitor.") if watched else None
         self._judge = settings_from_keywords(JudgeMount, named, prefix="judge.")
         self._offline = offline or stands_in
         self._stack = AsyncExitStack()
@@ -78,11 +85,25 @@ class InProcessSource:
                     judge = await stand_in_settings(stack, self._judge) if self._offline else self._judge
                     identity = STAND_IN_IDENTITY if self._offline else ""
                     core = Core(
-                        {"": judge}, deadline_s=self._deadline_s, max_pending=_MOST_PENDING, judge_identity=identity
+                        {"": judge},
+                        deadline_s=self._deadline_s,
+                        max_pending=_MOST_PENDING,
+                        judge_identity=identity,
+                        monitors=self._monitors(judge),
                     )
                     self._core = await stack.enter_async_context(core)
                     self._stack = stack.pop_all()
             return self._core
+
+    def _monitors(self, judge: JudgeMount) -> ServerMonitors | None:
+        """What watches the judge; where a trainer has several processes, each of them has a folder of its own."""
+        watched = self._watched
+        if watched is None:
+            return None
+        if watched.run_dir is not None and (processes := distributed()) is not None:
+            folder = watched.run_dir / f"process-{processes.get_rank()}"
+            watched = watched.model_copy(update={"run_dir": folder})
+        return ServerMonitors(watched, {"": judge}, Telemetry())
 
     async def close(self) -> None:
         """Close the core."""

@@ -209,7 +209,8 @@ class JudgeSource:
     Attributes:
         url: the URL of a reward server; or
         judge: the settings of a judge to run in each process that judges, under the server's names: a mapping of any
-            configuration library, or a `JudgeMount`; in a mapping also `offline`, with the meaning of the attribute.
+            configuration library, or a `JudgeMount`; in a mapping also `offline`, with the attribute's meaning, and
+            `monitor`: `run_dir`, `gold_judge` and the server's other settings of monitors.
         offline: with `judge`, ask the stand-in instead of its endpoint; its scores mean nothing.
         token: the server's bearer token, which trainers print and log with their settings.
         token_env: instead: the environment variable that has it, where the scores are made.

@@ -20,10 +20,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, JsonValue, Secr
 from typing_extensions import Self, TypedDict
 
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
+from judgegym.judges.config.extras import require
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import FinishRules, accepted_reasons
+from judgegym.llm.prices import prices_of
+from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
 from judgegym.llm.usage import Prices
@@ -118,6 +121,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
     """Ask for this model at the judge's endpoint."""
     judge_base_url: BaseUrls = operational("https://api.anthropic.com/v1", common=True)
     """Call the judge at this OpenAI-compatible URL; separate several replicas with commas."""
+    judge_api: ApiName = operational("openai", common=True)
+    """Ask the judge in this form. openai: OpenAI's chat completions, which most servers speak. anthropic: Anthropic's
+    Messages API, with thinking apart and its prefix cache used. litellm: whatever litellm reaches by the model's name,
+    such as azure/…, bedrock/…, vertex_ai/… or gemini/…, with judge_base_url only if it is set. If unset, anthropic for
+    the default judge with its key in ANTHROPIC_API_KEY."""
     judge_api_key: SecretStr | None = operational(None, instead_of="judge_api_key_env")
     """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line."""
     judge_api_key_env: str = operational("ANTHROPIC_API_KEY", common=True)
@@ -165,11 +173,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
     first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets text. For a policy
     that judges, set openai.extra_body."""
     judge_price_input: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million prompt tokens; if unset, the cost is
-    unknown."""
+    """Report the judge's cost with this price in US dollars for a million prompt tokens; if no price is set, with those
+    of the table of list prices, or else the cost is unknown."""
     judge_price_output: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million completion tokens; if unset, the cost is
-    unknown."""
+    """Report the judge's cost with this price in US dollars for a million completion tokens; if no price is set, with
+    those of the table of list prices, or else the cost is unknown."""
     judge_price_cached_input: float | None = operational(None, ge=0)
     """Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
     prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
@@ -243,11 +251,21 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         return self.judge_model_name
 
     @property
+    def api(self) -> ApiName:
+        """The form in which the judge is asked."""
+        asked_of = {"judge_api", "judge_base_url", "judge_api_key", "judge_api_key_env", "judge_extra_body"}
+        variable = type(self).model_fields["judge_api_key_env"].default
+        is_default = self.asks_endpoint and not asked_of & self.model_fields_set and self.judge_temperature <= 1
+        return "anthropic" if is_default and os.environ.get(variable) else self.judge_api
+
+    @property
     def prices(self) -> Prices:
         """What the judge's tokens cost; a judge that asks no model costs nothing."""
         if not self.asks_endpoint:
             return Prices(0.0, 0.0)
-        return Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input)
+        given = Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input)
+        listed = prices_of(given, split_urls(self.judge_base_url), self.judge_model_name, self.judge_extra_body)
+        return api_of(self.api).prices(listed)
 
     def vote_count(self) -> int:
         """How many independent judgments make one verdict; judges with several votes override it."""
@@ -278,8 +296,12 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
             logger.warning("%d votes at temperature 0 are the same answer %d times", votes, votes)
         owner, where = type(self).model_fields["judge_base_url"].default, f"--{section}judge_"
         endpoints: tuple[Endpoint, ...] = (Endpoint(NO_ENDPOINT, self.judge_name()),)
+        api: ApiName = "openai" if identity == STAND_IN_IDENTITY else self.api
         if self.asks_endpoint:
-            endpoints = endpoints_of(self, self.judge_base_url, self.judge_model_name, owner=owner, where=where)
+            url = served_at(api, self, "judge_base_url")
+            endpoints = endpoints_of(self, url, self.judge_model_name, owner=owner, where=where, api=api)
+            if api != self.judge_api and identity != STAND_IN_IDENTITY:
+                logger.info("%s is asked in Anthropic's own form (judge_api=anthropic)", self.judge_model_name)
         return ChatSettings(
             endpoints=endpoints,
             temperature=self.judge_temperature,
@@ -303,8 +325,21 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         )
 
 
+def served_at(api: ApiName, section: BaseModel, name: str) -> str:
+    """The base URLs of a setting; none where litellm finds the provider by the model's name."""
+    return "" if api == "litellm" and name not in section.model_fields_set else str(getattr(section, name))
+
+
 def endpoints_of(
-    section: BaseModel, urls: str, model: str, *, owner: str, where: str, given: SecretStr | None = None
+    section: BaseModel,
+    urls: str,
+    model: str,
+    *,
+    owner: str,
+    where: str,
+    api: ApiName = "openai",
+    given: SecretStr | None = None,
+    further: Mapping[str, SecretStr] | None = None,
 ) -> tuple[Endpoint, ...]:
     """The servers of a model, with their key and headers; without a key if none is set and no host is public.
 
@@ -313,18 +348,23 @@ def endpoints_of(
 
     Args:
         section: the settings of the endpoint: the judge's (`judge_…`), the policy's or a candidate's.
-        urls: the base URLs.
+        urls: the base URLs; none where the API finds the provider by the model's name, with keys of its own.
         model: the model's name there.
         owner: the URL whose key the variable of `api_key_env` holds, unless the user named the variable.
         where: what stands before the name of one of these settings in messages, such as `--env.judge_`.
+        api: the form in which it is asked.
         given: a key of these servers alone.
+        further: headers of these servers alone.
 
     Raises:
-        SettingsError: a host is public and there is no key; or a key cannot be sent in a header, or a URL or a header
-            has another one.
+        SettingsError: a package that the API needs is not installed; a host is public and there is no key; or a key
+            cannot be sent in a header, or a URL or a header has another one.
     """
     prefix = "judge_" if isinstance(section, JudgeSettings) else ""
-    headers: Mapping[str, SecretStr] = getattr(section, f"{prefix}extra_headers", {})
+    if api == "litellm":
+        require("litellm")
+        urls = urls or f"litellm://{model.partition('/')[0]}"
+    headers: Mapping[str, SecretStr] = {**getattr(section, f"{prefix}extra_headers", {}), **(further or {})}
     names = {name.lower() for name in headers}
     has_own = bool(names & _KEY_HEADERS)
     own: SecretStr | None = given or getattr(section, f"{prefix}api_key")
@@ -342,19 +382,19 @@ def endpoints_of(
                 f"{setting_name}: the base URL has a user and a password, and {what} would be sent, too; expected one "
                 "of both"
             )
-        if "authorization" in names:
-            raise SettingsError(f"{setting_name}: the extra headers have Authorization, too; expected one of both")
+        if (header := api_of(api).key_header) in names:
+            raise SettingsError(f"{setting_name}: the extra headers have {header.title()}, too; expected one of both")
         secret = SecretStr(_sendable(key, f"{setting_name}: {what}"))
-        return tuple(Endpoint(url, model, secret, headers) for url in servers)
+        return tuple(Endpoint(url, model, secret, headers, api) for url in servers)
     hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in servers if is_public(url)}))
-    if hosts and not has_own:
+    if hosts and not has_own and api != "litellm":  # which has keys of its own
         missing = f"and the environment variable {variable} is not set;"
         how = missing if is_meant else "name the environment variable that holds it, or,"
         raise SettingsError(
             f"{where}api_key_env: {hosts} needs an API key{', ' if is_meant else '; '}{how} "
             f"if it takes none, set {where}api_key=none"
         )
-    return tuple(Endpoint(url, model, None, headers) for url in servers)
+    return tuple(Endpoint(url, model, None, headers, api) for url in servers)
 
 
 def _sendable(key: str, what: str) -> str:

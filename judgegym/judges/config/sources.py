@@ -258,7 +258,10 @@ def read_sources(
     named = next(filter(None, (source.values.get("config") for source in sources)), None)
     if named is not None:
         path = config_file(named)
-        values = _by_dotted_name(settings_type, _read_yaml(path), str(path))
+        read = _read_yaml(path)
+        if "env" not in settings_type.model_fields and isinstance(read.get("env"), dict):
+            read |= read.pop("env")  # the settings of an environment's judge, for a command without sections
+        values = _by_dotted_name(settings_type, read, str(path))
         sources.append(SettingsSource(str(path), values, "file"))
     return sources
 

@@ -147,6 +147,11 @@ def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
     seeds = [_seed(each) for each in (reference, run)]
     if seeds[0] != seeds[1]:
         yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
+    for role in ("policy", "judge"):
+        served = [mapping_of(wire.lookup(each.general, f"served_models.{role}")) for each in (reference, run)]
+        models, others = (", ".join(sorted(each)) or "unknown" for each in served)
+        if models != others and all(served):
+            yield f"The {role} was served as {models} in A, and as {others} in {letter}."
     versions = [shown(each.general.get("judgegym_version")) for each in (reference, run)]
     if versions[0] != versions[1]:
         yield f"{letter} was made with version {versions[1]}, A with version {versions[0]}."

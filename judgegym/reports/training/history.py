@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.llm import wire
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.group import add_costs
 from judgegym.monitoring.monitors import MONITORS
 from judgegym.reports.results.run import mapping_of, text_of
 from judgegym.reports.training.curves import Curve
@@ -71,7 +71,7 @@ class MonitorHistory:
     def add(self, line: Mapping[str, JSON]) -> None:
         """Take over a line of `monitor.jsonl`; fields that are not those of its format are passed over."""
         if step := mapping_of(line.get("step")):
-            self._add_step(step, _number(line.get("at")))
+            self._add_step(step, number_of(line.get("at")))
         elif check := mapping_of(line.get("check")):
             self._add_check(check)
         elif begin := mapping_of(line.get("begin")):
@@ -81,17 +81,17 @@ class MonitorHistory:
             self.gold = dict(mapping_of(end.get("gold"))) or self.gold  # nothing waits any more
 
     def _add_step(self, line: Mapping[str, JSON], at: float | None) -> None:
-        step = _number(line.get("step"))
+        step = number_of(line.get("step"))
         if step is None:
             return
         self.step = step
-        rollouts = _number(line.get("rollouts")) or 0
-        self.groups += int(_number(line.get("groups")) or 0)
+        rollouts = number_of(line.get("rollouts")) or 0
+        self.groups += int(number_of(line.get("groups")) or 0)
         self.rollouts += int(rollouts)
         values, limits = mapping_of(line.get("values")), mapping_of(line.get("limits"))
-        spread = _number(values.get(_SPREAD))
+        spread = number_of(values.get(_SPREAD))
         for name, value in values.items():
-            if (number := _number(value)) is None:
+            if (number := number_of(value)) is None:
                 continue
             if name == _REWARD and spread is not None:
                 self._curve(name, "mean", has_band=True).add(step, number, number - spread, number + spread)
@@ -104,15 +104,14 @@ class MonitorHistory:
         for name, share in mapping_of(line.get("parts")).items():
             self._add(_PARTS, name, step, share)
         for cause, count in mapping_of(line.get("causes")).items():
-            if rollouts and (number := _number(count)) is not None:
+            if rollouts and (number := number_of(count)) is not None:
                 self._add(_CAUSES, cause, step, number / rollouts)
         if at is not None and self._at is not None and at > self._at:
             self._add(_SPEED, "rollouts a second", step, rollouts / (at - self._at))
         self._at = at
-        for role, cost in mapping_of(line.get("cost")).items():
-            before, now = self.costs.get(role, 0.0), _number(cost)
-            self.costs[role] = None if before is None or now is None else before + now
-            self._add(_COST, role, step, self.costs[role])
+        add_costs(self.costs, {role: number_of(cost) for role, cost in mapping_of(line.get("cost")).items()})
+        for role, cost in self.costs.items():
+            self._add(_COST, role, step, cost)
         if gold := mapping_of(line.get("gold")):
             self.gold |= gold
             self._add(_QUEUE, "waiting", step, gold.get("waiting"))
@@ -123,12 +122,12 @@ class MonitorHistory:
         ] or self.criteria
 
     def _add_check(self, check: Mapping[str, JSON]) -> None:
-        step, gap = _number(check.get("step")), _number(check.get("gap"))
+        step, gap = number_of(check.get("step")), number_of(check.get("gap"))
         if step is None or gap is None:
             return
         self._add(_MEANS, "training judge", step, check.get("training"))
         self._add(_MEANS, "gold judge", step, check.get("gold"))
-        error, limit, evidence = (_number(check.get(name)) for name in ("error", "limit", "evidence"))
+        error, limit, evidence = (number_of(check.get(name)) for name in ("error", "limit", "evidence"))
         half = _NORMAL * (error or 0.0)
         self._curve(_GAP, "gap", has_band=True).add(step, gap, gap - half, gap + half)
         self._add_limits(_GAP, step, [None, limit])
@@ -140,7 +139,7 @@ class MonitorHistory:
             (self._beyond.add if value else self._beyond.discard)(name)
 
     def _add(self, chart: str, name: str, step: float, value: JSON) -> None:
-        if (number := _number(value)) is not None:
+        if (number := number_of(value)) is not None:
             self._curve(chart, name).add(step, number)
 
     def _curve(self, chart: str, name: str, *, has_band: bool = False) -> Curve:
@@ -156,18 +155,28 @@ class MonitorHistory:
         if not isinstance(limits, list) or len(limits) != 2 or name not in self._curves:
             return
         for curve, limit in zip(self._limits.setdefault(name, (Curve(), Curve())), limits, strict=True):
-            if (number := _number(limit)) is not None:
+            if (number := number_of(limit)) is not None:
                 curve.add(step, number)
 
-    def charts(self, gold_judges: int = 1) -> list[dict[str, Any]]:
-        """Return the charts: gold judge and reward first, cost and queue last.
+    def state(self, gold_judges: int = 1) -> dict[str, Any]:
+        """Return what a page shows: names, the gold judge's counts, the table of criteria, and the charts.
+
+        The charts of gold judge and reward come first, those of cost and queue last; `left_out` has the monitors
+        without a value in the last line, and why.
 
         Args:
             gold_judges: how many judges of the run have one: their alarms together are bounded.
         """
         others = [name for name in self._curves if name not in (*_FIRST, *_LAST, _SPREAD)]
         names = [name for name in (*_FIRST, *others, *_LAST) if name in self._curves]
-        return [self._chart(name, ALARM_AT * max(1, gold_judges)) for name in names]
+        return {
+            "judge": self.judge,
+            "gold_judge": self.gold_judge,
+            "gold": self.gold,
+            "criteria": self.criteria,
+            "charts": [self._chart(name, ALARM_AT * max(1, gold_judges)) for name in names],
+            "left_out": [(_title(name), reason) for name, reason in list(self._reasons.items())[:_MOST_CHARTS]],
+        }
 
     def _chart(self, name: str, alarm_at: float) -> dict[str, Any]:
         low, high = self._limits.get(name, (Curve(), Curve()))
@@ -185,31 +194,16 @@ class MonitorHistory:
             "said": self._said.get(name) or self._reasons.get(name, ""),
         }
 
-    def left_out(self) -> list[tuple[str, str]]:
-        """Return the monitors without a value in the last line, and why."""
-        return [(_title(name), reason) for name, reason in list(self._reasons.items())[:_MOST_CHARTS]]
-
-    def points(self) -> int:
-        """Return how many points all curves have."""
-        return sum(len(curve) for curves in self._curves.values() for curve in curves.values())
-
 
 def _title(name: str) -> str:
     words = _TITLES.get(name) or MONITORS.get(name) or name.replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
-def _number(value: JSON) -> float | None:
+def number_of(value: JSON) -> float | None:
+    """Return a number of a file; `None` for anything else."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _texts(value: JSON) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-
-
-def line_of(data: bytes) -> Mapping[str, JSON] | None:
-    """Return the object in a line of a monitor's file; `None` if there is none."""
-    try:
-        return mapping_of(wire.loads(data)) or None
-    except ValueError:
-        return None

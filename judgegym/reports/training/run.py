@@ -17,9 +17,10 @@ from judgegym.engine.runs.directory import LOCK, read_settings
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.live_file import LIVE, MONITOR
+from judgegym.monitoring.group import add_costs
+from judgegym.monitoring.live_file import LIVE, MONITOR, line_of
 from judgegym.reports.results.run import mapping_of, text_of
-from judgegym.reports.training.history import MonitorHistory, line_of
+from judgegym.reports.training.history import MonitorHistory, number_of
 
 MOST_ALARMS = 50
 MOST_JUDGES = 16
@@ -27,6 +28,8 @@ _PART = 1 << 20
 _LONGEST_LINE = 1 << 26
 _START = 140
 _SILENT_S = 60.0
+_MOST_ROWS = 60
+_NUMBERS = ("step", "total_steps", "groups", "sent", "rollouts", "in_progress", "unsent")
 _HEAD = ("number", "step", "uid", "ledger", "kept", "size", "rewards", "scores", "gold")
 
 
@@ -109,8 +112,7 @@ class TrainingRun:
             self.alarms = [{"judge": judge, "at": line.get("at"), **alarm}, *self.alarms[: MOST_ALARMS - 1]]
         if "pause" in line:
             self._pause = mapping_of(line["pause"])
-        at = line.get("at")
-        self._last_at = float(at) if isinstance(at, int | float) else self._last_at
+        self._last_at = number_of(line.get("at")) or self._last_at
 
     def _read_live(self) -> bool:
         path = self.path / LIVE
@@ -145,34 +147,30 @@ class TrainingRun:
 
     def group(self, group_id: str) -> Mapping[str, JSON] | None:
         """Return a kept group with its texts; `None` if it is not kept."""
-        data = self._groups.get(group_id)
-        line = None if data is None else line_of(data)
+        line = line_of(self._groups.get(group_id, b""))
         return None if line is None else mapping_of(line.get("group"))
 
     def state(self) -> dict[str, Any]:
         """Return what the page shows; its size is bounded."""
-        names = sorted(self.histories)
+        histories, status = self.histories, self._status
+        gold_judges = sum(bool(each.gold_judge) for each in histories.values())
+        costs: dict[str, float | None] = {}
+        for each in histories.values():
+            add_costs(costs, each.costs)
         return {
             "title": self.path.resolve().name,
             "standing": self._standing(),
-            "at": max(self._last_at, _at(self._status)) or None,
-            "facts": self._facts(),
+            "at": self._written_at or None,
+            "numbers": self._numbers(),
+            "costs": costs,
+            "waits_for": text_of(status.get("waits_for")),
+            "policy": text_of(wire.lookup(self._config, "openai.model_name")),
             "alarms": self.alarms,
             "alarm_count": self.alarm_count,
-            "judges": [
-                {
-                    "name": name,
-                    "charts": self.histories[name].charts(
-                        sum(bool(each.gold_judge) for each in self.histories.values())
-                    ),
-                    "left_out": self.histories[name].left_out(),
-                    "criteria": self.histories[name].criteria,
-                }
-                for name in names
-            ],
-            "failures": list(mapping_of(self._status.get("failures")).items())[:60],
-            "reasons": mapping_of(self._status.get("reasons")),
-            "dropped": list(mapping_of(self._status.get("dropped")).items())[:60],
+            "judges": [{"name": name, **histories[name].state(gold_judges)} for name in sorted(histories)],
+            "failures": list(mapping_of(status.get("failures")).items())[:_MOST_ROWS],
+            "reasons": mapping_of(status.get("reasons")),
+            "dropped": list(mapping_of(status.get("dropped")).items())[:_MOST_ROWS],
             "groups": self._heads,
             "damaged": self.damaged,
         }
@@ -183,54 +181,22 @@ class TrainingRun:
             return "ended"
         if self._pause.get("state") == "paused":
             return "paused"
-        last = max(self._last_at, _at(self._status))
+        last = self._written_at
         if not last or time.time() - last <= _SILENT_S:  # a run that is alive writes every few seconds
             return "training"
         return "silent" if (self.path / LOCK).exists() else "stopped"
 
-    def _facts(self) -> list[tuple[str, str]]:
-        status, histories = self._status, self.histories.values()
-        said = {name: status.get(name) for name in ("step", "total_steps", "sent", "in_progress", "unsent")}
-        whole = {name: int(value) for name, value in said.items() if isinstance(value, int | float) and value >= 0}
-        of = f" of {whole['total_steps']:,}" if whole.get("total_steps") else ""
-        step = whole.get("step", max((int(each.step) for each in histories), default=0))
-        groups = max(_whole(status.get("groups")), sum(each.groups for each in histories))
-        rollouts = max(_whole(status.get("rollouts")), sum(each.rollouts for each in histories))
-        costs: dict[str, float | None] = {}
-        for each in histories:
-            for role, cost in each.costs.items():
-                before = costs.get(role, 0.0)
-                costs[role] = None if before is None or cost is None else before + cost
-        gold = [f"{count:,} {name.replace('_', ' ')}" for each in histories for name, count in _counts(each.gold)]
-        spent = ", ".join(f"{role} {'not known' if cost is None else f'${cost:,.2f}'}" for role, cost in costs.items())
-        found = [
-            ("step", f"{step:,}{of}"),
-            ("groups", f"{groups:,} judged" + (f", {whole['sent']:,} sent" if "sent" in whole else "")),
-            ("rollouts", f"{rollouts:,}"),
-            ("in progress", f"{whole['in_progress']:,} groups" if "in_progress" in whole else ""),
-            ("queue", f"{whole['unsent']:,} groups wait to be sent" if "unsent" in whole else ""),
-            ("gold scores", ", ".join(gold)),
-            ("cost", spent),
-            ("waits for", text_of(status.get("waits_for"))),
-            ("policy", text_of(wire.lookup(self._config, "openai.model_name"))),
-            *(fact for name, each in self.histories.items() for fact in _judges(name, each)),
-        ]
-        return [(name, value) for name, value in found if value]
+    @property
+    def _written_at(self) -> float:
+        """When a file of the run was written last; 0 if that is not known."""
+        return max(self._last_at, number_of(self._status.get("at")) or 0.0)
 
-
-def _at(status: Mapping[str, JSON]) -> float:
-    at = status.get("at")
-    return float(at) if isinstance(at, int | float) else 0.0
-
-
-def _whole(value: JSON) -> int:
-    return int(value) if isinstance(value, int | float) else 0
-
-
-def _judges(name: str, history: MonitorHistory) -> list[tuple[str, str]]:
-    at = f" at {name}" if name else ""
-    return [(f"training judge{at}", history.judge), (f"gold judge{at}", history.gold_judge)]
-
-
-def _counts(counts: Mapping[str, JSON]) -> list[tuple[str, int]]:
-    return [(name, int(count)) for name, count in counts.items() if isinstance(count, int | float)]
+    def _numbers(self) -> dict[str, float | None]:
+        """Return how far the run is; `None` for what is not known."""
+        said = {name: number_of(self._status.get(name)) for name in _NUMBERS}
+        histories = self.histories.values()
+        if said["step"] is None:
+            said["step"] = max((each.step for each in histories), default=0)
+        for name in ("groups", "rollouts"):
+            said[name] = max(said[name] or 0, sum(getattr(each, name) for each in histories))
+        return said

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import transcript, turn_of_item
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
@@ -226,7 +226,7 @@ def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, 
         config = {}
     if isinstance(config, Mapping) and not config.get(MASK):
         row |= {CONFIG: {**config, MASK: True}, _MASKED_BY_US: True}
-    if cause == INVALID_ROW:
+    if cause == INVALID_ROW or kind == BUDGET_SPENT:
         row["_ng_failure_terminal"] = True
     return json_response(row, failed=kind)
 

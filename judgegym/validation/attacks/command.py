@@ -1,7 +1,7 @@
 """`judgegym attack DATA --out FOLDER`: from the command line to the exit code.
 
-Exit codes: 0 no attack succeeds; 1 too many failures, nothing succeeded, or the budget is spent; 2 something to mend,
-said in one message; 4 an attack succeeds; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
+Exit codes: 0 no attack succeeds; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message;
+3 the budget is spent; 4 an attack succeeds; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
 """
 
 from __future__ import annotations
@@ -96,8 +96,6 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         return 0
     assert folder is not None  # or there is an error above
     judged = await judge_rows(loaded, rows, folder, words)
-    if judged is None:
-        return FAILED
     results = await asyncio.to_thread(attack_results, targets, made, rows, judged, settings)
     judge = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
     notes = []

@@ -1,7 +1,7 @@
 """`judgegym audit DATA --judge KIND --out FOLDER`: an audit that calls the judge, from words to the exit code.
 
-Exit codes: 0 no check fails; 1 too many failures, nothing succeeded, or the budget is spent; 2 something to mend, said
-in one message; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
+Exit codes: 0 no check fails; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message; 3 the
+budget is spent; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from judgegym.datasets.score.clients import budget_of
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.plan import Earlier, Plan, budget_line, plan_lines
 from judgegym.engine import terminal
@@ -87,15 +86,12 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
     if not settings.resume:
         for each in parts:
             judged_rows.check_folder(folder / each.name, resume=False)
-    budget, judged = budget_of(judged_rows.score_settings(settings)), dict[str, judged_rows.JudgedRows]()
+    budget, judged = settings.budget(), dict[str, judged_rows.JudgedRows]()
     for each in parts:
         place = folder / each.name
         goes_on = settings.resume and run_directory_of(place / judged_rows.JUDGED).exists()
         own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
-        found = await judged_rows.judge_rows(own, each.rows, place, words, budget)
-        if found is None:
-            return FAILED
-        judged[each.name] = found
+        judged[each.name] = await judged_rows.judge_rows(own, each.rows, place, words, budget)
     name = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
     judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured, name)
     return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)

@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.v
 
     Returns:
         0; 4 if a check fails; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed; where the judge is
-        called, 1 if too many calls fail or the budget is spent.
+        called, 1 if too many calls fail, 3 if the budget is spent.
     """
     words = sys.argv[1:] if argv is None else argv
     if any(word.partition("=")[0] in _CALLS for word in words):

@@ -178,7 +178,7 @@ def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_a_directory(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("x")
     path = Path(place.format(tmp=tmp_path))
-    with pytest.raises(RunDirectoryError, match=re.escape(f"run directory {path}: ")):
+    with pytest.raises(RunDirectoryError, match=re.escape(f"run directory {path} cannot be used: ")):
         begin(path)
 
 

@@ -11,9 +11,11 @@ from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.training.metrics import TrainingLog
+from judgegym.monitoring.alarms import Alarm
 from tests.environments.rollouts_of import group
 from tests.wandb_stand_in import Wandb
 
+ALARM = Alarm("gap " * 20, 7, 5, "something was seen", "Do something.")
 METRICS = Metrics(
     {
         "train/judge_latency_p95_s": 1.5,
@@ -106,3 +108,23 @@ async def test_an_evaluation_leaves_the_table_to_training(wandb: Wandb) -> None:
     await log.log(1, Metrics({"eval/overall_winrate": 0.5}, {}))
     await log.log(2, METRICS)
     assert ["train/rollouts" in values for _, values in wandb.logged] == [False, True]
+
+
+async def test_an_alarm_is_an_alert_and_none_ends_a_run(
+    wandb: Wandb, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = log_of(use_wandb=True)
+    log.tell(ALARM)
+    assert not wandb.alerts, "there is no run yet"
+    await log.open("arena_hard_0", ("", ""), {})
+    log.tell(ALARM)
+    await log.close()
+    assert wandb.alerts == [(f"ALARM {'gap ' * 20}"[:64], ALARM.text)]
+
+    def refuse(title: str, text: str) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(wandb, "alert", refuse)
+    log.tell(ALARM)
+    await log.close()
+    assert "Weights & Biases was not told of the alarm: no network" in caplog.text

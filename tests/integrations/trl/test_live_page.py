@@ -21,6 +21,7 @@ TEXTS = [f"completion {number} <img src=x onerror='window.ran = true'>" for numb
 
 
 def test_it_moves_while_trl_trains(browser: Any, tmp_path: Path) -> None:
+    trainers.place_of("trl")  # skip before anything starts: a thread cannot
     run = tmp_path / "runs" / "server"
     flags = ["--offline", "--judge=rubric", "--monitor_every=1", f"--run_dir={run}", "--latency_ms=1000"]
     flags += ['--gold_judge={"judge":"rubric"}', "--gold_share=1"]

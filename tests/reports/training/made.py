@@ -28,10 +28,10 @@ class MadeTraining:
     def __init__(self, path: Path, *, text: Text = plain, judge: str | None = None, limits: Mapping[str, Any] = {}):
         path.mkdir(parents=True, exist_ok=True)
         self.path, self._text, self._mount = path, text, judge
-        watched = MonitorTarget(0, judge="a-judge", gold=None, gold_name="a-gold-judge", mount=judge)
+        watched = MonitorTarget(0, "a-judge", mount=judge)
         settings = MonitorSettings(monitor_limits=dict(limits))
         self.monitor = TrainingMonitor(settings, watched, write=self.write, on_alarm=lambda alarm: None)
-        self.monitor.begin()
+        self.monitor.note("begin", {"judge": "a-judge", "gold_judge": "a-gold-judge"})
         self.steps = 0
 
     def write(self, line: bytes) -> None:

@@ -47,9 +47,8 @@ def test_curves_limits_alarms_facts_and_groups(tmp_path: Path) -> None:
     assert chart(state, "gold evidence")["limits"][0]["y"] == [200.0]
     reward = chart(state, "reward_mean")
     assert reward["limits"][0]["y"] == [0.1] * 4 and reward["is_beyond"] and "low" in reward["lines"][0]
-    facts = dict(state["facts"])
-    assert facts["step"] == "4 of 9" and facts["groups"] == "8 judged, 3 sent" and facts["rollouts"] == "32"
-    assert facts["training judge"] == "a-judge" and facts["queue"] == "2 groups wait to be sent"
+    numbers = {"step": 4, "total_steps": 9, "groups": 8, "sent": 3, "rollouts": 32, "in_progress": None, "unsent": 2}
+    assert state["numbers"] == numbers and state["judges"][0]["judge"] == "a-judge"
     assert state["dropped"] == [("too_long", 1)] and state["standing"] == "training"
     assert state["alarms"][0]["rollouts"][0]["group"] == 1 and state["alarm_count"] == 1
     named = [head for head in state["groups"] if "alarm" in head["kept"]]
@@ -155,7 +154,8 @@ def test_memory_and_state_do_not_grow_with_the_run(tmp_path: Path) -> None:
         if number in (2_999, 5_999):
             run.poll()
             sizes.append(len(json.dumps(run.state())))
-            points.append(sum(each.points() for each in run.histories.values()))
+            charts = [chart for judge in run.state()["judges"] for chart in judge["charts"]]
+            points.append(sum(len(line["x"]) for chart in charts for line in chart["lines"]))
     assert sizes[1] < 1.2 * sizes[0] and points[1] < 1.2 * points[0]
 
 

@@ -139,6 +139,9 @@ def test_it_follows_the_reward_server_of_any_trainer(browser: Any, tmp_path: Pat
         for number in (1, 2, 3):
             score(server, number)
         seen.until("document.getElementById('facts').textContent.includes('3 judged')", seconds=PATIENCE_S)
+        seen.until(
+            "document.getElementById('groups').textContent.includes('Group 3')", seconds=PATIENCE_S
+        )  # a second later
         seen.page.locator("#groups summary").first.click()
         seen.page.wait_for_selector(".rollout-column")
         assert seen.page.locator(".rollout-column").count() == GROUP

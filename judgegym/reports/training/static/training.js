@@ -27,7 +27,7 @@ function show(state) {
   at("standing").className = `badge ${state.standing}`;
   said(at("standing"), STANDINGS[state.standing]);
   at("facts").replaceChildren(
-    ...[...state.facts, ...(state.at === null ? [] : [["last written", new Date(state.at * 1000).toLocaleTimeString()]])].map(([name, value]) =>
+    ...factsOf(state).map(([name, value]) =>
       make("div", {}, make("dt", {}, inline(name)), " ", make("dd", {}, inline(value))),
     ),
   );
@@ -38,6 +38,28 @@ function show(state) {
   showFailures(state);
   showCriteria(state);
   showLeftOut(state);
+}
+
+/** What the head of the page says: names and values; what is not known is left out. */
+function factsOf(state) {
+  const { step, total_steps, groups, sent, rollouts, in_progress, unsent } = state.numbers;
+  const said = (number, words) => (number === null ? "" : `${whole(number)}${words}`);
+  const gold = state.judges.flatMap((judge) => Object.entries(judge.gold).map(([name, count]) => said(count, ` ${name.replaceAll("_", " ")}`)));
+  const costs = Object.entries(state.costs).map(([role, cost]) => `${role} ${cost === null ? "not known" : `$${cost.toFixed(2)}`}`);
+  const where = (judge) => (judge.name === "" ? "" : ` at ${judge.name}`);
+  return [
+    ["step", said(step, total_steps > 0 ? ` of ${whole(total_steps)}` : "")],
+    ["groups", said(groups, " judged") + (sent === null ? "" : `, ${whole(sent)} sent`)],
+    ["rollouts", said(rollouts, "")],
+    ["in progress", said(in_progress, " groups")],
+    ["queue", said(unsent, " groups wait to be sent")],
+    ["gold scores", gold.join(", ")],
+    ["cost", costs.join(", ")],
+    ["waits for", state.waits_for],
+    ["policy", state.policy],
+    ...state.judges.flatMap((judge) => [[`training judge${where(judge)}`, judge.judge], [`gold judge${where(judge)}`, judge.gold_judge]]),
+    ["last written", state.at === null ? "" : new Date(state.at * 1000).toLocaleTimeString()],
+  ].filter(([, value]) => value !== "");
 }
 
 /** A button that lets a paused run go on. */

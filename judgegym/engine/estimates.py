@@ -1,0 +1,92 @@
+"""Numbers that a plan cannot know exactly (`--plan`): from how much to how much, in words, and the lines of a plan.
+
+A plan is text of at most 80 columns: a line for each number, and sentences for what the numbers leave out.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from judgegym.engine.terminal.output import UNKNOWN, dollars
+from judgegym.llm.usage import Prices
+
+WIDTH = 80
+LABEL = 19
+BATCH = 0.5
+"""What a request costs in a provider's batch, as a share of what it costs live."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From how much to how much something may be.
+
+    Attributes:
+        low: the least.
+        high: the most; `None` if there is no limit, or it is not known.
+    """
+
+    low: float
+    high: float | None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both are the same."""
+        return self.low == self.high
+
+    def __add__(self, other: Range) -> Range:
+        """The sum of both."""
+        high = None if self.high is None or other.high is None else self.high + other.high
+        return Range(self.low + other.low, high)
+
+    def times(self, factor: float) -> Range:
+        """So many times as much."""
+        return Range(self.low * factor, None if self.high is None else self.high * factor)
+
+
+def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:
+    """From all prompts in the prefix cache and the shortest answers to none there and the longest."""
+    if prices.input is None or prices.output is None:
+        return None
+    cached = prices.input if prices.cached_input is None else min(prices.input, prices.cached_input)
+    low = prompts.low * cached + completions.low * prices.output
+    if prompts.high is None or completions.high is None:
+        is_free = not prices.input + prices.output
+        return Range(0.0, 0.0) if is_free else Range(low / 1e6, None)
+    return Range(low / 1e6, (prompts.high * prices.input + completions.high * prices.output) / 1e6)
+
+
+def enough(needed: Range, budget: float) -> str:
+    """Whether a budget is enough for what is needed."""
+    if needed.high is not None and needed.high <= budget:
+        return "are enough"
+    return "may be enough" if needed.low <= budget else "are not enough"
+
+
+def plan_line(label: str, words: str) -> Iterator[str]:
+    """The lines of a number: its label, and words that are wrapped beside it."""
+    first, *rest = textwrap.wrap(words, WIDTH - LABEL - 2, break_on_hyphens=False)
+    yield f"{label:<{LABEL}}  {first}"
+    yield from (f"{'':<{LABEL}}  {part}" for part in rest)
+
+
+def at_most(tokens: Range, setting: str) -> str:
+    """The most tokens, or the setting that would limit them."""
+    return f"no limit ({setting})" if tokens.high is None else f"at most {tokens.high:,.0f} tokens"
+
+
+def cost_words(cost: Range | None, prices: str) -> str:
+    """A cost; or, if it is not known, what the names of the settings of its prices begin with."""
+    if cost is None:
+        return f"{UNKNOWN}; set {prices}input and {prices}output"
+    if cost.high is None:
+        return f"{dollars(cost.low)} or more"
+    return dollars(cost.low) if cost.is_exact else f"{dollars(cost.low)} to {dollars(cost.high)}"
+
+
+def range_words(found: Range) -> str:
+    """A number of calls or tokens."""
+    if found.is_exact:
+        return f"{found.low:,.0f}"
+    return f"{found.low:,.0f} or more" if found.high is None else f"{found.low:,.0f} to {found.high:,.0f}"

@@ -1,0 +1,62 @@
+"""The settings of a budget, which every command has that asks a model, and the command that goes on with a larger one.
+
+`--budget_calls` and `--budget_usd` hold for policy and judge together, and for all parts of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from judgegym.judges.config.fields import operational
+from judgegym.llm.budget import Budget, Expense
+
+BUDGETS = ("budget_calls", "budget_usd")
+"""The settings, which are of one command: a file of a run has none of them."""
+
+
+class BudgetSettings(BaseModel, use_attribute_docstrings=True):
+    """What may be spent."""
+
+    help_group: ClassVar[str] = "run"
+
+    budget_calls: int | None = operational(None, ge=1)
+    """Send policy and judge at most this many requests in the whole run, retries and what was sent before --resume
+    included; the run then ends with exit code 3 and the command that goes on. No limit if unset."""
+    budget_usd: float | None = operational(None, gt=0)
+    """Send policy and judge no request that could make the whole run, what was spent before --resume included, cost
+    more than this many US dollars; it then ends with exit code 3 and the command that goes on. It needs the prices of
+    both (the table of prices knows common models) and limits of tokens. No limit if unset."""
+
+    def budget(self) -> Budget | None:
+        """The budget, to be shared by all clients of a run; `None` without a limit."""
+        if self.budget_calls is None and self.budget_usd is None:
+            return None
+        return Budget(self.budget_calls, self.budget_usd)
+
+    def larger(self, words: Sequence[str], spent: Expense, section: str = "") -> list[str]:
+        """The words of a command with a larger budget: one that is spent is twice what was.
+
+        Calls stand for dollars that cannot be counted.
+
+        Args:
+            words: as the user gave them.
+            spent: by the whole run.
+            section: what stands before the names of the settings on the command line.
+        """
+        calls, usd, kept, rest = self.budget_calls, self.budget_usd, list[str](), iter(words)
+        flags = tuple(f"--{section}{name}" for name in BUDGETS)
+        for word in rest:
+            name, has_value, _ = word.partition("=")
+            if name not in flags:
+                kept.append(word)
+            elif not has_value:
+                next(rest, None)
+        if (calls is not None and spent.calls >= calls) or (usd is not None and spent.usd is None):
+            calls = 2 * spent.calls
+        elif usd is not None and spent.usd is not None:
+            usd = 2 * max(usd, spent.usd)
+        given = (None if calls is None else f"{calls}"), (None if usd is None or spent.usd is None else f"{usd:g}")
+        return [*kept, *(f"{flag}={value}" for flag, value in zip(flags, given, strict=True) if value is not None)]

@@ -1,0 +1,23 @@
+"""The forms in which endpoints are asked: OpenAI's, Anthropic's own, and all others through litellm."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from judgegym.llm.providers.api import Api, ApiName
+
+__all__ = ["Api", "ApiName", "api_of"]
+
+
+@cache
+def api_of(name: ApiName) -> Api:
+    """The API of this name; what only one of them needs is imported with it."""
+    if name == "anthropic":
+        from judgegym.llm.providers.anthropic import AnthropicApi
+
+        return AnthropicApi()
+    if name == "litellm":
+        from judgegym.llm.providers.litellm import LiteLLMApi
+
+        return LiteLLMApi()
+    return Api()

@@ -1,0 +1,298 @@
+"""Anthropic's Messages API: requests and responses between its form and OpenAI's.
+
+Pure functions: `message_request` makes the body of `POST /v1/messages` of a chat completion's, `chat_completion` reads
+a message as one. Nothing that was asked for is dropped: a field has a counterpart, or the request is refused.
+
+* Leading system messages become `system`; turns of one role that follow each other become one turn of several blocks.
+* Thinking is `reasoning_content`, apart from the text. Blocks of tools are `tool_calls`. Blocks of a kind that nobody
+  knows make an answer that is not whole, as an unknown stop reason does.
+* `usage.input_tokens` does not count what was read from the prefix cache or written to it: `prompt_tokens` counts all.
+
+Source: the API's reference and the types of the `anthropic` package 2.14 (`MessageCreateParams`, `Message`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.outcome import KNOWN_WORDS_ALONE
+from judgegym.llm.providers.api import Api, ApiName
+from judgegym.llm.usage import Prices
+from judgegym.llm.wire import JSON
+
+VERSION = "2023-06-01"
+DEFAULT_MAX_TOKENS = 8192
+"""The API requires `max_tokens`; sent where the settings set no limit. All models since Claude 3.5 take it."""
+
+_STOP_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "refusal",
+    "pause_turn": "pause_turn",
+}
+_SILENT_BLOCKS = frozenset(
+    {
+        *("redacted_thinking", "server_tool_use", "web_search_tool_result", "web_fetch_tool_result"),
+        *("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
+        *("tool_search_tool_result", "container_upload"),
+    }
+)
+"""Kinds of blocks beside the text of an answer that have no text of it."""
+
+_REFUSED = frozenset(
+    {
+        *("n", "seed", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty", "presence_penalty", "stream"),
+        *("best_of", "prediction", "modalities", "functions", "function_call", "parallel_tool_calls", "store"),
+        *("return_token_ids", "prompt_logprobs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+        *("structured_outputs", "grammar", "json_schema", "chat_template_kwargs", "repetition_penalty", "min_p"),
+    }
+)
+"""Fields of OpenAI's form, or of servers that speak it, without a counterpart."""
+
+_CACHE_READ, _CACHE_WRITE = 0.1, 1.25
+"""Prices of the prefix cache (5 minutes) in those of prompt tokens, by the provider's price list of 2026."""
+_SHORTEST_PREFIXES: Mapping[str, int] = {
+    r"opus-5|fable-5|mythos-5": 512,
+    r"opus-4-7|3-5-haiku|3-haiku": 2048,
+    r"opus-4-[56]|haiku-4-5": 4096,
+}
+"""The fewest tokens that are cached, by a part of the model's name; 1,024 for all others. As documented in 2026."""
+
+
+class AnthropicApi(Api):
+    """The Messages API."""
+
+    name: ApiName = "anthropic"
+    path = "/messages"
+    is_translated = True
+    takes_n = False
+    takes_seed = False
+    left_out = ("temperature",)  # newer models take none
+    key_header = "x-api-key"
+
+    def headers(self, key: str | None) -> Mapping[str, str]:
+        """See `Api`."""
+        return {} if key is None else {"x-api-key": key}
+
+    @property
+    def own_headers(self) -> Mapping[str, str]:
+        """See `Api`."""
+        return {"Content-Type": "application/json", "anthropic-version": VERSION}
+
+    def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
+        """See `Api`."""
+        return message_request(body, cached)
+
+    def response(self, body: JSON) -> JSON:
+        """See `Api`."""
+        return chat_completion(body)
+
+    def prices(self, prices: Prices) -> Prices:
+        """See `Api`."""
+        if prices.input is None:
+            return prices
+        read = prices.input * _CACHE_READ if prices.cached_input is None else prices.cached_input
+        write = prices.input * _CACHE_WRITE if prices.cache_write is None else prices.cache_write
+        return replace(prices, cached_input=read, cache_write=write)
+
+    def prompt_text(self, body: Mapping[str, JSON]) -> str:
+        """See `Api`."""
+        return prompt_text(body)
+
+    def shortest_prefix(self, model: str) -> int | None:
+        """See `Api`."""
+        return next((tokens for part, tokens in _SHORTEST_PREFIXES.items() if re.search(part, model)), 1024)
+
+
+def message_request(body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dict[str, JSON]:
+    """The body of a request to the Messages API.
+
+    Args:
+        body: the request in OpenAI's form.
+        cached: where beginnings of `prompt_text(body)` end that are to be kept in the prefix cache; at most four.
+
+    Raises:
+        SettingsError: a field or a message has no counterpart.
+    """
+    sent: dict[str, JSON] = {}
+    for name, value in body.items():
+        if name in _REFUSED:
+            raise SettingsError(f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai")
+        if name != "messages":
+            _translate(sent, name, value)
+    sent.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
+    temperature = sent.get("temperature")
+    if isinstance(temperature, int | float) and temperature > 1:
+        raise SettingsError(f"the temperature {temperature:g}: Anthropic's Messages API takes 0 to 1")
+    system: list[JSON] = []
+    turns: list[dict[str, JSON]] = []
+    for role, blocks in _turns(body, cached):
+        if role == "system" and not turns:
+            system += blocks
+        elif turns and turns[-1]["role"] == role:
+            turns[-1]["content"] = [*_blocks_of(turns[-1]["content"]), *blocks]
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    if turns and turns[-1]["role"] == "assistant":  # a prefill may not end with white space
+        *before, last = _blocks_of(turns[-1]["content"])
+        turns[-1]["content"] = [*before, {**last, "text": str(last["text"]).rstrip()}]
+    return {**sent, **({"system": system} if system else {}), "messages": turns}
+
+
+def prompt_text(body: Mapping[str, JSON]) -> str:
+    """All that a prefix cache compares: the fields that shape the prompt, without its sampling, then the messages."""
+    return "".join((_shape(body), *(f"\0{role}\0{content}" for role, content in _messages(body))))
+
+
+def _shape(body: Mapping[str, JSON]) -> str:
+    return wire.dumps({name: value for name, value in body.items() if name not in _NOT_CACHED}).decode()
+
+
+_NOT_CACHED = frozenset({"messages", "model", "seed", "temperature", "top_p", "top_k", "max_tokens", "stop", "n"})
+
+
+def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
+    """Role and content of each message.
+
+    Raises:
+        SettingsError: a message is none of a system, a user or an assistant, or its content is no text.
+    """
+    messages = body.get("messages")
+    for message in messages if isinstance(messages, Sequence) else ():
+        role, content = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None, None)
+        if role not in ("system", "user", "assistant") or not isinstance(content, str):
+            raise SettingsError(
+                f"a message of role {role!r} with {type(content).__name__} as content cannot be sent to Anthropic's "
+                "Messages API: expected a text of system, user or assistant"
+            )
+        yield str(role), content
+
+
+def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> list[tuple[str, list[JSON]]]:
+    """Each message as blocks of text, without empty ones; a block at whose end the cache begins is marked."""
+    turns: list[tuple[str, list[JSON]]] = []
+    place = len(_shape(body))
+    for role, content in _messages(body):
+        begin = place + len(role) + 2
+        ends = [end - begin for end in cached if 0 < end - begin <= len(content)] if cached else []
+        place = begin + len(content)
+        blocks: list[JSON] = []
+        start = 0
+        for end in ends:
+            if wire.is_blank(content[end:]):  # no block may be blank
+                end = len(content)
+            if not wire.is_blank(content[start:end]):
+                blocks.append({"type": "text", "text": content[start:end], "cache_control": {"type": "ephemeral"}})
+                start = end
+        if content[start:].strip():
+            blocks.append({"type": "text", "text": content[start:]})
+        turns.append((role, blocks))
+    return turns
+
+
+def _blocks_of(content: JSON) -> list[Mapping[str, JSON]]:
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, Sequence) else []
+
+
+def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
+    """Add a field of OpenAI's form to a request; one that only the Messages API has stays as it is.
+
+    Raises:
+        SettingsError: its value has no counterpart.
+    """
+    fields = value if isinstance(value, Mapping) else {}
+    if name in ("max_completion_tokens", "max_tokens"):
+        sent["max_tokens"] = value
+    elif name == "stop":
+        sent["stop_sequences"] = [value] if isinstance(value, str) else value
+    elif name == "user":
+        sent["metadata"] = {"user_id": value}
+    elif name == "reasoning_effort" or (name == "reasoning" and "effort" in fields):
+        effort = fields.get("effort", value)
+        if effort == "none":
+            sent["thinking"] = {"type": "disabled"}
+        else:
+            _configure(sent, "effort", "low" if effort == "minimal" else effort)
+    elif name == "reasoning":
+        sent["thinking"] = {"type": "enabled", "budget_tokens": fields.get("max_tokens")}
+    elif name == "output_config":
+        sent[name] = {**_mapping(sent.get(name)), **fields}
+    elif name == "response_format":
+        schema = _mapping(fields.get("json_schema")).get("schema")
+        if fields.get("type") != "json_schema" or schema is None:
+            raise SettingsError(
+                f"response_format of type {fields.get('type')!r}: Anthropic's Messages API takes json_schema alone"
+            )
+        _configure(sent, "format", {"type": "json_schema", "schema": schema})
+    else:
+        sent[name] = value
+
+
+def _configure(sent: dict[str, JSON], name: str, value: JSON) -> None:
+    sent["output_config"] = {**_mapping(sent.get("output_config")), name: value}
+
+
+def _mapping(value: JSON) -> Mapping[str, JSON]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def chat_completion(body: JSON) -> JSON:
+    """A response of the Messages API as a chat completion; one that is no message, such as an error, stays as it is."""
+    content = body.get("content") if isinstance(body, Mapping) else None
+    if not isinstance(body, Mapping) or not isinstance(content, Sequence) or isinstance(content, str):
+        return body
+    texts: dict[str, list[str]] = {"text": [], "thinking": []}
+    calls, unknown = list[JSON](), ""
+    for block in content:
+        fields = _mapping(block)
+        kind = fields.get("type")
+        if kind in ("text", "thinking"):
+            text = fields.get(str(kind))
+            texts[str(kind)].append(text if isinstance(text, str) else "")
+        elif kind == "tool_use":
+            called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
+            calls.append({"id": fields.get("id"), "type": "function", "function": called})
+        elif kind not in _SILENT_BLOCKS:
+            unknown = f"unknown_block_{kind}"
+    finish = unknown or finish_reason(body.get("stop_reason"))
+    message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
+    message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
+    message |= {"tool_calls": calls} if calls else {}
+    explanation = _mapping(body.get("stop_details")).get("explanation")
+    if finish == "refusal" and isinstance(explanation, str):
+        message["refusal"] = explanation
+    choice: JSON = {"index": 0, "message": message, "finish_reason": finish}
+    return {**_without_content(body), "choices": [choice], "usage": _usage(_mapping(body.get("usage")))}
+
+
+def _without_content(body: Mapping[str, JSON]) -> dict[str, JSON]:
+    return {name: value for name, value in body.items() if name in ("id", "model", "error")}
+
+
+def finish_reason(stop_reason: JSON) -> str:
+    """A stop reason as a finish reason; none is whole but those of the table, also if another provider's is."""
+    if not isinstance(stop_reason, str) or not stop_reason:
+        return "no_stop_reason"
+    known = _STOP_REASONS.get(stop_reason)
+    if known is None and KNOWN_WORDS_ALONE.state(stop_reason) == "whole":
+        return f"unknown_{stop_reason}"
+    return known or stop_reason
+
+
+def _usage(usage: Mapping[str, JSON]) -> JSON:
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+    counts = (usage.get(name) for name in names)
+    fresh, read, written, output = (count if type(count) is int and count > 0 else 0 for count in counts)
+    details: JSON = {"cached_tokens": read, "cache_write_tokens": written}
+    return {
+        "prompt_tokens": fresh + read + written,
+        "completion_tokens": output,
+        "prompt_tokens_details": details,
+    }

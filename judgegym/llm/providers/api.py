@@ -1,0 +1,107 @@
+"""What differs between the APIs of providers: path, headers, the form of a request and of its response.
+
+Everything else is shared: a request is made in OpenAI's form, and its response is read in OpenAI's form
+(`judgegym.llm.outcome`), by one transport with one set of limits, deadlines, retries, budgets and ledgers. An `Api`
+translates in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.usage import Prices
+from judgegym.llm.wire import JSON
+
+ApiName = Literal["openai", "anthropic", "litellm"]
+
+
+class RawResponse(NamedTuple):
+    """A response that did not come over our own HTTP session: its status, its body, its header `Retry-After`."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+class Api:
+    """OpenAI's form, which needs no translation; the base of the others.
+
+    Attributes:
+        name: the value of the setting.
+        path: of a request, below the base URL; a base URL may end with it.
+        is_translated: bodies differ from OpenAI's.
+        is_in_process: requests are sent by `send`, and not by our own HTTP session.
+        takes_n: it takes `n`; otherwise each choice is asked for by itself.
+        takes_seed: it takes seeds; otherwise those of votes are left out.
+        left_out: fields that a request does without once the endpoint has refused them by name.
+        key_header: the header of the API key, in small letters.
+    """
+
+    name: ApiName = "openai"
+    path = "/chat/completions"
+    is_translated = False
+    is_in_process = False
+    takes_n = True
+    takes_seed = True
+    left_out: Sequence[str] = ("seed",)
+    key_header = "authorization"
+
+    def headers(self, key: str | None) -> Mapping[str, str]:
+        """The headers of a request that hold the key, if there is one."""
+        return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    @property
+    def own_headers(self) -> Mapping[str, str]:
+        """The headers of every request that are no secrets."""
+        return {"Content-Type": "application/json"}
+
+    def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
+        """The body to send.
+
+        Args:
+            body: the request in OpenAI's form.
+            cached: where beginnings of its text (`prompt_text`) end that the endpoint is to keep in its prefix cache.
+
+        Raises:
+            SettingsError: it has a field that the API does not take.
+        """
+        return body
+
+    def response(self, body: JSON) -> JSON:
+        """The body that was received, in OpenAI's form; one that is no completion stays as it is."""
+        return body
+
+    def prices(self, prices: Prices) -> Prices:
+        """The prices, with those of the prefix cache that follow from the price of prompt tokens."""
+        return prices
+
+    def shortest_prefix(self, model: str) -> int | None:
+        """The fewest tokens that a marked beginning must have to be kept; `None` if none is to be marked."""
+        return None
+
+    def prompt_text(self, body: Mapping[str, JSON]) -> str:
+        """All that the prefix cache compares, in its order. Requests whose prompts begin alike have texts that do."""
+        return ""
+
+    def check(self, fields: Mapping[str, JSON], where: str) -> None:
+        """Check the fields that the user adds to requests; `where` is the setting.
+
+        Raises:
+            SettingsError: the API does not take one of them.
+        """
+        try:
+            self.request({"model": "", "messages": [], **fields})
+        except SettingsError as error:
+            raise SettingsError(f"{where}: {error}") from None
+
+    async def send(
+        self, body: Mapping[str, JSON], *, base_url: str, key: str | None, headers: Mapping[str, str], timeout_s: float
+    ) -> RawResponse:
+        """Send a request that is not sent over our own session.
+
+        Raises:
+            OSError: there was no response.
+        """
+        raise NotImplementedError(self.name)

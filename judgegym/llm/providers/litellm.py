@@ -1,0 +1,131 @@
+"""All other providers (Azure, Bedrock, Vertex, Gemini, …) through litellm, in this process.
+
+litellm translates and sends; its own retries, caches, callbacks and telemetry are off, since the transport has ours.
+Its responses are read as any other. It calls finish reasons that it does not know `stop`, and some that say that an
+answer broke off: these are passed on as they were, or as `finish_reason_unspecified`, which no whole answer has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.outcome import KNOWN_WORDS_ALONE
+from judgegym.llm.providers.api import Api, ApiName, RawResponse
+from judgegym.llm.wire import JSON
+
+SCHEME = "litellm://"
+"""Begins the base URL of an endpoint that litellm finds by itself; the provider's name follows."""
+
+_OURS = frozenset(
+    {
+        *("num_retries", "max_retries", "fallbacks", "context_window_fallback_dict", "caching", "cache", "timeout"),
+        *("request_timeout", "stream", "mock_response", "api_key", "api_base", "base_url", "extra_headers", "headers"),
+        *("drop_params", "logger_fn", "success_callback", "failure_callback"),
+    }
+)
+"""Arguments of litellm that JudgeGym sets, or does by itself."""
+_UNSPECIFIED = "finish_reason_unspecified"
+_NOBODY_THERE = frozenset({"ConnectError", "ClientConnectorError", "ConnectionRefusedError", "gaierror"})
+
+
+class _FinishReasons(dict[str, str]):
+    """litellm's table of finish reasons, in which nothing is whole that is not known to be."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The word for a finish reason."""
+        word = super().get(key)
+        is_said = word != "stop" or KNOWN_WORDS_ALONE.state(key) == "whole"
+        return word if word is not None and is_said else _UNSPECIFIED
+
+
+class LiteLLMApi(Api):
+    """Whatever litellm can reach by a model's name, such as `azure/gpt-4.1` or `bedrock/anthropic.claude-…`."""
+
+    name: ApiName = "litellm"
+    path = ""
+    is_in_process = True
+
+    def __init__(self) -> None:
+        """Import litellm, which takes seconds, and turn off what the transport does."""
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or its import asks the network for prices
+        import litellm
+        from litellm.litellm_core_utils import core_helpers
+
+        litellm.telemetry = False
+        litellm.cache = None
+        litellm.num_retries = 0
+        litellm.drop_params = False
+        litellm.suppress_debug_info = True
+        for name in ("callbacks", "input_callback", "success_callback", "failure_callback"):
+            setattr(litellm, name, [])
+        core_helpers._FINISH_REASON_MAP = _FinishReasons(core_helpers._FINISH_REASON_MAP)
+        self._complete = litellm.acompletion
+
+    def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
+        """See `Api`."""
+        for name in body:
+            if name in _OURS:
+                raise SettingsError(f"{name!r} is set by JudgeGym's own settings where api=litellm; leave it out")
+        return body
+
+    async def send(
+        self, body: Mapping[str, JSON], *, base_url: str, key: str | None, headers: Mapping[str, str], timeout_s: float
+    ) -> RawResponse:
+        """See `Api`."""
+        is_given = not base_url.startswith(SCHEME)
+        asked: dict[str, Any] = {**body, "num_retries": 0, "max_retries": 0, "caching": False, "timeout": timeout_s}
+        asked |= {"api_base": base_url} if is_given else {}
+        asked |= {} if key is None else {"api_key": key}
+        asked |= {"extra_headers": dict(headers)} if headers else {}
+        try:
+            answer = await asyncio.wait_for(self._complete(**asked), timeout_s)
+        except asyncio.TimeoutError:
+            raise
+        except Exception as error:  # noqa: BLE001  # litellm's own classes, those of openai, and of providers' clients
+            return _failed(error, is_given=is_given)
+        return RawResponse(200, wire.dumps(_as_sent(answer.model_dump(mode="json"))))
+
+
+def _as_sent(body: dict[str, JSON]) -> JSON:
+    """A response with the finish reasons that the provider gave, where litellm kept them."""
+    choices = body.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        native = wire.lookup(choice, "provider_specific_fields.native_finish_reason")
+        if isinstance(choice, dict) and isinstance(native, str) and choice.get("finish_reason") == _UNSPECIFIED:
+            choice["finish_reason"] = native
+    return body
+
+
+def _failed(error: Exception, *, is_given: bool) -> RawResponse:
+    """The response that an exception stands for.
+
+    Raises:
+        OSError: there was none; a `ConnectionRefusedError` where nobody listens at a base URL that the settings name.
+    """
+    causes = list(_causes(error))
+    status, message = getattr(error, "status_code", None), str(getattr(error, "message", error))
+    if is_given and any(type(each).__name__ in _NOBODY_THERE for each in causes):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, message) from None
+    if status == 422 and not any(type(each).__name__ == "HTTPStatusError" for each in causes):
+        status = 502  # so litellm calls an error in a body with HTTP 200
+    if not isinstance(status, int) or not 400 <= status < 600:
+        raise OSError(message) from None
+    headers = [getattr(getattr(each, "response", None), "headers", None) for each in causes]
+    headers.append(getattr(error, "litellm_response_headers", None))
+    waits = (cast("Mapping[str, str]", each).get("retry-after") for each in headers if each)
+    return RawResponse(status, wire.dumps({"error": {"message": message}}), next(filter(None, waits), None))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error with those that it came from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,82 @@
+"""Open the monitor of a training run, or of a judge of the reward server, with its gold judge and its webhook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
+from judgegym.judges.scorers.registry import open_judge
+from judgegym.llm.budget import Budget
+from judgegym.llm.client import ChatClient
+from judgegym.monitoring.gold import GoldJudge
+from judgegym.monitoring.monitor import MonitorTarget, RaiseAlarm, TrainingMonitor, WriteLine
+from judgegym.monitoring.settings import MonitorSettings
+from judgegym.monitoring.webhook import Webhook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorPlace:
+    """Where a monitor works.
+
+    Attributes:
+        session: sends the requests of gold judge and webhook.
+        budget: of the gold judge.
+        folder: of the run, in which one that is resumed has the lines of before; `None`: nothing is written.
+        section: what stands before the names of its settings, for messages: `env.` or nothing.
+        stand_in: the settings of the training judge, if that is the stand-in: the gold judge is, too.
+        retry_delay: the first pause of the gold judge's client between two attempts, in seconds.
+    """
+
+    session: aiohttp.ClientSession
+    budget: Budget
+    folder: Path | None
+    section: str = ""
+    stand_in: JudgeSettings | None = None
+    retry_delay: float = 1.0
+
+
+def open_monitor(
+    settings: MonitorSettings,
+    target: MonitorTarget,
+    place: MonitorPlace,
+    *,
+    write: WriteLine,
+    on_alarm: RaiseAlarm = lambda alarm: None,
+) -> TrainingMonitor:
+    """Open a monitor, which goes on from what an earlier process has written.
+
+    Args:
+        settings: how it watches.
+        target: what it watches.
+        place: where it works.
+        write: appends a line to `monitor.jsonl`.
+        on_alarm: called once for each alarm, after it is written and logged.
+
+    Raises:
+        SettingsError: the gold judge's API key is missing, the price of its model is not known and limited, or the
+            webhook's variable holds no URL.
+    """
+    gold = webhook = None
+    if settings.gold_judge:
+        gold = _open_gold(settings, target.seed, place)
+    if settings.alarm_webhook_env is not None:
+        run, setting = place.folder.name if place.folder else "judgegym", f"--{place.section}alarm_webhook_env"
+        webhook = Webhook(settings.alarm_webhook_env, place.session, run=run, setting=setting)
+    monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold, webhook=webhook)
+    monitor.begin(place.folder)
+    return monitor
+
+
+def _open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> GoldJudge:
+    """Open the gold judge. Its client is none of the run's judges: nobody waits for it, no metric has its calls."""
+    scorer, identity = settings.gold_scorer(), ""
+    if place.stand_in is not None:
+        names, identity = ("judge_base_url", "judge_model_name"), STAND_IN_IDENTITY
+        asked = {name: getattr(place.stand_in, name) for name in names}
+        scorer = scorer.model_copy(update={**asked, "judge_api_key": None})
+    chat = scorer.chat_settings(retry_delay=place.retry_delay, identity=identity, section=f"{place.section}gold_judge.")
+    client = ChatClient(chat, session=place.session, budget=place.budget)
+    return GoldJudge(settings, open_judge(scorer, client), name=scorer.judge_name(), seed=seed, close=client.close)

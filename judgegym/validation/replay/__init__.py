@@ -1,0 +1,1 @@
+"""Juries and cascades from recorded runs: `judgegym cascade` and `judgegym replay`. Nobody is asked."""

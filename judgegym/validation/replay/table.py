@@ -1,0 +1,252 @@
+"""What several recorded judges say of the same rows, in one table: scores, costs, confidences, labels.
+
+Rows are those that all runs have judged, of the same texts; a row of a run of `score` is a response. A verdict is the
+side of ½ on which a score is, and ½ itself; with a tolerance, for graded scores, two scores agree if they differ by at
+most that much.
+
+Confidences are recomputed from the recorded answers by the judges themselves, so that a cascade in use decides as the
+table says. Those of a run of `evaluate`, and of a judge that compares responses, come from its scores and orders, and
+its ties are broken by numbers of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from judgegym.datasets.score.clients import ScoreClients
+from judgegym.datasets.score.run import ScoreRun
+from judgegym.engine.records import Sample
+from judgegym.judges.core import event_loop
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.tasks import parts_of
+from judgegym.judges.parts.cascade import CascadeJudge, row_number
+from judgegym.llm.errors import DataError
+from judgegym.llm.ledger import component
+from judgegym.llm.wire import JSON
+from judgegym.reports.labels.file import read_labels, row_digest
+from judgegym.validation.replay.members import Member, judge_settings, open_client, score_settings, without_keys
+from judgegym.validation.replay.recordings import ROW
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NEVER = -1.0
+"""The confidence of a judge without a score: it decides at no threshold."""
+
+
+class RowConfidence(NamedTuple):
+    """How sure a judge is of a row.
+
+    Attributes:
+        by_rule: from 0 to 1, by the rules that the judge knows; empty without a score.
+        unit: the rows that a cascade decides together have the same.
+        number: from 0 to 1, decides the row at the threshold itself.
+    """
+
+    by_rule: Mapping[str, float]
+    unit: str
+    number: float
+
+
+@dataclass(frozen=True)
+class JudgedTable:
+    """Rows × members; no number (NaN) where a judge has no score, or a cost is not known.
+
+    Attributes:
+        names: of the members.
+        uids: of the rows.
+        scores: from 0 to 1.
+        costs: US dollars; calls if a cost is not known.
+        cost_unit: `US dollars` or `calls`.
+        confidences: by member and rule, of each row's unit: the lowest of its rows, `NEVER` without a score.
+        units: the number of each row's unit.
+        numbers: of each row, decides ties at a threshold.
+        labels: of each row, from 0 to 1; `None` without labels.
+        tolerance: by how much graded scores may differ; `None` compares verdicts.
+        left_out: rows that are not in all runs, or without a label, or not of the same texts.
+    """
+
+    names: tuple[str, ...]
+    uids: tuple[str, ...]
+    scores: NDArray[np.float64]
+    costs: NDArray[np.float64]
+    cost_unit: str
+    confidences: Mapping[str, Mapping[str, NDArray[np.float64]]]
+    units: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    labels: NDArray[np.float64] | None
+    tolerance: float | None
+    left_out: int
+
+    def agreement(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return by row how far two scores agree: 1, ½ if one of them is no verdict, 0; with a tolerance 1 or 0."""
+        import numpy as np
+
+        if self.tolerance is not None:
+            return (np.abs(one - other) <= self.tolerance + 1e-9).astype(float)
+        sides = [np.nan_to_num(np.sign(np.round(each, 9) - 0.5)) for each in (one, other)]
+        agreed: NDArray[np.float64] = 1.0 - np.abs(sides[0] - sides[1]) / 2.0
+        return agreed
+
+    def of(self, name: str) -> NDArray[np.float64]:
+        """Return the scores of a member."""
+        return self.scores[:, self.names.index(name)]
+
+    def cost_of(self, name: str) -> NDArray[np.float64]:
+        """Return the costs of a member."""
+        return self.costs[:, self.names.index(name)]
+
+
+def open_table(
+    members: Sequence[Member],
+    labels: Path | None,
+    tolerance: float | None,
+    data: str | None,
+    *,
+    scored_by: str | None = None,
+    with_confidences: bool = True,
+) -> JudgedTable:
+    """Read the runs, and replay their judges for their confidences.
+
+    Args:
+        members: the runs.
+        labels: the file of labels; rows without one are left out.
+        tolerance: by how much graded scores may differ; `None` compares verdicts.
+        data: where the rows are, if not where they were.
+        scored_by: the member that must have a score of each row.
+        with_confidences: replay the judges for these; without, there are none.
+
+    Raises:
+        DataError: no row is in all runs, or has a label; a score is not from 0 to 1; a call is not recorded.
+        RunDirectoryError: a file of a run is damaged.
+    """
+    import numpy as np  # late, as everywhere in this package
+
+    runs = [{sample.uid: sample for sample in member.run.samples()} for member in members]
+    gold = None if labels is None else read_labels(labels).means()
+    for uid, label in (gold or {}).items():
+        if not 0 <= label <= 1:
+            raise DataError(f"{labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
+    everything = list(dict.fromkeys(uid for run in runs for uid in run))
+    uids = [uid for uid in everything if all(_is_judged(run.get(uid)) for run in runs)]
+    uids = [uid for uid in uids if len({row_digest(run[uid]) for run in runs}) == 1]
+    for member, run in zip(members, runs, strict=True):
+        if member.name == scored_by:
+            uids = [uid for uid in uids if not math.isnan(_score(run[uid], member))]
+    if not uids:
+        paths = ", ".join(str(member.run.path) for member in members)
+        raise DataError(f"no row with the same texts is in all runs: {paths}")
+    if gold is not None:
+        uids = [uid for uid in uids if uid in gold]
+        if not uids:
+            raise DataError(f"{labels}: no row of the runs has a label")
+    scores = [[_score(run[uid], member) for member, run in zip(members, runs, strict=True)] for uid in uids]
+    costs = np.array([[_cost(run[uid]) for run in runs] for uid in uids])
+    is_known = not np.isnan(costs).any()
+    if not is_known:
+        costs = np.array([[float(len(_calls(run[uid]))) for run in runs] for uid in uids])
+    said = [
+        _confidences(member, run, data) if with_confidences else {uid: RowConfidence({}, uid, 0.0) for uid in uids}
+        for member, run in zip(members, runs, strict=True)
+    ]
+    of_first = next((each for each, member in zip(said, members, strict=True) if member.is_judge), said[0])
+    _, units = np.unique([of_first[uid].unit for uid in uids], return_inverse=True)
+    return JudgedTable(
+        names=tuple(member.name for member in members),
+        uids=tuple(uids),
+        scores=np.array(scores, dtype=float),
+        costs=costs,
+        cost_unit="US dollars" if is_known else "calls",
+        confidences={
+            member.name: _by_rule([of_run[uid].by_rule for uid in uids], units)
+            for member, of_run in zip(members, said, strict=True)
+        },
+        units=units,
+        numbers=np.array([of_first[uid].number for uid in uids]),
+        labels=None if gold is None else np.array([gold[uid] for uid in uids]),
+        tolerance=tolerance,
+        left_out=len(everything) - len(uids),
+    )
+
+
+def _is_judged(sample: Sample[JSON] | None) -> bool:
+    """Whether a judge was asked about the row; an empty response costs nothing in any jury."""
+    return sample is not None and sample.judgment is not None and sample.status != Status.INVALID_COMPLETION.value
+
+
+def _score(sample: Sample[JSON], member: Member) -> float:
+    if sample.status != Status.OK.value or sample.headline is None or not sample.headline.weight:
+        return math.nan
+    score = sample.headline.value
+    if not 0 <= score <= 1:
+        raise DataError(f"{member.run.path}: the score of {sample.uid} is {score:g}; expected scores from 0 to 1")
+    return score
+
+
+def _calls(sample: Sample[JSON]) -> list[float]:
+    runs = list((sample.run.judge_calls or {}).values()) or list(sample.run.policy_calls)
+    return [math.nan if run.usage.cost is None else run.usage.cost for run in runs]
+
+
+def _cost(sample: Sample[JSON]) -> float:
+    return sum(_calls(sample))
+
+
+def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> Mapping[str, NDArray[np.float64]]:
+    """The confidences of each row's unit by rule; a scored row without one has 0, as in use."""
+    import numpy as np
+
+    found = {}
+    for rule in dict.fromkeys(rule for each in said for rule in each):
+        lowest = np.full(units.max() + 1, np.inf)
+        np.minimum.at(lowest, units, [each.get(rule, 0.0) if each else NEVER for each in said])
+        found[rule] = lowest[units]
+    return found
+
+
+def _confidences(member: Member, samples: Mapping[str, Sample[JSON]], data: str | None) -> Mapping[str, RowConfidence]:
+    """How sure a run's judge is of each row."""
+    if member.is_judge:
+        return event_loop.run(_replayed(member, data))
+    found = {}
+    for uid, sample in samples.items():
+        score = _score(sample, member)
+        by_rule = {} if math.isnan(score) else {"margin": abs(2.0 * score - 1.0)}
+        if by_rule and len(sample.orders) > 1:
+            by_rule["orders"] = 1.0 - (max(sample.orders.values()) - min(sample.orders.values()))
+        found[uid] = RowConfidence(by_rule, uid, derive(0, uid, "cascade") / 2**64)
+    return found
+
+
+async def _replayed(member: Member, data: str | None) -> Mapping[str, RowConfidence]:
+    """What the judge of a run says of its confidences, from its recorded answers.
+
+    The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those in use.
+    """
+    pair = [member, replace(member, name=f"{member.name}_again")]
+    settings = score_settings(pair, judge_settings(pair, "cascade", {}), data)
+    clients = ScoreClients(open_client(pair[:1], settings))
+    run = ScoreRun(without_keys(settings), settings.data or "", Path("replay.jsonl"), clients)
+    cheap, found = cast(CascadeJudge, run.scorer).cheap, dict[str, RowConfidence]()
+    judged: dict[int, list[Mapping[str, float]]] = {}
+    for number, first in enumerate(run.tasks.first_equal):
+        if not run.tasks.places.of_task(number):
+            continue  # the row could not be judged
+        task = run.tasks[number]
+        if number == first:
+            ROW.set(task.uid)
+            cases, places = parts_of(cheap.judge, task.judge_task)
+            with component(cheap.name):
+                judgments = [await cheap.judge.judge_task(case) for case in cases]
+            said = [{} if each.score is None else cheap.judge.confidences(each) for each in judgments]
+            judged[number] = [said[place[0]] if isinstance(place, tuple) else {} for place in places]
+        at = row_number(settings.seed, task.judge_task, "cascade")
+        for uid, by_rule in zip(task.uids, judged[first], strict=True):
+            found[uid] = RowConfidence(by_rule, task.uid, at)
+    return found

@@ -1,0 +1,176 @@
+"""The border between OpenAI's form and the Messages API: requests, responses, usage."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.outcome import AttemptFailure, ChatSuccess, FinishRules, Habits, known_reasons, of_answer
+from judgegym.llm.providers import api_of
+from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS, chat_completion, message_request, prompt_text
+from judgegym.llm.usage import Prices, Usage
+from tests.messages import check_message, check_request, message, text
+
+ASK = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Is it so?"}]
+THOUGHT = {"type": "thinking", "thinking": "I think.", "signature": "s"}
+HIDDEN = {"type": "redacted_thinking", "data": "x"}
+TOOL = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"a": 1}}
+SERVER = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+UPLOAD = {"type": "container_upload", "file_id": "f"}
+
+BLOCKS: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
+    "text": ([text("yes")], "yes", None),
+    "two_texts": ([text("ye"), text("s")], "yes", None),
+    "thinking": ([THOUGHT, text("yes")], "yes", "I think."),
+    "redacted": ([HIDDEN, text("yes")], "yes", None),
+    "both": ([THOUGHT, HIDDEN, THOUGHT, text("yes")], "yes", "I think.I think."),
+    "server_tools": ([SERVER, FOUND, UPLOAD, text("yes")], "yes", None),
+}
+STOPS = {
+    "end_turn": "whole",
+    "stop_sequence": "whole",
+    "max_tokens": "cut_off",
+    "model_context_window_exceeded": "cut_off",
+    "refusal": "refused",
+    "pause_turn": None,
+    "tool_use": "whole",  # a text beside it; a judge's rules do not take it
+    "compaction": None,
+    "complete": None,
+    "done": None,
+    "stop": None,
+}
+
+
+def read(body: Any) -> ChatSuccess | AttemptFailure:
+    """What the one reader of responses makes of a body."""
+    habits = Habits("x", FinishRules(takes_tool_calls=True))
+    found = of_answer(200, json.dumps(body).encode(), None, habits, translated=chat_completion)
+    assert isinstance(found, ChatSuccess | AttemptFailure)
+    return found
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_stop_reasons_and_blocks(stop: str, blocks: str) -> None:
+    """66 of them; those that the schema has are read by its own models first."""
+    content, said, thought = BLOCKS[blocks]
+    body = message(*content, stop_reason=stop)
+    if stop not in ("compaction", "complete", "done", "stop"):
+        check_message(body)
+    found = read(body)
+    if STOPS[stop] is None:
+        assert isinstance(found, AttemptFailure) and found.kind.retryable and found.tokens is not None
+        return
+    assert isinstance(found, ChatSuccess)
+    (choice,) = found.choices
+    assert (choice.state, choice.text, choice.reasoning) == (STOPS[stop], said, thought)
+    assert found.served == "claude-of-test"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (message(THOUGHT), "only reasoning"),
+        (message(), "empty content"),
+        (message(TOOL, stop_reason="tool_use"), "only tool calls"),
+        (message(text("yes"), {"type": "hologram"}), "unknown_block_hologram"),
+        (message(text("yes"), stop_reason=None), "no_stop_reason"),
+        (message({"type": "text", "text": 7}), "empty content"),
+        (message(text("yes"), 7), "unknown_block_None"),  # type: ignore[arg-type]
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, "busy"),
+        ({"type": "message"}, "no choices"),
+        ([], "no choices"),
+    ],
+)
+def test_what_is_no_whole_answer(body: Any, why: str) -> None:
+    found = read(body)
+    assert isinstance(found, AttemptFailure) and why in found.answer and found.kind.retryable
+
+
+def test_refusal_says_why() -> None:
+    body = message(text("I"), stop_reason="refusal")
+    body["stop_details"] = {"type": "refusal", "category": "bio", "explanation": "Not that."}
+    check_message(body)
+    found = read(body)
+    assert isinstance(found, ChatSuccess) and found.choices[0].refusal == "Not that."
+
+
+def test_no_foreign_word_is_whole() -> None:
+    ours = {"end_turn", "stop_sequence"}
+    bodies = {word: read(message(text("yes"), stop_reason=word)) for word in known_reasons("whole")}
+    assert {word for word, found in bodies.items() if isinstance(found, ChatSuccess)} == ours
+
+
+def test_usage_counts_the_cache_and_is_priced() -> None:
+    body = message(text("yes"), cache_read_input_tokens=1000, cache_creation_input_tokens=400)
+    check_message(body)
+    found = read(body)
+    assert isinstance(found, ChatSuccess) and found.tokens == (1410, 5, 1000, 400)
+    prices = api_of("anthropic").prices(Prices(10.0, 50.0))
+    assert prices.usage(*found.tokens) == Usage(1410, 5, pytest.approx((100 + 250 + 1000 + 5000) / 1e6), 1000, 400)
+    assert api_of("anthropic").prices(Prices(None, 5.0)).cache_write is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({}, {"max_tokens": DEFAULT_MAX_TOKENS}),
+        ({"max_completion_tokens": 7, "stop": "END"}, {"max_tokens": 7, "stop_sequences": ["END"]}),
+        ({"user": "u", "max_tokens": 9}, {"max_tokens": 9, "metadata": {"user_id": "u"}}),
+        ({"reasoning_effort": "minimal"}, {"output_config": {"effort": "low"}}),
+        (
+            {"reasoning": {"enabled": True, "max_tokens": 2048}},
+            {"thinking": {"type": "enabled", "budget_tokens": 2048}},
+        ),
+        ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}),
+        (
+            {"reasoning_effort": "high", "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
+            {"output_config": {"effort": "high", "format": {"type": "json_schema", "schema": {}}}},
+        ),
+        ({"temperature": 0.2, "service_tier": "auto"}, {"temperature": 0.2, "service_tier": "auto"}),
+    ],
+)
+def test_fields_have_their_counterparts(fields: dict[str, Any], sent: dict[str, Any]) -> None:
+    body = message_request({"model": "m", "messages": ASK, **fields})
+    check_request(body)
+    assert {name: body[name] for name in sent} == sent
+    assert body["system"] == [{"type": "text", "text": "Judge."}]
+    assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Is it so?"}]}]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"n": 2}, {"seed": 1}, {"logprobs": True}, {"response_format": {"type": "json_object"}}, {"temperature": 1.5}],
+)
+def test_what_has_no_counterpart_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(fields))):
+        message_request({"model": "m", "messages": ASK, **fields})
+    with pytest.raises(SettingsError, match="role 'tool'"):
+        message_request({"messages": [{"role": "tool", "content": "x"}]})
+
+
+def test_turns_of_one_role_are_one_and_a_prefill_ends_without_white_space() -> None:
+    turns = [("system", "a"), ("system", "b"), ("user", "c"), ("user", ""), ("user", "d"), ("assistant", "[[ ")]
+    body = message_request({"model": "m", "messages": [{"role": role, "content": said} for role, said in turns]})
+    check_request(body)
+    assert [block["text"] for block in body["system"]] == ["a", "b"]
+    said = [(turn["role"], [block["text"] for block in turn["content"]]) for turn in body["messages"]]
+    assert said == [("user", ["c", "d"]), ("assistant", ["[["])]
+
+
+def test_marks_change_no_text() -> None:
+    asked = {"model": "m", "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
+    asked["messages"] = [*ASK, {"role": "assistant", "content": "No.\n \n"}, {"role": "user", "content": "Sure?"}]
+    whole = prompt_text(asked)
+    texts, marked = [], 0
+    for end in (0, *range(len(whole) - 60, len(whole) + 1)):
+        body = message_request(asked, (end,))
+        check_request(body)
+        marked += str(body).count("cache_control")
+        turns = [*body["messages"], {"content": body["system"]}]
+        texts.append(["".join(block["text"] for block in turn["content"]) for turn in turns])
+    assert texts == [texts[0]] * len(texts) and marked > 20

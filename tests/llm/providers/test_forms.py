@@ -1,0 +1,142 @@
+"""The promises of the client hold in each form: Anthropic's Messages API, and litellm's routes to both forms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from judgegym.llm.client import structured_chat
+from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
+from judgegym.llm.usage import Prices
+from tests.llm.test_transport import ASK, TEMPORARY
+from tests.messages import MessagesEndpoint
+from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn, refusing
+
+Connect = Callable[..., Any]
+of_litellm = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)"),
+]
+FORMS = [
+    "anthropic",
+    pytest.param("litellm:openai", marks=of_litellm),
+    pytest.param("litellm:anthropic", marks=of_litellm),
+]
+each_form = pytest.mark.parametrize("form", FORMS)
+
+
+@asynccontextmanager
+async def asked_in(form: str, connect: Connect, behind: ScriptedEndpoint, **settings: Any) -> AsyncIterator[Any]:
+    """A client that asks an endpoint in this form."""
+    api, _, route = form.partition(":")
+    async with AsyncExitStack() as stack:
+        url = behind.base_url
+        if "anthropic" in form:
+            url = (await stack.enter_async_context(MessagesEndpoint(url))).base_url
+        if route:
+            url = url.removesuffix("/v1") if route == "anthropic" else url
+            settings = {"model": f"{route}/judge-model", **settings}
+        yield connect(url, key="sk-secret", api=api, **settings)
+
+
+@each_form
+@pytest.mark.parametrize("name", [name for name in TEMPORARY if name != "not_gzip"])
+async def test_a_temporary_failure_is_tried_again(connect: Connect, form: str, name: str) -> None:
+    fault, _ = TEMPORARY[name]
+    async with ScriptedEndpoint(in_turn(fault, fault, "fine")) as behind:
+        async with asked_in(form, connect, behind, prices=Prices(1.0, 1.0)) as client:
+            answer = await client.chat(ASK, max_tokens=50)
+    assert (answer.first.text, answer.attempts, answer.first.finish_reason) == ("fine", 3, "stop")
+    assert len(behind.requests) == 3 and answer.usage.cost is not None
+
+
+@each_form
+async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(connect: Connect, form: str) -> None:
+    said = Reply(status=400, body={"error": {"message": "this is not possible with sk-secret"}})
+    async with ScriptedEndpoint(said) as behind, asked_in(form, connect, behind) as client:
+        with pytest.raises(EndpointError) as raised:
+            await client.chat(ASK)
+    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.REJECTED, 400, 1)
+    assert "this is not possible" in str(raised.value) and "sk-secret" not in str(raised.value)
+
+
+@each_form
+async def test_retry_after_and_deadline_are_ours(connect: Connect, form: str, pauses: list[float]) -> None:
+    busy = Reply(status=429, headers={"Retry-After": "7"})
+    async with ScriptedEndpoint(in_turn(busy, Reply(hang=True), "fine")) as behind:
+        async with asked_in(form, connect, behind, timeout_s=1.0) as client:
+            answer = await client.chat(ASK)
+    assert answer.attempts == 3 and any(pause >= 7 for pause in pauses)
+
+
+@each_form
+async def test_several_choices_and_votes_are_as_many_answers(connect: Connect, form: str) -> None:
+    async with ScriptedEndpoint(lambda request, number: f"answer {number}") as behind:
+        async with asked_in(form, connect, behind) as client:
+            answer = await client.chat(ASK, n=3, seed=4, temperature=0.7)
+    assert len(answer.choices) == 3 and client.meter.answered >= 1
+    assert all(request.json["temperature"] == 0.7 for request in behind.requests)
+
+
+@each_form
+async def test_nobody_there_is_waited_for(connect: Connect, form: str) -> None:
+    api, _, route = form.partition(":")
+    model = f"{route}/m" if route else "m"
+    with refusing() as url, pytest.raises(EndpointError) as raised:
+        await connect(url, api=api, model=model, key="k", away_deadline_s=0.25, max_retries=0).chat(ASK)
+    assert (raised.value.kind, raised.value.attempts) == (FailureKind.AWAY, 0)
+
+
+@each_form
+async def test_cut_off_and_refused_stay_what_they_are(connect: Connect, form: str) -> None:
+    for reason, state in (("length", "cut_off"), ("content_filter", "refused")):
+        async with ScriptedEndpoint(Reply(body=completion("half", finish_reason=reason))) as behind:
+            async with asked_in(form, connect, behind) as client:
+                assert (await client.chat(ASK)).first.state == state
+
+
+async def test_verdicts_in_a_schema_or_in_words(connect: Connect) -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "v", "schema": {"type": "object"}}}
+    async with ScriptedEndpoint("fine") as behind, MessagesEndpoint(behind.base_url) as endpoint:
+        client = connect(endpoint.base_url, api="anthropic")
+        await structured_chat(client, ASK, schema, ASK)
+    assert endpoint.bodies[0]["output_config"]["format"] == {"type": "json_schema", "schema": {"type": "object"}}
+
+
+async def test_temperature_that_a_model_refuses_is_left_out_and_said(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(request: Json, number: int) -> Reply | str:
+        return Reply(status=400, body={"error": "`temperature` is deprecated"}) if "temperature" in request else "fine"
+
+    async with ScriptedEndpoint(script) as behind, MessagesEndpoint(behind.base_url) as endpoint:
+        client = connect(endpoint.base_url, api="anthropic", key="sk", temperature=0.2)
+        answers = [await client.chat(ASK, vote=vote) for vote in range(2)]
+    assert [answer.attempts for answer in answers] == [2, 1]
+    assert "takes no temperature: it is left out" in caplog.text
+    assert endpoint.headers[0]["x-api-key"] == "sk" and endpoint.headers[0]["anthropic-version"] == "2023-06-01"
+
+
+async def test_fields_without_a_counterpart_are_errors_before_a_request(connect: Connect) -> None:
+    with pytest.raises(SettingsError, match=r"--env\.judge_extra_body: 'logit_bias' is no field"):
+        connect("http://x/v1", api="anthropic", extra_body={"logit_bias": {}}, price_settings="env.judge_price_")
+    with pytest.raises(SettingsError, match="--temperature: the temperature 1.2"):
+        connect("http://x/v1", api="anthropic", temperature=1.2)
+    with pytest.raises(SettingsError, match="the model: 'logprobs' is no field"):
+        await connect("http://x/v1", api="anthropic").chat(ASK, extra={"logprobs": True})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)")
+async def test_litellm_calls_nothing_whole_that_is_not_known_to_be(connect: Connect) -> None:
+    for word in ("pause_turn", "hologram", "error"):
+        async with ScriptedEndpoint(Reply(body=completion("half", finish_reason=word))) as behind:
+            for form in ("litellm:openai", "litellm:anthropic"):
+                async with asked_in(form, connect, behind, max_retries=0) as client:
+                    with pytest.raises(EndpointError):
+                        await asyncio.wait_for(client.chat(ASK), 20)

@@ -1,0 +1,118 @@
+"""`judgegym replay` on recorded scores: what juries are worth, what the sweep finds, what is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.command import Ended
+from tests.validation.replay.recorded import replay, written_labels, written_run
+
+
+def judges(folder: Path, accuracies: Sequence[float], *, rows: int = 400, is_scored: bool = False) -> list[Path]:
+    """Runs of independent judges, the first one the cheapest, and `labels.jsonl`."""
+    draw = Random(3)
+    labels = {f"row-{n + 1}": draw.choice([0.0, 1.0]) for n in range(rows)}
+    written_labels(folder / "labels.jsonl", labels)
+    found = []
+    for number, accuracy in enumerate(accuracies, start=1):
+        scores = {uid: label if draw.random() < accuracy else 1.0 - label for uid, label in labels.items()}
+        found.append(written_run(folder / f"m{number}", scores, cost=float(number), is_scored=is_scored))
+    return found
+
+
+def measured(folder: Path, *words: object) -> tuple[Ended, Mapping[str, Mapping[str, Any]]]:
+    """The command with labels, and its candidates by name."""
+    ended = replay(*words, "--labels", folder / "labels.jsonl", "--json", folder / "numbers.json")
+    assert ended.code == 0, ended.said
+    candidates = json.loads((folder / "numbers.json").read_bytes())["candidates"]
+    return ended, {each["name"]: each for each in candidates}
+
+
+def test_a_majority_with_weak_members_harms_and_learned_weights_do_not(tmp_path: Path) -> None:
+    runs = judges(tmp_path, [0.9, 0.55, 0.55])
+    ended, found = measured(tmp_path, *runs, "--sweep", "--html", tmp_path / "page.html")
+    assert found["majority (all)"]["value"] < found["m1"]["value"] - 0.1
+    assert found["learned weights (all)"]["value"] >= found["m1"]["value"] - 0.01
+    assert found["majority (all)"]["best"] == "m1" and found["majority (all)"]["cost"] == 6.0
+    assert "A majority harms where members are unequal" in ended.out
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.count("<circle") == len(found) and "<script" not in page and "http" not in page.split("</head>")[1]
+
+
+def test_the_front_has_what_nothing_cheaper_is_worth(tmp_path: Path) -> None:
+    _, found = measured(tmp_path, *judges(tmp_path, [0.7, 0.6, 0.85]), "--sweep")
+    front = [each for each in found.values() if each["is_on_front"]]
+    assert front[0]["name"] == "m1" and not found["m2"]["is_on_front"]
+    for each in found.values():
+        is_beaten = any(one["cost"] <= each["cost"] and one["value"] > each["value"] for one in found.values())
+        assert not (each["is_on_front"] and is_beaten)
+    assert {each["kind"] for each in found.values()} == {"single", "jury"}  # 0 and 1 alone: all are equally sure
+
+
+def test_equal_independent_members_beat_the_best_and_one_strong_member_is_not_beaten(tmp_path: Path) -> None:
+    auto = "--jury", "mean", "--jury_weights", "auto"
+    ended, found = measured(tmp_path, *judges(tmp_path, [0.75] * 5), *auto)
+    assert "jury: mean beats its best member, m" in ended.out
+    assert found["jury: mean"]["gain"][1] > 0 and found["jury: mean"]["value"] > 0.8
+    (tmp_path / "other").mkdir()
+    ended, found = measured(tmp_path / "other", *judges(tmp_path / "other", [0.9, 0.5, 0.5]), *auto)
+    assert "jury: mean is not known to beat its best member, m1" in ended.out
+    assert found["jury: mean"]["value"] == pytest.approx(found["m1"]["value"])
+
+
+def test_a_preset_has_members_weights_and_the_sample_of_the_scale(tmp_path: Path) -> None:
+    runs = judges(tmp_path, [0.8, 0.75, 0.7], is_scored=True)
+    words = "--jury=mean", "--jury_weights=auto", "--jury_scale=standardised", "--out", tmp_path / "jury.yaml"
+    measured(tmp_path, *runs, *words)
+    preset = yaml.safe_load((tmp_path / "jury.yaml").read_text("utf-8"))["env"]
+    assert preset["judge"] == "jury" and list(preset["judges"]) == ["m1", "m2", "m3"]
+    assert preset["judges"]["m2"] == {"judge": "rubric", "judge_model_name": "m2"}
+    assert max(preset["jury_weights"], key=preset["jury_weights"].get) == "m1"
+    assert {len(sample) for sample in preset["jury_sample"].values()} == {101}
+    ended, found = measured(tmp_path, *runs, "--jury", f"@{tmp_path / 'jury.yaml'}")
+    assert found["jury: mean"]["members"] == ["m1", "m2", "m3"]
+
+
+def test_without_labels_dawid_skene_weighs_the_members(tmp_path: Path) -> None:
+    runs = judges(tmp_path, [0.9, 0.6, 0.8])
+    ended = replay(*runs, "--jury=mean", "--jury_weights=dawid_skene", "--reference=m1")
+    assert ended.code == 0 and "agreement with m1" in ended.out, ended.said
+    assert "Dawid-Skene where they err together" in ended.out
+
+
+def test_a_failed_member_is_left_out_above_the_quorum(tmp_path: Path) -> None:
+    scores = {f"row-{n + 1}": 1.0 for n in range(10)}
+    missing = {**scores, "row-1": None, "row-2": None}
+    runs = [written_run(tmp_path / name, of) for name, of in {"m1": scores, "m2": missing, "m3": missing}.items()]
+    written_labels(tmp_path / "labels.jsonl", scores)
+    _, found = measured(tmp_path, *runs, "--jury=mean")
+    assert found["jury: mean"]["value"] == pytest.approx(0.9)  # two rows without a score count half
+    _, found = measured(tmp_path, *runs, "--jury=mean", "--jury_quorum=1")
+    assert found["jury: mean"]["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "expected what to compute: --jury RULE, --cascade RULE or --sweep"),
+        (["--sweep", "--out=x.yaml"], "--out: a sweep chooses nothing"),
+        (["--cascade=margin"], "--cascade: expected two runs, the cheap one first, found 3"),
+        (["--jury=mean", "--jury_weights=auto"], "expected --labels, from which they are learned"),
+        (["--jury=median", "--jury_weights=auto"], "expected --jury mean"),
+        (["--jury=best"], "jury_rule"),
+        (["--jury=mean", "--reference=m9"], "no run is called m9, but m1, m2, m3"),
+        (["--jury=mean", "--out=x.jsonl"], "this one is of arena_hard, and takes part in tables"),
+        (["--jury=@none.yaml"], "none.yaml"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+    ended = replay(*judges(tmp_path, [0.8, 0.7, 0.6], rows=40), *words)
+    assert (ended.code, ended.err.count("\n")) == (2, 1), ended.said
+    assert said in ended.err
