@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from judgegym.api.judges import (
         ArenaHardJudge,
         AspectJudge,
+        Cascade,
         ChecklistJudge,
+        Jury,
         OwnJudge,
         PeerJudge,
         RewardJudge,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArenaHardJudge",
     "AspectJudge",
+    "Cascade",
     "ChecklistJudge",
     "DataError",
     "EndpointError",
@@ -45,6 +48,7 @@ __all__ = [
     "JudgeGymError",
     "Judgment",
     "JudgmentTable",
+    "Jury",
     "ListwiseJudge",
     "OwnJudge",
     "PeerJudge",
@@ -63,6 +67,8 @@ __all__ = [
 _HOMES = {
     "ArenaHardJudge": "judgegym.api.judges",
     "AspectJudge": "judgegym.api.judges",
+    "Cascade": "judgegym.api.judges",
+    "Jury": "judgegym.api.judges",
     "ChecklistJudge": "judgegym.api.judges",
     "GroupTable": "judgegym.api.group_judges",
     "ListwiseJudge": "judgegym.api.group_judges",

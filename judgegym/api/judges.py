@@ -272,24 +272,8 @@ class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=
         return RuleCase(question, answer, optional_text(reference, "reference"), optional_text(context, "context"))
 
 
-class RewardJudge(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, factory=open_judge):
-    """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
-
-    Example:
-        >>> parts = {"maths": {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric", "weight": 0.5}}
-        >>> with RewardJudge(reward=parts, offline=True) as judge:
-        ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41"], reference="42")
-        >>> [table[0].detail.parts[0].score, table[1].detail.parts[0].score]
-        [1.0, 0.0]
-    """
-
-    def __init__(self, *, reward: object, offline: bool = False, **settings: object) -> None:
-        """Judge by the parts of `reward`; settings that a part leaves out are those that are given here.
-
-        Raises:
-            SettingsError: a setting is unknown or wrong.
-        """
-        super().__init__(offline=offline, judge=COMPOSITE, reward=reward, **settings)
+class _MadeOfJudges(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, factory=open_judge):
+    """Scores answers by several judges."""
 
     async def judge(
         self,
@@ -336,6 +320,64 @@ class RewardJudge(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, fa
             return judge_task_of(question, (answer,), shown)
         except ValueError as error:
             raise DataError(str(error)) from error
+
+
+class RewardJudge(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+    """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
+
+    Example:
+        >>> parts = {"maths": {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric", "weight": 0.5}}
+        >>> with RewardJudge(reward=parts, offline=True) as judge:
+        ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41"], reference="42")
+        >>> [table[0].detail.parts[0].score, table[1].detail.parts[0].score]
+        [1.0, 0.0]
+    """
+
+    def __init__(self, *, reward: object, offline: bool = False, **settings: object) -> None:
+        """Judge by the parts of `reward`; settings that a part leaves out are those that are given here.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(offline=offline, judge=COMPOSITE, reward=reward, **settings)
+
+
+class Jury(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+    """Scores answers by several judges, whose scores make one.
+
+    Example:
+        >>> with Jury(["a", {"judge": "aspect"}], jury_rule="median", offline=True) as jury:
+        ...     table = jury.judge_sync("What is 6 * 7?", "It is 42.")
+        >>> [part.name for part in table[0].detail.parts]
+        ['a', 'aspect']
+    """
+
+    def __init__(self, judges: object, *, offline: bool = False, **settings: object) -> None:
+        """Judge by the members; settings that one leaves out are those that are given here.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(offline=offline, judge="jury", judges=judges, **settings)
+
+
+class Cascade(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+    """Scores answers by a cheap judge, and by a strong one where the cheap one is not sure; each answer by itself.
+
+    Example:
+        >>> with Cascade(["cheap", "strong"], cascade_threshold=0.6, offline=True) as cascade:
+        ...     table = cascade.judge_sync("What is 6 * 7?", "It is 42.")
+        >>> table[0].detail.settled_by in ("cheap", "strong")
+        True
+    """
+
+    def __init__(self, cascade: object, *, offline: bool = False, **settings: object) -> None:
+        """Judge by these two; settings that one leaves out are those that are given here.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(offline=offline, judge="cascade", cascade=cascade, **settings)
 
 
 class RewardModel(OpenJudge[RewardCase, RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):

@@ -27,6 +27,7 @@ from judgegym.engine.terminal import ProgressDisplay, ProgressState
 from judgegym.judges.core.judgment import Judgment
 from judgegym.llm.errors import EndpointError, EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import recorded_in
+from judgegym.llm.tracing import row_span
 from judgegym.llm.usage import Usage
 
 HOPELESS_AFTER = 10
@@ -194,7 +195,7 @@ async def judge_rows(
         nonlocal done, asked, failed, last_error, is_hopeless
         task = tasks[number]
         calls, started = ledger.row(task.uid), time.monotonic()
-        with recorded_in(calls):
+        with recorded_in(calls), row_span(task.uid):
             result = await judge(task)
         end = end_of(task, result)
         if not end.is_complete:

@@ -38,6 +38,7 @@ from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.parsing.verdict_parser import Place
+from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import UserError
 
@@ -306,7 +307,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def judge_kind(self) -> str | None:
         """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
         config = self.config
-        return config.judge if isinstance(config, ScorerSettings) else self.anchor_judge
+        if isinstance(config, ScorerSettings):
+            return config.judge
+        return None if isinstance(config, JurySettings) and config.judges else self.anchor_judge
 
     @property
     def invalid_completion_score(self) -> float:

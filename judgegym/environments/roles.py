@@ -107,6 +107,8 @@ def pooled_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> f
     """Return the pooled score of a judge; `None` if it gave none."""
     if judgment is None or judgment.status is not Status.OK or judgment.detail is None:
         return None
+    if judgment.detail.gold is None:  # the judge's own; the score of a policy as judge is its closeness to gold
+        return judgment.score
     return pool([score.value for score in judgment.detail.judgments if score.value is not None], pooling)
 
 

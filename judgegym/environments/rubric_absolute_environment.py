@@ -27,10 +27,10 @@ from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
-from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.juries import CaseJury, CaseJurySettings
 from judgegym.environments.roles import (
     LISTED_LEVELS,
     Comparison,
@@ -54,10 +54,11 @@ from judgegym.llm.wire import Message
 logger = logging.getLogger(__name__)
 
 
-class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, GroupJudgeSettings):
+class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, CaseJurySettings):
     """Rubric-absolute's own settings."""
 
     answer_judge = RubricJudgeSettings
+    jury_of = "rubric"
     for_criteria = ("scale_min", "scale_max")
     vote_settings = ("samples_per_item",)
 
@@ -105,6 +106,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def open_judges(self) -> None:
         """Make the judge of responses."""
         self.rubric_judge = RubricCaseJudge(self.config, self.clients.judge)
+        self.jury = CaseJury.open(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
@@ -179,7 +181,10 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             found = judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
             return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
-        return await self.rubric_judge.judge(RubricCase(task.question, completion.answer, task.rubric, task.reference))
+        case, scale = RubricCase(task.question, completion.answer, task.rubric, task.reference), self.config.scale
+        if self.jury is None:
+            return await self.rubric_judge.judge(case)
+        return await self.jury.judge_case(case, lambda unit: scale.low + unit * scale.span, self.jury.rubric_detail)
 
     def group_case(self, task: RubricTask) -> GroupCase:
         """Compare responses to the instruction by the rubric, with the reference as one more."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.juries import CaseJury
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
@@ -31,6 +33,10 @@ from judgegym.judges.core.judgment import Judgment
 
 TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format, which counts as wrong."""
+
+
+_OUTCOMES = {1: "win", 0: "tie", -1: "loss"}
+"""The outcome of a row by the sign of a jury's score."""
 
 
 class ArenaHardEnv(ArenaEnv[ArenaDetail]):
@@ -61,11 +67,17 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     def open_judges(self) -> None:
         """Make the judge of both games."""
         self.arena_judge = ArenaCaseJudge(self.config, self.clients.judge)
+        self.jury = CaseJury.open(self.config, self.clients.judge)
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
-        return await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
+        case = ArenaCase(task.question, completion.answer, task.baseline)
+        if self.jury is None:
+            return await self.arena_judge.judge(case)
+        judgment = await self.jury.judge_case(case, lambda unit: 2.0 * unit - 1.0, self.jury.arena_detail)
+        score = judgment.score
+        return judgment if score is None else replace(judgment, label=_OUTCOMES[(score > 0) - (score < 0)])
 
     def orders(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
         """Return the points of the policy's answer in each game that has a verdict."""

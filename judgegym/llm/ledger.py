@@ -99,6 +99,7 @@ class RequestRecord:
         attempts: requests sent.
         broken: those that count against `max_retries`.
         paid: the usage of all answers, unusable ones too.
+        began: when it began to wait for that (monotonic clock).
         started: when its first attempt was admitted (monotonic clock).
         away: seconds that it waited since for a model that was away, or until its answer could be recorded.
         failure: of the attempt before; `None` before the first one.
@@ -119,6 +120,7 @@ class RequestRecord:
     attempts: int = 0
     broken: int = 0
     paid: Usage = NOTHING_PAID
+    began: float = 0.0
     started: float = 0.0
     away: float = 0.0
     failure: EndpointError | None = None

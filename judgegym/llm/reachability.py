@@ -131,6 +131,11 @@ class Reachability:
         """Seconds since the last of the replicas went away; 0 while one is there."""
         return 0.0 if self.is_any_there else self._away_for()
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether all have been away for as long as the deadline."""
+        return not self.is_any_there and self._away_for() >= self._limit_s
+
     async def close(self) -> None:
         """End all probes; a client that is used again probes again."""
         probes = list(self._probes)
@@ -273,6 +278,11 @@ class CircuitBreaker:
         open_for = time.monotonic() - self._opened_at
         left = "" if self._next_probe_at is not None else f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
         return f"{self._who} rejects every request ({self._said}), for {open_for:.0f} s{left}"
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it has rejected every request until the deadline."""
+        return self._next_probe_at is not None
 
     async def ready(self) -> bool:
         """Wait until a call may be sent; return whether it is the probe.

@@ -15,16 +15,16 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import aiohttp
 from aiolimiter import AsyncLimiter
 
-from judgegym.llm import wire
+from judgegym.llm import tracing, wire
 from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
@@ -216,6 +216,7 @@ class Transport:
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
+        is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
     """
 
     def __init__(
@@ -250,17 +251,24 @@ class Transport:
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
+        self.is_spare: Callable[[], bool] = lambda: False
 
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        found = (self.presence.waiting, self.breaker.waiting, *(each.waiting for each in self.siblings))
-        return next(filter(None, found), None)
+        own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
+        return next(filter(None, (*own, *(each.waiting for each in self.siblings))), None)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the model has answered nothing until its deadline; calls fail at once, until a probe succeeds."""
+        return self.presence.is_given_up or self.breaker.is_given_up
 
     @property
     def away_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        return max([self.presence.away_for_s, *(each.away_for_s for each in self.siblings)])
+        own = 0.0 if self.is_given_up and self.is_spare() else self.presence.away_for_s
+        return max([own, *(each.away_for_s for each in self.siblings)])
 
     def on_outage(self, told: Callable[[], None]) -> None:
         """Call `told` whenever the model begins to refuse connections, or to reject every request."""
@@ -280,6 +288,10 @@ class Transport:
         replicas = {id(each): each for client in (self, *self.siblings) for each in client.presence.replicas}
         return sum((replica.habits.served for replica in replicas.values()), Counter[str]())
 
+    def note_served(self, earlier: Mapping[str, int]) -> None:
+        """Add the models that an earlier part of the run was answered by, so that a change since is told."""
+        self.presence.replicas[0].habits.served.update(earlier)
+
     @property
     def notices(self) -> list[str]:
         """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
@@ -296,9 +308,9 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def request(
+    def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> ChatResponse:
+    ) -> Coroutine[Any, Any, ChatResponse]:
         """Send one request, with its retries; `record` is told when it leaves.
 
         A record with a path and `read` is sent there, with the parameters alone: each item of its response is a choice.
@@ -307,6 +319,14 @@ class Transport:
             EndpointError: no attempt succeeded.
             RunStop: no attempt may be made any more.
         """
+        sending = self._request(messages, parameters, record)
+        if tracing.active is None:
+            return sending
+        return tracing.active.call(self.settings.endpoints[0], record.path, messages, parameters, sending)
+
+    async def _request(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> ChatResponse:
         shown = {} if record.read is not None else {"messages": wire.messages_json(messages)}
         body = record.body = {"model": "", **shown, **parameters}
         may_be_refused = [name for name in self.api.left_out if name in body]
@@ -370,6 +390,7 @@ class Transport:
             RunStop: none was, and no other may be made.
         """
         self.breaker.calls += 1
+        call.began = time.monotonic()
         try:
             while True:
                 admitted = await self._admitted(call)
@@ -431,6 +452,8 @@ class Transport:
                 waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
                     call.started, call.away = admitted, 0.0
+                    if self.meter.observer is not None:
+                        self.meter.observer.queued(admitted - call.began)
                     if (told := ON_ADMISSION.get()) is not None:
                         told()
                 call.away += waited
@@ -516,6 +539,8 @@ class Transport:
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
         if budget is not None:
             self._settle(budget, call, outcome, None if usage is None else usage.cost)
+        if isinstance(outcome, AttemptFailure) and self.meter.observer is not None:
+            self.meter.observer.attempt_failed("429" if outcome.status == 429 else outcome.kind.value)
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)
@@ -563,7 +588,7 @@ class Transport:
                 "GET" if body is None else "POST",
                 replica.url if call.path is None else replica.beside(call.path),
                 data=body,
-                headers=replica.headers,
+                headers=replica.headers if tracing.active is None else tracing.active.headers(replica.headers),
                 proxy=replica.proxy,
                 timeout=timeout,
                 allow_redirects=False,  # a redirected POST would lose its body

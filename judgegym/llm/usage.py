@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import tiktoken
@@ -83,6 +83,16 @@ class Prices:
         return Usage(prompt_tokens, completion_tokens, cost / 1_000_000, cached_prompt_tokens, cache_write_tokens)
 
 
+class CallObserver(Protocol):
+    """Is told what happens to the calls of a client and of its siblings."""
+
+    def queued(self, seconds: float) -> None:
+        """A call waited so many seconds until its first request left."""
+
+    def attempt_failed(self, cause: str) -> None:
+        """A request failed: `429`, or the word of a `FailureKind`."""
+
+
 @dataclass(slots=True)
 class Meter:
     """Running totals of one client.
@@ -90,10 +100,12 @@ class Meter:
     Attributes:
         answered: requests that were answered; a request counts once, whatever its retries.
         usage: tokens and cost of all answers that were paid for.
+        observer: is told of each call.
     """
 
     answered: int = 0
     usage: Usage = field(default_factory=Usage)
+    observer: CallObserver | None = None
 
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import TaskJudge, judge_responses
@@ -28,19 +28,6 @@ _AT_ONCE = 4
 """Groups that it scores at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class GoldScores:
-    """What the gold judge says of a group.
-
-    Attributes:
-        group: the group.
-        scores: by the number of the rollout; those that failed are missing. The first one is that of the gap.
-    """
-
-    group: MonitorGroup
-    scores: dict[int, float]
-
-
 class GoldJudge:
     """Scores rollouts in the background.
 
@@ -49,7 +36,8 @@ class GoldJudge:
         counts: rollouts that were `scored`, that `failed`, and that were `left_out` because the queue was full or the
             budget spent.
         waiting: rollouts that wait for it, or are being scored.
-        report: called with the scores of each group.
+        report: called with each group and its scores by the number of the rollout; those that failed are missing, and
+            the first one is that of the gap.
     """
 
     def __init__(
@@ -73,7 +61,7 @@ class GoldJudge:
         self.name = name
         self.counts: Counter[str] = Counter(scored=0, failed=0, left_out=0)
         self.waiting = 0
-        self.report: Callable[[GoldScores], None] = lambda scores: None
+        self.report: Callable[[MonitorGroup, dict[int, float]], None] = lambda group, scores: None
         self._settings, self._judge, self._seed, self._close_client = settings, judge, seed, close
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -124,7 +112,7 @@ class GoldJudge:
         if not scores:
             return
         try:
-            self.report(GoldScores(group, scores))
+            self.report(group, scores)
         except Exception:  # boundary of the gold judge: none of its errors may end training
             logger.exception("the gold scores of row %r are left out", group.uid)
 

@@ -14,6 +14,8 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from typing import Any
 
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm import wire
@@ -205,27 +207,24 @@ def _cut_group(group: MonitorGroup) -> KeptGroup:
         numbers = sorted([*by_reward[: _MOST_ROLLOUTS // 2], *by_reward[-_MOST_ROLLOUTS // 2 :]])
     wanted = set(numbers)
     rollouts = tuple(_cut_rollout(rollout, number in wanted) for number, rollout in enumerate(group.rollouts))
-    of = group.task
-    task = JudgeTask(
-        cut(of.prompt, _TEXT_OF_ROW),
-        (),
-        reference=None if of.reference is None else cut(of.reference, _TEXT_OF_ROW),
-        rubric=None if of.rubric is None else cut(of.rubric, _TEXT_OF_ROW),
-        context=None if of.context is None else cut(of.context, _TEXT_OF_ROW),
-    )
-    characters = sum(len(text or "") for text in (task.prompt, task.reference, task.rubric, task.context))
+    texts: dict[str, Any] = {
+        name: cut(text, _TEXT_OF_ROW) for name in ("prompt", *_TITLES) if (text := getattr(group.task, name))
+    }
+    task = JudgeTask(**{"prompt": "", "responses": (), **texts})
+    characters = sum(map(len, texts.values()))
     characters += sum(len(each.completion) + len(each.explanation) for each in rollouts)
     rewards = [each.reward for each in rollouts if each.reward is not None]
-    reward = math.fsum(rewards) / len(rewards) if rewards else math.inf
+    reward = fmean(rewards) if rewards else math.inf
     return KeptGroup(replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters, reward)
 
 
 def _cut_rollout(rollout: MonitorRollout, is_wanted: bool) -> MonitorRollout:
-    if is_wanted and len(rollout.completion) <= _TEXT and len(rollout.explanation) <= _EXPLANATION:
+    if not is_wanted:
+        return replace(rollout, completion="", explanation="")
+    if len(rollout.completion) <= _TEXT and len(rollout.explanation) <= _EXPLANATION:
         return rollout
-    completion = cut(rollout.completion, _TEXT) if is_wanted else ""
     return replace(
-        rollout, completion=completion, explanation=cut(rollout.explanation, _EXPLANATION) if is_wanted else ""
+        rollout, completion=cut(rollout.completion, _TEXT), explanation=cut(rollout.explanation, _EXPLANATION)
     )
 
 

@@ -8,19 +8,19 @@ whole run and all judges of a server together; no other monitor is an alarm unle
 
 from __future__ import annotations
 
-import heapq
 import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
-from judgegym.monitoring.gold import GoldJudge, GoldScores
+from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.group import MonitorGroup
 from judgegym.monitoring.kept_groups import KeptGroups
 from judgegym.monitoring.live_file import LIVE, MONITOR, lines_of
@@ -114,10 +114,9 @@ class TrainingMonitor:
         self._last_step = 0
         self._beyond: dict[str, tuple[int, int]] = {}
         """Of each monitor beyond its limit how many times in a row, and since which step."""
-        self._training: list[float] = []
-        self._gold: list[float] = []
+        self._compared: list[tuple[float, float, RolloutPlace]] = []
+        """The next check's scores of both judges, training judge first, and of which rollout they are."""
         self._ordered, self._alike = 0, 0
-        self._worst: list[tuple[float, int, RolloutPlace]] = []
         self._above_since: int | None = None
 
     def begin(self, folder: Path | None = None) -> None:
@@ -188,36 +187,27 @@ class TrainingMonitor:
         mount: dict[str, JSON] = {} if self._watched.mount is None else {"judge": self._watched.mount}
         self._write(wire.dumps({**mount, "at": round(time.time(), 3), kind: {**line}}) + b"\n")
 
-    def _add_gold(self, found: GoldScores) -> None:
+    def _add_gold(self, group: MonitorGroup, found: Mapping[int, float]) -> None:
         """Take the gold scores of a group; compare the judges when enough groups have one."""
-        group = found.group
-        self.kept.add_gold(group, found.scores)
-        pairs = [
-            (score, gold)
-            for number, gold in found.scores.items()
-            if (score := group.rollouts[number].score) is not None
-        ]
-        scores: dict[str, JSON] = {str(number): score for number, score in found.scores.items()}
+        self.kept.add_gold(group, found)
+        pairs = [(score, gold) for number, gold in found.items() if (score := group.rollouts[number].score) is not None]
+        scores: dict[str, JSON] = {str(number): score for number, score in found.items()}
         self.note("gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores})
         for (ours, theirs), (other_ours, other_theirs) in combinations(pairs, 2):
             if ours != other_ours and theirs != other_theirs:
                 self._ordered += 1
                 self._alike += (ours > other_ours) == (theirs > other_theirs)
-        number, gold = next(iter(found.scores.items()))
+        number, gold = next(iter(found.items()))
         score = group.rollouts[number].score
         assert score is not None  # only those with one are chosen
-        self._training.append(score)
-        self._gold.append(gold)
-        place = RolloutPlace(group.number, group.uid, number)
-        heapq.heappush(self._worst, (score - gold, group.number, place))
-        if len(self._worst) > MOST_ROLLOUTS:
-            heapq.heappop(self._worst)
-        if len(self._training) >= self._settings.gold_rollouts:
+        self._compared.append((score, gold, RolloutPlace(group.number, group.uid, number)))
+        if len(self._compared) >= self._settings.gold_rollouts:
             self._check(group.step)
 
     def _check(self, step: int) -> None:
-        check = self._detector.add(step, self._training, self._gold)
-        means = {"training": sum(self._training) / check.rollouts, "gold": sum(self._gold) / check.rollouts}
+        training, gold, _ = zip(*self._compared, strict=True)
+        check = self._detector.add(step, training, gold)
+        means = {"training": fmean(training), "gold": fmean(gold)}
         alike = self._alike / self._ordered if self._ordered else None
         self.note("check", {**asdict(check), **means, "order_agreement": alike})
         is_above = check.limit is not None and check.gap > check.limit
@@ -228,12 +218,10 @@ class TrainingMonitor:
                 f"training scores are {check.gap:+.3f} above gold scores (limit {check.limit:+.3f}, evidence "
                 f"{check.evidence:.0f}; {self._false})"
             )
-            worst = tuple(place for _, _, place in sorted(self._worst, reverse=True))
+            widest = sorted(self._compared, key=lambda each: each[1] - each[0])[:MOST_ROLLOUTS]
             since = step if self._above_since is None else self._above_since
-            self._raise(Alarm(_GAP, step, since, seen, _ADVICE, worst))
-        self._training, self._gold, self._ordered, self._alike = [], [], 0, 0
-        if not check.is_alarm:
-            self._worst = []
+            self._raise(Alarm(_GAP, step, since, seen, _ADVICE, tuple(place for _, _, place in widest)))
+        self._compared, self._ordered, self._alike = [], 0, 0
 
     def _check_limits(self, beyond: list[str]) -> None:
         """Raise an alarm for each monitor that is beyond its limit again and again, once a run."""

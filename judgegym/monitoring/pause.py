@@ -51,7 +51,6 @@ class Pause:
         self._open = asyncio.Event()
         self._open.set()
         self._watching: asyncio.Task[None] | None = None
-        self._has_handler = False
 
     @property
     def is_paused(self) -> bool:
@@ -66,7 +65,6 @@ class Pause:
         """Take SIGUSR1, which would end the process, as the word to go on; only the main thread can."""
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.resume, "signal")
-            self._has_handler = True
 
     def begin(self) -> None:
         """Hold back all groups from now on."""
@@ -97,8 +95,7 @@ class Pause:
         """Stop to watch for the file and the signal."""
         if self._watching is not None:
             self._watching.cancel()
-        if self._has_handler:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
 
     async def _watch(self) -> None:
         began = time.monotonic()

@@ -3,7 +3,7 @@
 A text is known by the runs of three words in its first 128 words, each a hash. Its sketch are the 32 smallest of them
 (min-hash with one permutation): of two texts, the share of the 32 smallest of both that both have estimates how much of
 their runs they share. Guarantees: the same texts give the same numbers in every process; memory is bounded by the last
-2,048 sketches; the language is told of one completion of a group, since that is dear.
+8,192 hashes; the language is told of one completion of a group, since that is dear.
 
 Source: Broder, On the resemblance and containment of documents (1997).
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -28,7 +28,8 @@ _SKETCH = 32
 _INDEXED = 4
 """Hashes of a sketch by which it is found. Of texts that are near-duplicates one has one of the other's 4 smallest with
 a probability above 0.99."""
-_KEPT = 2_048
+_MOST_HASHES, _MOST_ALIKE = 8_192, 8
+"""So many hashes are remembered, each with so many sketches."""
 NEAR = 0.8
 """Texts that share so much of their runs of words are near-duplicates."""
 _REFUSAL = re.compile(
@@ -83,11 +84,10 @@ def resemblance(first: Sequence[int], second: Sequence[int]) -> float:
 
 @dataclass(slots=True)
 class NearDuplicates:
-    """The sketches of the latest completions, found by their smallest hashes."""
+    """The sketches of completions by their smallest hashes; those hashes are forgotten that came longest ago."""
 
-    _kept: deque[tuple[int, str, tuple[int, ...]]] = field(default_factory=deque)
+    _index: OrderedDict[int, deque[tuple[int, str, tuple[int, ...]]]] = field(default_factory=OrderedDict)
     """The number of the group, its row and the sketch."""
-    _index: dict[int, list[tuple[int, str, tuple[int, ...]]]] = field(default_factory=dict)
 
     def add(self, group: int, uid: str, sketch: tuple[int, ...]) -> tuple[bool, bool]:
         """Add a completion.
@@ -95,8 +95,6 @@ class NearDuplicates:
         Returns:
             Whether an earlier one of its group, and whether one of another row, is a near-duplicate.
         """
-        if not sketch:
-            return False, False
         in_group = across = False
         for hashed in sketch[: 2 * _INDEXED]:
             for other_group, other_uid, other in self._index.get(hashed, ()):
@@ -105,24 +103,13 @@ class NearDuplicates:
                     continue  # found before, or the same row again
                 if resemblance(sketch, other) >= NEAR:
                     in_group, across = in_group or is_own, across or not is_own
-        entry = (group, uid, sketch)
-        self._kept.append(entry)
         for hashed in sketch[:_INDEXED]:
-            found = self._index.setdefault(hashed, [])
-            found.append(entry)
-            if len(found) > _SKETCH:  # a policy that says the same to all: the latest are enough
-                del found[0]
-        if len(self._kept) > _KEPT:
-            self._drop(self._kept.popleft())
+            # Of a policy that says the same to all, the latest are enough.
+            self._index.setdefault(hashed, deque(maxlen=_MOST_ALIKE)).append((group, uid, sketch))
+            self._index.move_to_end(hashed)
+        while len(self._index) > _MOST_HASHES:
+            self._index.popitem(last=False)
         return in_group, across
-
-    def _drop(self, entry: tuple[int, str, tuple[int, ...]]) -> None:
-        for hashed in entry[2][:_INDEXED]:
-            found = [each for each in self._index.get(hashed, ()) if each is not entry]
-            if found:
-                self._index[hashed] = found
-            else:
-                self._index.pop(hashed, None)
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ def _write(options: argparse.Namespace) -> int:
     correction = None if options.labels is None else _corrected(run, options.labels)
     try:
         if is_training_run(run):
-            path = write_training_report(run, output=options.output)
+            path = write_training_report(run, options.output)
         else:
             path = write_report(
                 run, order=options.order, most=options.samples, output=options.output, correction=correction

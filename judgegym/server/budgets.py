@@ -50,12 +50,16 @@ class ServerBudgets:
             raise SettingsError(f"--client_budgets: there is no token {unknown[0]!r}; expected one of {known}")
         is_any = whole != ClientBudget() or of_clients
         self.whole = Budget(whole.calls, whole.usd, ends=False) if is_any else None
-        found = {name: of_clients.get(name, of_clients.get(OTHERS)) for name in names or [""]}
-        self._of = {
-            name: Budget(each.calls, each.usd, within=self.whole, owner=name or "all clients", ends=False)
-            for name, each in found.items()
-            if each is not None
-        }
+        self._limits, self._of = of_clients, dict[str, Budget]()
+        self.add_clients(names or [""])
+
+    def add_clients(self, names: Iterable[str]) -> None:
+        """Begin the budgets of further clients; those that are known keep what they have spent."""
+        for name in names:
+            limit = self._limits.get(name, self._limits.get(OTHERS))
+            if limit is not None and name not in self._of:
+                owner = name or "all clients"
+                self._of[name] = Budget(limit.calls, limit.usd, within=self.whole, owner=owner, ends=False)
 
     def of(self, client: str | None) -> Budget | None:
         """The budget of a client's requests, by the name of its token; `None` if only the one in all counts."""

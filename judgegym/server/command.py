@@ -2,7 +2,9 @@
 
 It loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
 
-Exit codes: 0 after SIGTERM, SIGHUP or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
+SIGHUP reloads tokens and judges (`reload.py`); where the server had a terminal that is gone, it stops it.
+
+Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from judgegym.judges.config import presets
 from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
 from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import SettingsError, UserError
@@ -27,6 +31,7 @@ from judgegym.server import workers
 from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
 from judgegym.server.operation import JsonLines
+from judgegym.server.reload import Load, Reloader, reloaded
 from judgegym.server.service import opened
 from judgegym.server.settings import RewardServerSettings, gathering, with_preset
 
@@ -84,24 +89,44 @@ def _run(arguments: list[str], prog: str) -> int:
         for line in loaded.lines(show=settings.show_config):
             sys.stdout.write(f"{line.name:<28} {line.value}  [{line.source}]\n")
         return 0
+    _check(loaded)  # errors are reported once, not by each worker
+    read = partial(_read, arguments, prog)
+    if settings.workers > 1 and workers.worker_place() is None:
+        presets.check(settings.profile)
+        return workers.supervise(settings, arguments, check=lambda: reloaded(settings, read().settings))
+    _log()
+    _allow_descriptors(settings)
+    with presets.profiled(workers.own_file(settings.profile)), traced(settings.trace):
+        event_loop.run(_serve(loaded, read))
+    return 0
+
+
+def _read(arguments: Sequence[str], prog: str) -> LoadedSettings[RewardServerSettings]:
+    """Read the settings, and check them.
+
+    Raises:
+        SettingsError: one is wrong.
+    """
+    loaded = load(RewardServerSettings, arguments, prog=prog, reshape=with_preset)
+    _check(loaded)
+    return loaded
+
+
+def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
+    """Check what can be checked before anything is opened.
+
+    Raises:
+        SettingsError: settings do not fit each other.
+    """
+    settings = loaded.settings
     settings.check_access()
     if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
-    check_flags_are_read(
-        loaded, {mount.judge for mount in settings.mounted_judges().values()}
-    )  # errors are reported once, not by each worker
+    check_flags_are_read(loaded, {mount.judge for mount in settings.mounted_judges().values()})
     check_one_process(gathering(settings.mounted_judges()), settings.workers)
     settings.budgets()
     if settings.is_watched and settings.workers > 1:
         raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
-    if settings.workers > 1 and workers.worker_place() is None:
-        presets.check(settings.profile)
-        return workers.supervise(settings, arguments)
-    _log()
-    _allow_descriptors(settings)
-    with presets.profiled(workers.own_file(settings.profile)):
-        event_loop.run(_serve(loaded))
-    return 0
 
 
 def _allow_descriptors(settings: RewardServerSettings) -> None:
@@ -113,7 +138,7 @@ def _allow_descriptors(settings: RewardServerSettings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
+async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
     settings, place = loaded.settings, workers.worker_place()
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
@@ -124,8 +149,17 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             received.append(number)
             stopped.set()
 
-        for number in workers.stop_signals():
+        reloader, has_hung_up = Reloader(service, read), workers.terminal_watch()
+
+        def hang_up() -> None:
+            if has_hung_up():
+                stop(signal.SIGHUP)
+            else:
+                reloader.start()
+
+        for number in workers.STOP_SIGNALS:
             loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
         if place is not None:
             loop.add_reader(place.supervisor, stopped.set)
         async with listening(

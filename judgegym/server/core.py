@@ -13,37 +13,34 @@ import asyncio
 import logging
 import math
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-import aiohttp
-
 from judgegym.judges.core.tasks import (
     ComparingJudge,
     JudgeTask,
     ResponseJudgment,
-    TaskJudge,
     TaskParts,
     failed_by,
     parts_of,
 )
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.llm import tracing
 from judgegym.llm.budget import OF_CALLER, Budget
-from judgegym.llm.cache import JudgmentCache
-from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.errors import UserError
 from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
 from judgegym.server.cohorts.register import Connect
+from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named
 from judgegym.server.monitoring import ServerMonitors
-from judgegym.server.operation import JudgeHealth, RecentJudgment, Record, Telemetry, watch
+from judgegym.server.operation import RecentJudgment, Record, Telemetry, watch
 from judgegym.server.pending import Asked, PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
+from judgegym.server.tracing import trace_judgment
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +58,7 @@ _RETRY_WHEN_AWAY_S = 5
 class _Wait:
     """How a request waits for a judge: until when, and whether it takes a failure for its answer (monotonic clock)."""
 
-    mount: str
+    judge: MountedJudge
     arrived: float
     until: float
     is_patient: bool
@@ -101,20 +98,17 @@ class Core:
             budget: what may be spent in all; `OF_CALLER` has the part of a request.
         """
         self.telemetry = telemetry or Telemetry()
-        self._settings = mounts
+        self._mounts = mounts
         self._deadline_s, self._queue_s = deadline_s, queue_s
         self._max_pending = max_pending
         self._identity = judge_identity
         self._connect = connect
-        self._monitors, self._budget = monitors, budget
+        self._monitors = monitors
         self._stack = AsyncExitStack()
-        self._scorers: dict[str, TaskJudge] = {}
-        self._health: dict[str, JudgeHealth] = {}
-        self._record = Record(self._health, self.telemetry)
+        self._judges = MountedJudges(judge_identity, budget, self.telemetry)
+        self._record = Record(self._judges.health, self.telemetry)
         self._recent_scores = RecentScores(deadline_s)
         self._pending = PendingJudgments(self._judge)
-        self._hurried: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
-        """Of each judge, what wakes the requests that do not wait for one that is away."""
 
     async def __aenter__(self) -> Core:
         """Open the session, the caches and the cohorts.
@@ -123,13 +117,14 @@ class Core:
             SettingsError: a judge's settings are wrong, or it cannot gather responses.
         """
         session = self._session = await self._stack.enter_async_context(open_session())
+        self._stack.push_async_callback(self._judges.aclose)
         gatherers: dict[str, Gatherer] = {}
         try:
-            for name, mount in self._settings.items():
-                scorer = self._scorers[name] = self._open(name, mount, session)
-                plan = mount.cohorts(self._deadline_s, _prefix(name))
-                if plan is not None and isinstance(scorer, ComparingJudge):
-                    gatherers[name] = Gatherer(scorer, *plan)
+            await self.remount(self._mounts)
+            for name, judge in self.table.judges.items():
+                plan = judge.settings.cohorts(self._deadline_s, named(name))
+                if plan is not None and isinstance(judge.scorer, ComparingJudge):
+                    gatherers[name] = Gatherer(judge.scorer, *plan, kind=judge.settings.judge)
             self._own_cohorts = LocalCohorts(
                 gatherers, deadline_s=self._deadline_s, record=self._record, is_full=lambda: self.full
             )
@@ -143,20 +138,18 @@ class Core:
             raise
         return self
 
-    def _open(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> TaskJudge:
-        try:
-            cache = None
-            if mount.judge_cache is not None:
-                cache = JudgmentCache(mount.judge_cache)
-                self._stack.callback(cache.close)
-            chat = mount.chat_settings(identity=self._identity, section="")
-            client = ChatClient(chat, cache=cache, session=session, budget=self._budget)
-            self._stack.push_async_callback(client.close)
-            self._health[name] = JudgeHealth(client)
-            client.on_outage(lambda: self._wake(name))
-            return open_judge(mount, client)
-        except SettingsError as error:
-            raise SettingsError(f"{_prefix(name)}{error}") from error
+    @property
+    def table(self) -> JudgeTable:
+        """The judges that requests find now."""
+        return self._judges.table
+
+    async def remount(self, mounts: Mapping[str, JudgeMount]) -> None:
+        """Let requests find these judges from now on; those that gather single responses must be the same.
+
+        Raises:
+            SettingsError: one cannot be opened; requests find those of before.
+        """
+        await self._judges.mount(mounts, self._session, self._pending.tasks_of)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -187,11 +180,11 @@ class Core:
     @property
     def down(self) -> list[str]:
         """The names of the judges that do not answer."""
-        return [name for name, health in self._health.items() if health.is_down]
+        return [name for name, judge in self.table.judges.items() if judge.health.is_down]
 
     async def watch(self) -> None:
         """Log when a judge goes down and when it is back; never ends."""
-        await watch(self._health, self._session)
+        await watch(self._judges.health, self._session)
 
     async def score(
         self,
@@ -201,6 +194,7 @@ class Core:
         spent_s: float = 0.0,
         within_s: float | None = None,
         is_patient: bool = False,
+        table: JudgeTable | None = None,
     ) -> list[list[ResponseJudgment]]:
         """Score all tasks at the same time.
 
@@ -211,6 +205,7 @@ class Core:
             within_s: seconds, from then, after which the caller would give up.
             is_patient: the caller takes a failure for its answer, and does not ask again: wait for a place as long as
                 for the judge, and for a judge that is away, unless it has been away for longer than the deadline.
+            table: has the judge; by default that of now.
 
         Returns:
             For each task, a result for each response; a failure for those without one within the deadline.
@@ -220,11 +215,12 @@ class Core:
             OverloadError: too many judgments are pending; no judge was called.
             NotYetError: ask again.
         """
-        arrived, scorer = time.monotonic() - spent_s, self._scorers[mount]
+        arrived, judge = time.monotonic() - spent_s, (table or self.table).judges[mount]
+        scorer = judge.scorer
         # An answer takes some time to arrive.
         until = math.inf if within_s is None else arrived + within_s - min(_ON_ITS_WAY_S, within_s / 10)
-        wait = _Wait(mount, arrived, until, is_patient)
-        gathers = self._settings[mount].group_size is not None
+        wait = _Wait(judge, arrived, until, is_patient)
+        gathers = judge.settings.group_size is not None
         joins = [gathers and len(task.responses) == 1 and scorer.compares(task) for task in tasks]
         members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
@@ -240,15 +236,15 @@ class Core:
                 scorer.check(task)
         parts = [parts_of(scorer, task) for task in whole]
         owner = OF_CALLER.get()
-        cases = [(mount, case, owner) for part in parts for case in part.cases]
+        cases = [(judge, case, owner) for part in parts for case in part.cases]
         if self.pending + len(cases) > self._max_pending:
             fresh = {case for case in cases if not self._pending.has(case)}
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
-        asked = [[self._pending.ask((mount, case, owner)) for case in part.cases] for part in parts]
+        asked = [[self._pending.ask((judge, case, owner)) for case in part.cases] for part in parts]
         joined = iter(await self._joined(mount, members, spent_s) if members else ())
         await self._wait(wait, [pending for each in asked for pending, _ in each])
-        judged = iter([self._results(mount, *each) for each in zip(whole, parts, asked, strict=True)])
+        judged = iter([self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)])
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
         for task, of_task in zip(tasks, results, strict=True):
             if len(of_task) == 1:  # one that failed knows the scores of its group that are known
@@ -263,7 +259,7 @@ class Core:
         Raises:
             NotYetError: a judgment has no place yet, its judge is away, or the caller has no more time.
         """
-        hurried = self._hurried[wait.mount]
+        hurried = wait.judge.hurried
         hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not wait.is_patient:
             hurried.add(hurry)
@@ -275,7 +271,7 @@ class Core:
                     hurried.add(hurry)
                 left_s = self._left(wait, waiting)
                 if left_s <= 0:
-                    self._health[wait.mount].late()
+                    wait.judge.health.late()
                     break
                 settled: asyncio.Future[Any] = waiting[0].task
                 if len(waiting) > 1:
@@ -316,15 +312,9 @@ class Core:
         Raises:
             NotYetError: it is away.
         """
-        client = self._health[wait.mount].client
+        client = wait.judge.health.client
         if client.waiting is not None and not (wait.is_patient and client.away_for_s < self._deadline_s):
             raise NotYetError("judge_away", client.waiting, _RETRY_WHEN_AWAY_S)
-
-    def _wake(self, mount: str) -> None:
-        """Wake the requests that may not wait for a judge that is away from now on."""
-        hurried = self._hurried[mount]
-        while hurried:
-            hurried.pop().set_result(None)
 
     async def _joined(self, mount: str, tasks: Sequence[JudgeTask], spent_s: float) -> list[ResponseJudgment]:
         """The results of single responses from their cohorts.
@@ -359,9 +349,11 @@ class Core:
         results = [result for result in ended if isinstance(result, ResponseJudgment)]
         return results if len(results) == len(tasks) else None
 
-    def _results(self, mount: str, task: JudgeTask, parts: TaskParts, asked: Sequence[Asked]) -> list[ResponseJudgment]:
+    def _results(
+        self, judge: MountedJudge, task: JudgeTask, parts: TaskParts, asked: Sequence[Asked]
+    ) -> list[ResponseJudgment]:
         """The results of a task's responses; counts those that no judgment of their own has counted."""
-        results: list[ResponseJudgment] = []
+        results, mount = list[ResponseJudgment](), judge.name
         for response, known in zip(task.responses, parts.results, strict=True):
             if isinstance(known, ResponseJudgment):
                 self._record.known(mount, task.prompt, response, known)
@@ -370,7 +362,7 @@ class Core:
             number, place = known
             pending, taken = asked[number]
             has_result = pending.task.done() and not pending.task.cancelled()
-            result = pending.task.result()[place] if has_result else self._record.overdue(mount)
+            result = pending.task.result()[place] if has_result else self._record.overdue(judge.health)
             if place in taken:
                 shared = self._record.shared(mount, result)
                 result = shared if has_result else result
@@ -382,19 +374,18 @@ class Core:
             taken.add(place)
         return results
 
-    async def _judge(self, mount: str, task: JudgeTask, owner: Budget | None) -> list[ResponseJudgment]:
-        started = time.monotonic()
-        try:
-            results = await self._scorers[mount].score(task)
-        except UserError as error:  # an outage, which the judge's client has logged, or a setting
-            results = failed_by(error, len(task.responses))
-        except Exception as error:  # boundary of a request: any error of a judge fails this request alone
-            logger.exception("a judgment failed")
-            results = failed_by(error, len(task.responses))
-        self._record.judged(mount, task.prompt, task.responses, results, time.monotonic() - started)
+    async def _judge(self, judge: MountedJudge, task: JudgeTask, owner: Budget | None) -> list[ResponseJudgment]:
+        started, mount = time.monotonic(), judge.name
+        results = await trace_judgment(tracing.active, judge.settings.judge, mount, self._scored(judge, task))
+        seconds = time.monotonic() - started
+        self._record.judged(mount, task.prompt, task.responses, results, seconds, judge.health)
         return results
 
-
-def _prefix(name: str) -> str:
-    """What a message about the settings of a judge begins with."""
-    return f"judge {name!r}: " if name else ""
+    async def _scored(self, judge: MountedJudge, task: JudgeTask) -> list[ResponseJudgment]:
+        try:
+            return await judge.scorer.score(task)
+        except UserError as error:  # an outage, which the judge's client has logged, or a setting
+            return failed_by(error, len(task.responses))
+        except Exception as error:  # boundary of a request: any error of a judge fails this request alone
+            logger.exception("a judgment failed")
+            return failed_by(error, len(task.responses))

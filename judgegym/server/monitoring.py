@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -70,9 +71,8 @@ class ServerMonitors:
         self._folder = settings.run_dir
         self._monitors: dict[str, TrainingMonitor] = {}
         self._open: OrderedDict[tuple[str, str | None, str], _OpenGroup] = OrderedDict()
-        self._lock: DirectoryLock | None = None
         self._file: LineWriter | None = None
-        self._live: LiveFile | None = None
+        self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, session: aiohttp.ClientSession, identity: str) -> None:
@@ -88,8 +88,9 @@ class ServerMonitors:
         """
         settings, first = self._settings, self._mounts[""]
         if self._folder is not None:
-            self._lock = DirectoryLock.take(self._folder)
+            self._stack.callback(DirectoryLock.take(self._folder).release)
             self._file = LineWriter(self._folder / MONITOR, self._refused, most_waiting=_MOST_WAITING)
+            self._stack.callback(self._file.close)
         place = MonitorPlace(
             session=session,
             budget=Budget(settings.gold_budget_calls, settings.gold_budget_usd),
@@ -103,8 +104,9 @@ class ServerMonitors:
             )
         if self._folder is not None:
             kept = {name: monitor.kept for name, monitor in self._monitors.items()}
-            self._live = LiveFile(self._folder / LIVE, kept, self._status, write_atomic)
-            self._tasks.append(asyncio.create_task(self._live.run()))
+            live = LiveFile(self._folder / LIVE, kept, self._status, write_atomic)
+            self._stack.push_async_callback(live.write, is_over=True)
+            self._tasks.append(asyncio.create_task(live.run()))
         self._tasks.append(asyncio.create_task(self._close_quiet()))
 
     def judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
@@ -141,12 +143,7 @@ class ServerMonitors:
         while self._open:
             self._close_oldest()
         await asyncio.gather(*(monitor.close(_GOODBYE_S) for monitor in self._monitors.values()))
-        if self._live is not None:
-            await self._live.write(is_over=True)
-        if self._file is not None:
-            self._file.close()
-        if self._lock is not None:
-            self._lock.release()
+        await self._stack.aclose()
 
     async def _close_quiet(self) -> None:
         """Close groups to which no response comes any more; never ends."""

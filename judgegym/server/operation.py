@@ -16,7 +16,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -26,8 +26,9 @@ import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import ResponseJudgment, failure, shared_judgment
+from judgegym.judges.core.tasks import BUDGET_SPENT, ResponseJudgment, failure, shared_judgment
 from judgegym.llm.client import ChatClient
+from judgegym.llm.usage import CallObserver
 from judgegym.server.answers import RequestError
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ async def watch(judges: Mapping[str, JudgeHealth], session: aiohttp.ClientSessio
     """Log it once when a judge goes down and once when it is back, and look for those that are down; never ends."""
     down: dict[str, float] = {}
     while True:
-        for name, health in judges.items():
+        for name, health in [*judges.items()]:
             trouble = health.trouble
             if trouble is not None and name not in down:
                 down[name] = time.monotonic()
@@ -153,12 +154,18 @@ class Record:
         self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
 
     def judged(
-        self, mount: str, prompt: str, responses: Sequence[str], results: Sequence[ResponseJudgment], seconds: float
+        self,
+        mount: str,
+        prompt: str,
+        responses: Sequence[str],
+        results: Sequence[ResponseJudgment],
+        seconds: float,
+        health: JudgeHealth | None = None,
     ) -> None:
         """A judgment has ended: the results of the responses that were judged together."""
         for response, result in zip(responses, results, strict=True):
             if not result.shared:
-                self.health[mount].note(result)
+                (health or self.health[mount]).note(result)
             self.known(mount, prompt, response, result, seconds)
 
     def known(self, mount: str, prompt: str, response: str, result: ResponseJudgment, seconds: float = 0.0) -> None:
@@ -172,9 +179,10 @@ class Record:
         self.telemetry.judged(mount, result)
         return result
 
-    def overdue(self, mount: str) -> ResponseJudgment:
+    @staticmethod
+    def overdue(health: JudgeHealth) -> ResponseJudgment:
         """The result of a caller that has to be answered before its judgment."""
-        waiting = self.health[mount].client.waiting
+        waiting = health.client.waiting
         return failure(_LATE if waiting is None else f"{_LATE}: {waiting}")
 
 
@@ -193,10 +201,13 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "equal_responses": ("Responses with the judgment of an equal one", "judge"),
     "judge_calls": ("Calls to the judge", "judge"),
     "judge_failures": ("Responses that the judge gave no score", "judge"),
+    "unscored_responses": ("Responses without a score, by cause", "judge cause"),
+    "attempt_failures": ("Requests to the judge's endpoint that failed, by cause", "judge cause"),
     "judge_attempts": ("Requests sent to the judge's endpoint, with those sent again", "judge"),
     "cache_hits": ("Responses that the cache answered", "judge"),
     "prompt_tokens": ("Prompt tokens sent to judges", "judge"),
     "cached_prompt_tokens": ("Prompt tokens that judges' endpoints had in a prefix cache", "judge"),
+    "completion_tokens": ("Completion tokens received from judges, reasoning included", "judge"),
     "cost_usd": ("US dollars that judges cost", "judge"),
     "cohorts_closed": ("Cohorts closed with all members (full), or without some (short)", "judge how"),
     "alarms": ("Alarms of monitors", "judge monitor"),
@@ -206,6 +217,7 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
 _HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
     "request_seconds": ("Latency of requests for scores", "judge protocol", _BUCKETS),
     "judge_call_seconds": ("Time of calls to the judge, with what was sent again and its pauses", "judge", _BUCKETS),
+    "queue_seconds": ("Time of calls until their first request leaves: budget, rates, concurrency", "judge", _BUCKETS),
     "score": ("Scores, from 0 to 1", "judge", _SCORES),
 }
 
@@ -215,6 +227,10 @@ class Telemetry:
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
+
+    def observer(self, judge: str) -> CallObserver | None:
+        """What is told of the calls of a judge; `None` if nobody counts them."""
+        return None
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
         """Count an event of a cohort."""
@@ -259,6 +275,29 @@ class _Children(dict[tuple[str, ...], Any]):
         return child
 
 
+_CAUSES: Mapping[str, str] = {
+    Status.JUDGE_FAILED.value: "failed",
+    Status.UNPARSABLE.value: "unparsable",
+    Status.INVALID_COMPLETION.value: "empty",
+    BUDGET_SPENT: "budget",
+}
+"""The cause of a status without a score; a judge that refused, or whose text was cut off, is told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CallCounts:
+    """Counts what happens to the calls of a judge; a `CallObserver`."""
+
+    queue: Any
+    failures: Callable[[str], Any]
+
+    def queued(self, seconds: float) -> None:
+        self.queue.observe(seconds)
+
+    def attempt_failed(self, cause: str) -> None:
+        self.failures(cause).inc()
+
+
 class PrometheusTelemetry(Telemetry):
     """The metrics of one process; with several workers `exposition` sums over all."""
 
@@ -294,6 +333,7 @@ class PrometheusTelemetry(Telemetry):
         counters["responses"][judge, result.status].inc()
         counters["judge_calls"][judge,].inc(result.judge_calls)
         counters["prompt_tokens"][judge,].inc(result.usage.prompt_tokens)
+        counters["completion_tokens"][judge,].inc(result.usage.completion_tokens)
         counters["cached_prompt_tokens"][judge,].inc(result.usage.cached_prompt_tokens)
         for run in result.runs.values():
             if not run.cached:
@@ -304,10 +344,17 @@ class PrometheusTelemetry(Telemetry):
             counters["cost_usd"][judge,].inc(cost)
         if result.score is not None:
             self._histograms["score"][judge,].observe(result.score)
-        elif result.is_failed:
-            counters["judge_failures"][judge,].inc()
+        else:
+            counters["unscored_responses"][judge, result.cause or _CAUSES.get(result.status, "failed")].inc()
+            if result.is_failed:
+                counters["judge_failures"][judge,].inc()
         if result.cached:
             counters["cache_hits"][judge,].inc()
+
+    def observer(self, judge: str) -> CallObserver:
+        """See `Telemetry`."""
+        failures = self._counters["attempt_failures"]
+        return _CallCounts(self._histograms["queue_seconds"][judge,], lambda cause: failures[judge, cause])
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
         """See `Telemetry`."""

@@ -24,9 +24,10 @@ from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.budget import Budget
 from judgegym.llm.transport import ON_ADMISSION
 from judgegym.server.cohorts.register import cohort_key
+from judgegym.server.judges import MountedJudge
 
-Case: TypeAlias = "tuple[str, JudgeTask, Budget | None]"
-"""What one judgment is about: the judge's name and the task; and whose budget it is paid from, if not from all's."""
+Case: TypeAlias = "tuple[MountedJudge, JudgeTask, Budget | None]"
+"""What one judgment is about: the judge and the task; and whose budget it is paid from, if not from all's."""
 
 MOST_KEPT = 4096
 """Results that are kept for whoever asks again; the oldest go first."""
@@ -66,11 +67,17 @@ class PendingJudgments:
         in_flight: those in flight or waiting.
     """
 
-    def __init__(self, judge: Callable[[str, JudgeTask, Budget | None], Awaitable[list[ResponseJudgment]]]) -> None:
+    def __init__(
+        self, judge: Callable[[MountedJudge, JudgeTask, Budget | None], Awaitable[list[ResponseJudgment]]]
+    ) -> None:
         """Begin without any; `judge` makes the results of a case."""
         self._judge = judge
         self.in_flight: dict[Case, PendingJudgment] = {}
         self._kept: OrderedDict[Case, tuple[float, PendingJudgment]] = OrderedDict()
+
+    def tasks_of(self, judge: MountedJudge) -> list[asyncio.Task[list[ResponseJudgment]]]:
+        """The judgments of a judge that are in flight or waiting."""
+        return [pending.task for case, pending in self.in_flight.items() if case[0] is judge]
 
     def has(self, case: Case) -> bool:
         """Whether a case needs no judgment of its own."""

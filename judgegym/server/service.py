@@ -23,6 +23,7 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER
+from judgegym.llm import tracing
 from judgegym.llm.budget import OF_CALLER
 from judgegym.llm.errors import SettingsError, let_go
 from judgegym.llm.retry import REQUEST_DEADLINE
@@ -34,6 +35,7 @@ from judgegym.server.answers import UNUSABLE, RequestError
 from judgegym.server.budgets import ServerBudgets
 from judgegym.server.cohorts.register import Connect
 from judgegym.server.core import Core
+from judgegym.server.judges import JudgeTable
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry, telemetry
 from judgegym.server.protocols.base import RequestBody
@@ -51,11 +53,13 @@ from judgegym.server.request import (
     without_token,
 )
 from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
+from judgegym.server.tracing import trace_request
 
 logger = logging.getLogger(__name__)
 
 PROTOCOLS: tuple[type[RequestBody], ...] = (ScoreBody, RewardBody, SlimeBody, VerifyBody, CompareBody)
 Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ServerResponse]]
+MountsOf: TypeAlias = Callable[[RewardServerSettings], Mapping[str, JudgeMount]]
 
 REQUEST_ID = "X-Request-Id"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
@@ -89,7 +93,8 @@ async def opened(
         RunDirectoryError: another process uses the run directory, or it cannot be written to.
     """
     settings = loaded.settings
-    async with _judges(settings) as (mounts, identity):
+    async with _judges(settings) as (mounts_of, identity):
+        mounts = mounts_of(settings)
         counts = telemetry()
         monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
         budgets = settings.budgets()
@@ -107,17 +112,16 @@ async def opened(
         async with core:
             watching = asyncio.create_task(core.watch())
             try:
-                yield Service(settings, mounts, core, budgets)
+                yield Service(settings, mounts_of, core, budgets)
             finally:
                 watching.cancel()
 
 
 @asynccontextmanager
-async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
-    """The judges; with `--offline` all of them call the stand-in, whatever endpoint the settings name."""
-    mounts = settings.mounted_judges()
+async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[MountsOf, str]]:
+    """What the judges of settings are; with `--offline` all call the stand-in, whatever endpoint the settings name."""
     if not settings.offline:
-        yield mounts, ""
+        yield RewardServerSettings.mounted_judges, ""
         return
     try:
         stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
@@ -125,7 +129,11 @@ async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[dict[st
         raise SettingsError(f"--faults or --latency_ms: {error}") from error
     async with stand_in:
         update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
-        yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, STAND_IN_IDENTITY
+        yield lambda settings: _updated(settings.mounted_judges(), update), STAND_IN_IDENTITY
+
+
+def _updated(mounts: Mapping[str, JudgeMount], update: Mapping[str, str]) -> dict[str, JudgeMount]:
+    return {name: mount.model_copy(update=update) for name, mount in mounts.items()}
 
 
 def failed_response(error: RequestError, identity: str) -> ServerResponse:
@@ -145,16 +153,30 @@ class Service:
         draining: new requests are refused.
     """
 
-    def __init__(
-        self, settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], core: Core, budgets: ServerBudgets
-    ) -> None:
-        """Make the table of routes: handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
+    def __init__(self, settings: RewardServerSettings, mounts_of: MountsOf, core: Core, budgets: ServerBudgets) -> None:
+        """Make the table of routes."""
         self.settings, self.core, self.draining = settings, core, False
-        self._mounts, self._budgets = mounts, budgets
+        self._mounts_of, self._budgets = mounts_of, budgets
         self._telemetry: Telemetry = core.telemetry
         self._answers = settings.failure_answers()
+        self._make_routes()
+
+    async def remount(self, settings: RewardServerSettings) -> None:
+        """Serve the judges of these settings to the tokens of these settings from now on.
+
+        Raises:
+            SettingsError: a judge's settings are wrong; nothing has changed.
+        """
+        await self.core.remount(self._mounts_of(settings))
+        self._budgets.add_clients(settings.tokens)
+        self.settings = settings
+        self._make_routes()
+
+    def _make_routes(self) -> None:
+        """Make handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
+        self._mounts = {name: judge.settings for name, judge in self.core.table.judges.items()}
         self._of_judges: dict[str, dict[str, Handler]] = {}
-        for mount in mounts:
+        for mount in self._mounts:
             prefix = f"/{mount}" if mount else ""
             for protocol in PROTOCOLS:
                 self._of_judges[prefix + protocol.path] = {"POST": partial(self._score, mount, protocol)}
@@ -187,7 +209,10 @@ class Service:
             self._check_caller(request, path, token)
             if request.method not in methods:
                 raise _no_route(methods)
-            response = await methods[request.method](request)
+            answering = methods[request.method](request)
+            if tracing.active is not None and request.method == "POST":
+                answering = trace_request(tracing.active, path, request, answering)
+            response = await answering
             response.headers[REQUEST_ID] = identity
         except RequestError as refused:
             response = failed_response(refused, identity)
@@ -248,12 +273,13 @@ class Service:
         """Answer in one protocol for one judge."""
         started, code, judge = time.monotonic(), 500, mount
         try:
-            raw = await request.json_object(self.settings)
-            try:
-                judge = self._judge_named(raw, mount) if protocol.names_judge else mount
-                response = await self._judged(judge, protocol, raw, request, started)
-            except RequestError as refused:
-                response = protocol.refused(raw, refused, self._answers)
+            with self.core.table.in_use() as table:
+                raw = await request.json_object(self.settings)
+                try:
+                    judge = _judge_named(raw, mount, table) if protocol.names_judge else mount
+                    response = await self._judged(judge, table, protocol, raw, request, started)
+                except RequestError as refused:
+                    response = protocol.refused(raw, refused, self._answers)
             code = 200
             return response
         except RequestError as refused:
@@ -267,7 +293,13 @@ class Service:
             self._telemetry.requested(judge, protocol.protocol, code, seconds, self.core.pending)
 
     async def _judged(
-        self, mount: str, protocol: type[RequestBody], raw: Mapping[str, JSON], request: ServerRequest, started: float
+        self,
+        mount: str,
+        table: JudgeTable,
+        protocol: type[RequestBody],
+        raw: Mapping[str, JSON],
+        request: ServerRequest,
+        started: float,
     ) -> ServerResponse:
         """The answer to a body.
 
@@ -276,7 +308,7 @@ class Service:
         """
         if self.draining:
             raise RequestError(503, "draining", "the server is about to stop")
-        body, settings = validated(protocol, raw), self._mounts[mount]
+        body, settings = validated(protocol, raw), table.judges[mount].settings
         try:
             if protocol.compares and settings.judge not in MOST_TOGETHER:
                 sees = f"the judge {settings.judge} sees each response by itself"
@@ -295,6 +327,7 @@ class Service:
                 spent_s=time.monotonic() - started,
                 within_s=self._seconds_left(request),
                 is_patient=protocol.is_patient(self._answers),
+                table=table,
             )
         except TaskError as error:
             raise RequestError(422, UNUSABLE, str(error)) from error
@@ -318,20 +351,6 @@ class Service:
         if 0 < seconds < math.inf:
             return seconds
         raise RequestError(422, "invalid", f"{REQUEST_DEADLINE}: expected a number of seconds, found {given[:20]!r}")
-
-    def _judge_named(self, raw: Mapping[str, JSON], default: str) -> str:
-        """The judge that a body names, for callers that cannot choose a path, or the one of the path.
-
-        Raises:
-            RequestError: there is no such judge.
-        """
-        named = raw.get(MOUNT)
-        if not isinstance(named, str):
-            return default
-        if named in self._mounts:
-            return named
-        known = ", ".join(name for name in self._mounts if name) or "none"
-        raise RequestError(422, "invalid", f"{MOUNT}: there is no judge {named!r}; mounted are: {known}")
 
     async def _seed_session(self, request: ServerRequest) -> ServerResponse:
         """NeMo Gym's sessions: there is nothing to seed."""
@@ -399,3 +418,18 @@ def _no_route(methods: Mapping[str, Handler]) -> RequestError:
     if not methods:
         return RequestError(404, "http_error", "Not Found")
     return RequestError(405, "http_error", "Method Not Allowed", headers={"Allow": ",".join(sorted(methods))})
+
+
+def _judge_named(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> str:
+    """The judge that a body names, for callers that cannot choose a path, or the one of the path.
+
+    Raises:
+        RequestError: there is no such judge.
+    """
+    named = raw.get(MOUNT)
+    if not isinstance(named, str):
+        return default
+    if named in table.judges:
+        return named
+    known = ", ".join(name for name in table.judges if name) or "none"
+    raise RequestError(422, "invalid", f"{MOUNT}: there is no judge {named!r}; mounted are: {known}")

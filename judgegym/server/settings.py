@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judgegym.judges.config import presets
+from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, ShowConfig, SourcedSettings, settings_from_keywords
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -197,6 +198,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     show_config: ShowConfig = setting(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = setting(None, presets.ABOUT + " With --workers, a file for each.")
+    trace: TraceMode = setting("off", tracing.ABOUT)
     offline: CliImplicitFlag[bool] = setting(False, common=True)
     """Use a local stand-in as the judge, to try the server without a key or network."""
     latency_ms: float = setting(0.0, ge=0)

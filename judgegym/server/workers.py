@@ -15,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from judgegym.llm.errors import UserError
 from judgegym.server.operation import MULTIPROCESS, forget_worker
 from judgegym.server.settings import RewardServerSettings
 
@@ -68,12 +69,13 @@ def own_file(path: Path | None) -> Path | None:
     return path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and worker_place() else path
 
 
-def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
+def supervise(settings: RewardServerSettings, arguments: Sequence[str], check: Callable[[], object]) -> int:
     """Run the workers until a signal comes; replace one that dies. All end if one cannot start at the beginning.
 
     Args:
         settings: number of workers, host and port.
         arguments: the command line, passed on to the workers.
+        check: reads the settings again, at SIGHUP; workers are told to reload them if it raises nothing.
 
     Returns:
         The exit code.
@@ -93,13 +95,17 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
             _DIRECTORY: directory,
             _SUPERVISOR: str(alive),
         }
-        stopping: list[int] = []
-        for stop_signal in stop_signals():
+        stopping, reloading, has_hung_up = list[int](), list[int](), terminal_watch()
+        for stop_signal in STOP_SIGNALS:
             signal.signal(stop_signal, lambda received, _: stopping.append(received))
+        signal.signal(signal.SIGHUP, lambda received, _: (stopping if has_hung_up() else reloading).append(received))
         running = [_Worker(number, command, shared) for number in range(settings.workers)]
         code = 0
         while not stopping and code == 0:
             time.sleep(_POLL_S)
+            if reloading and all(worker.has_started for worker in running):  # until then SIGHUP would end a worker
+                reloading.clear()
+                _reload(running, check)
             for worker in running:
                 if not stopping and code == 0:
                     code = worker.attended()
@@ -110,10 +116,27 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
         return code
 
 
-def stop_signals() -> list[signal.Signals]:
-    """The signals that stop a server; SIGHUP unless it is ignored, as under nohup."""
-    hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    return [signal.SIGINT, signal.SIGTERM, *hang_up]
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def terminal_watch() -> Callable[[], bool]:
+    """What says whether the terminal of this process is gone, to be asked at SIGHUP: then it is no request to reload.
+
+    Under `nohup`, which ignores SIGHUP, the server outlives its terminal.
+    """
+    had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and os.isatty(0)
+    return lambda: had_terminal and not os.isatty(0)
+
+
+def _reload(running: Sequence[_Worker], check: Callable[[], object]) -> None:
+    """Tell the workers to reload, unless the settings are wrong: that is told once."""
+    try:
+        check()
+    except (UserError, OSError) as error:
+        sys.stderr.write(f"the new settings are refused, and the old ones stay: {'; '.join(str(error).splitlines())}\n")
+        return
+    for worker in running:
+        worker.process.send_signal(signal.SIGHUP)
 
 
 class _Worker:
@@ -133,12 +156,17 @@ class _Worker:
             self._command, env=self._environment, start_new_session=True, pass_fds=self._inherited
         )
 
+    @property
+    def has_started(self) -> bool:
+        """Whether it has served, or the one before it that it replaces."""
+        return self._started.exists()
+
     def attended(self) -> int:
         """Replace it if it has died; the exit code if it has never started, which it would not do next time either."""
         code = self.process.poll()
         if code is None:
             return 0
-        if not self._started.exists():
+        if not self.has_started:
             return code or 1
         if time.monotonic() - self._since >= _AGAIN_S:
             sys.stderr.write(f"a worker ended with code {code}: it is replaced\n")

@@ -176,6 +176,28 @@ def _interval_alpha(paired: NDArray[np.float64]) -> float:
     return float(1 - observed / expected)
 
 
+def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
+    """Cohen's kappa with quadratic weights over the items that both rated, or why it is undefined.
+
+    1 − Σ (x − y)² / Σ of all pairs of an x and a y, (x − y)². Of verdicts 0 and 1 it is Cohen's kappa; scores may be
+    any numbers. It is Lin's coefficient of concordance, too.
+
+    Source:
+        Cohen, Weighted kappa (1968); Krippendorff (1970) on its equality with the intraclass correlation.
+    """
+    import numpy as np
+
+    one, other = np.array(first, dtype=float), np.array(second, dtype=float)
+    both = np.isfinite(one) & np.isfinite(other)
+    if not both.any():
+        return "no item has both ratings"
+    one, other = one[both], other[both]
+    by_chance = one.var() + other.var() + (one.mean() - other.mean()) ** 2
+    if by_chance < 1e-18:
+        return "both give one and the same rating to every item"
+    return float(1.0 - ((one - other) ** 2).mean() / by_chance)
+
+
 def rank_correlation(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
     """Spearman's correlation over the items that both judges rated (not `None`, not NaN), or why it is undefined."""
     import numpy as np

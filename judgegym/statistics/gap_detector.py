@@ -116,13 +116,13 @@ class GapDetector:
         Raises:
             ValueError: no rollout, or not as many gold scores as training scores.
         """
-        own = Moments()
-        own.add([ours - theirs for ours, theirs in zip(training, gold, strict=True)])
-        if not own.count:
+        gaps = [ours - theirs for ours, theirs in zip(training, gold, strict=True)]
+        if not gaps:
             raise ValueError("a check needs at least one rollout")
-        reference = self._reference
+        own, reference = Moments(), self._reference
+        own.add(gaps)
         if self.in_reference:
-            reference.add([ours - theirs for ours, theirs in zip(training, gold, strict=True)])
+            reference.add(gaps)
             error = math.sqrt(own.variance / own.count)
             return GapCheck(step, own.count, own.mean, error, None, 1.0, is_alarm=False)
         known_to = math.sqrt(reference.variance / reference.count)

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm.budget import Budget, Expense
+from judgegym.llm.budget import OF_CALLER, Budget, Expense
 from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatResponse, Endpoint
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import Choice
-from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion, in_turn
+from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn
 
 Connect = Callable[..., ChatClient]
 
-PRICED = Prices(input=1e6, output=0.0)
-"""A dollar a prompt token: an answer with the usual ten of them costs ten dollars."""
+PRICED = Prices(input=0.0, output=1e6)
+"""A dollar a token of an answer, of which the usual one has five: five dollars."""
 
 
 def ask(number: int) -> list[Any]:
@@ -91,26 +91,83 @@ async def test_answers_of_the_cache_and_of_identical_calls_cost_nothing(connect:
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
-async def test_a_budget_of_dollars_is_exceeded_by_the_calls_in_flight_at_most(connect: Connect, at_once: int) -> None:
-    budget = Budget(usd=45.0)
-    meetings = [Meeting(at_once) for _ in range(10)]
+async def test_the_most_that_a_request_may_cost_is_reserved_before_it_leaves(connect: Connect, at_once: int) -> None:
+    """Of 43 dollars each request reserves ten and costs five: nothing is sent that could go beyond."""
+    budget = Budget(usd=43.0)
+    async with ScriptedEndpoint() as endpoint:
+        await asked(connect(endpoint, budget=budget, prices=PRICED, max_tokens=10, max_concurrency=at_once), 40)
+    assert budget.spent == Expense(7, 35.0)  # eight would be 40, and seven with the most of the eighth 45
 
-    async def together(request: Json, number: int) -> str:
-        await meetings[(number - 1) // at_once].wait()
+
+async def test_what_does_not_fit_waits_for_what_others_in_flight_do_not_use_up(connect: Connect) -> None:
+    leave, budget = asyncio.Event(), Budget(usd=15.0)
+
+    async def slow(request: Json, number: int) -> str:
+        await leave.wait()
         return "fine"
 
-    async with ScriptedEndpoint(together) as endpoint:
-        client = connect(endpoint, budget=budget, prices=PRICED, max_concurrency=at_once)
-        await asked(client, 40)
-    assert len(endpoint.requests) == {1: 5, 4: 8}[at_once]  # the fifth answer, of ten dollars each, is beyond it
-    assert budget.spent == Expense(len(endpoint.requests), 10.0 * len(endpoint.requests))
+    async with ScriptedEndpoint(slow) as endpoint:
+        client = connect(endpoint, budget=budget, prices=PRICED, max_tokens=10)
+        both = asyncio.create_task(asked(client, 2))
+        await endpoint.arrived(1)
+        await asyncio.sleep(0.05)
+        assert (len(endpoint.requests), budget.why(10.0) is not None) == (1, True)
+        leave.set()
+        assert await both == (2, 0)
+    assert budget.spent == Expense(2, 10.0)
+
+
+async def test_n_completions_and_the_prompt_are_reserved(connect: Connect) -> None:
+    budget, settings = Budget(usd=1.0), ChatSettings((Endpoint("http://127.0.0.1:1/v1", "m"),), prices=Prices(1.0, 2.0))
+    body: Json = {"messages": [{"role": "user", "content": "é" * 1000}], "max_tokens": 50, "n": 4}
+    worst = budget.worst_cost(body, settings)
+    assert 2000 + 400 < worst * 1e6 < 2000 + 400 + 200  # a token of the prompt has a byte at least
+    assert budget.worst_cost({**body, "n": 8}, settings) - worst == pytest.approx(400e-6)
+    assert Budget(calls=1).worst_cost(body, settings) == 0.0
+
+
+async def test_answers_without_a_limit_of_tokens_are_an_error_before_the_first_call(connect: Connect) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        with pytest.raises(SettingsError, match="may be of any length"):
+            connect(endpoint, budget=Budget(usd=9.0), prices=PRICED)
+        policy = connect(endpoint, budget=Budget(usd=9.0), prices=PRICED, title="the policy")
+        with pytest.raises(SettingsError, match="eval_max_tokens"):
+            await policy.chat(ask(1))
+        await policy.chat(ask(1), max_tokens=5)
+    assert len(endpoint.requests) == 1
+
+
+async def test_an_answer_that_broke_off_counts_as_the_most_and_an_error_as_nothing(connect: Connect) -> None:
+    budget = Budget(usd=1000.0)
+    async with ScriptedEndpoint(in_turn(Reply(status=500), Reply(drop=True), "fine")) as endpoint:
+        await connect(endpoint, budget=budget, prices=PRICED, max_tokens=10).chat(ask(1))
+    assert budget.spent == Expense(3, 0.0 + 10.0 + 5.0)
+
+
+async def test_a_part_of_a_budget_is_spent_by_its_owner_alone(connect: Connect) -> None:
+    whole = Budget(calls=5, ends=False)
+    parts = [Budget(calls=most, within=whole, owner=owner, ends=False) for owner, most in (("a", 2), ("b", 9))]
+
+    async def asked_by(part: Budget, client: ChatClient, count: int) -> tuple[int, int]:
+        OF_CALLER.set(part)
+        return await asked(client, count)
+
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, budget=whole)
+        assert await asyncio.create_task(asked_by(parts[0], client, 3)) == (2, 1)
+        assert await asyncio.create_task(asked_by(parts[1], client, 4)) == (3, 1)
+        assert parts[0].why() == "the budget for a of 2 calls is spent"
+        assert parts[1].why() == "the budget of 5 calls is spent"
+    assert len(endpoint.requests) == 5
 
 
 async def test_unusable_answers_are_paid_for(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion(""))) as endpoint:
-        with pytest.raises(BudgetError, match=r"budget of \$25 is spent: \$30.0000 for 3 calls"):
-            await connect(endpoint, budget=Budget(usd=25.0), prices=PRICED).chat(ask(1))
-    assert len(endpoint.requests) == 3
+        with pytest.raises(
+            BudgetError, match=r"of \$15 is spent: \$10.0000 for 2 calls, and the next one may cost \$10.0000"
+        ):
+            await connect(endpoint, budget=Budget(usd=15.0), prices=PRICED, max_tokens=10).chat(ask(1))
+    assert len(endpoint.requests) == 2
 
 
 async def test_a_price_that_is_not_known_is_an_error_before_the_first_call() -> None:
@@ -124,7 +181,7 @@ async def test_an_endpoint_that_counts_no_tokens_ends_the_run_and_its_errors_do_
     uncounted = {key: value for key, value in completion("fine").items() if key != "usage"}
     error = {"error": {"message": "overloaded", "code": 503}}
     async with ScriptedEndpoint(in_turn(Reply(body=error), "fine", Reply(body=uncounted))) as endpoint:
-        client = connect(endpoint, budget=Budget(usd=1000.0), prices=PRICED)
+        client = connect(endpoint, budget=Budget(usd=1000.0), prices=PRICED, max_tokens=10)
         assert (await client.chat(ask(1))).attempts == 2
         await client.chat(ask(2))
         with pytest.raises(BudgetError, match="does not count the tokens"):

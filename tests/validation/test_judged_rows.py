@@ -10,7 +10,7 @@ import pytest
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import criteria_of
-from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.errors import BudgetError, RunDirectoryError
 from judgegym.validation.judged_rows import (
     DerivedRows,
     JudgedRows,
@@ -36,7 +36,7 @@ def loaded(*words: str) -> LoadedSettings[RowsSettings]:
     return load(RowsSettings, ["--judge_model_name=m", *words], prog="judgegym attack")
 
 
-def judge(folder: Path, rows: DerivedRows, *words: str) -> JudgedRows | None:
+def judge(folder: Path, rows: DerivedRows, *words: str) -> JudgedRows:
     return asyncio.run(judge_rows(loaded(*words), rows, folder, ["judgegym", "attack", *words]))
 
 
@@ -59,7 +59,7 @@ def test_repeats_are_calls_of_their_own_and_equal_rows_share_one(tmp_path: Path)
         assert (planned.low, planned.high) == (4, 4) and len(endpoint.requests) == 4
         assert judge(tmp_path / "cached", ROWS, *words, "--judge_temperature=0") is not None
         assert len(endpoint.requests) == 4
-    assert judged is not None and judged.problem is None
+    assert judged.problem is None
     assert [only(judged, uid) for uid in ("a", "b", "a again")] == [(1.0, "ok", 1), (1.0, "ok", 0), (1.0, "ok", 1)]
     assert [one.score for one in judged.by_uid["c"]] == [0.25, 1.0]
     assert only(judged, "empty")[1:] == ("invalid_completion", 0)
@@ -81,17 +81,17 @@ def test_repeats_of_votes_have_seeds_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path) -> None:
     rows = {str(number): JudgeTask("Why?", ("good",), repeat=number) for number in range(6)}
     with serving(rated(rating)) as endpoint:
         url = f"--judge_base_url={endpoint.base_url}"
-        assert judge(tmp_path, rows, url, "--budget_calls=2") is None
-        assert "--resume --budget_calls=" in capsys.readouterr().err
+        with pytest.raises(BudgetError, match="--resume --budget_calls="):
+            judge(tmp_path, rows, url, "--budget_calls=2")
         with pytest.raises(RunDirectoryError, match="--resume"):
             judge(tmp_path, rows, url)
         judged = judge(tmp_path, rows, url, "--resume")
         assert len(endpoint.requests) == 6
-    assert judged is not None and [only(judged, uid)[0] for uid in rows] == [1.0] * 6
+    assert [only(judged, uid)[0] for uid in rows] == [1.0] * 6
 
 
 def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:
 
     with serving(ScriptedEndpoint(silent)) as endpoint:
         judged = judge(tmp_path, {"c": ROWS["c"]}, f"--judge_base_url={endpoint.base_url}")
-    assert judged is not None and judged.problem is not None and "--resume" in judged.again
+    assert judged.problem is not None and "--resume" in judged.again
     bad, good = judged.by_uid["c"]
     assert (bad.score, bad.status) == (None, "unparsable") and "no verdict" in (bad.error or "")
     assert good.detail is not None and good.detail.components["raw"] == 4.0

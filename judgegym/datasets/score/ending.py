@@ -61,6 +61,7 @@ from judgegym.environments.evaluate.results import (
     sampling_of,
     shortened,
     write_correction,
+    write_judges,
 )
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import declared_settings
@@ -149,7 +150,9 @@ async def conclude(
     facts = _facts(settings, found.answers_of)
     content = file_of(facts, rows, metrics, notices=said, tables=numbers.tables, more=more)
     await run.write_metrics(content)
-    correction = await write_correction(run, content, None if settings.labels is None else read_labels(settings.labels))
+    labels = None if settings.labels is None else read_labels(settings.labels)
+    content, judges = await write_judges(run, content, settings, labels)
+    correction = await write_correction(run, content, labels)
     problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
     rate = rate_words(judged / seconds, "responses") if seconds else ""
     remarks = ("since it was resumed" if is_resumed else "", rate, latency_words(metrics, "eval"))
@@ -160,6 +163,7 @@ async def conclude(
         headline=headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished),
         sections=(
             *([] if correction is None else [section_of(correction)]),
+            *([] if judges is None else [judges.section()]),
             Section("scores", [*_distribution(metrics)]),
             Section("several responses to a prompt", [*_within_rows(metrics)]),
             Section("categories", category_lines(numbers.categories)),

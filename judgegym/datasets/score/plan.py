@@ -48,7 +48,7 @@ from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.parts.composite import TermOptions
-from judgegym.judges.scorers.registry import part_settings
+from judgegym.judges.scorers.registry import MADE_OF_JUDGES, ScorerSettings, part_settings
 from judgegym.llm.usage import count_tokens, how_counted
 
 UNITS_COUNTED = 2_000
@@ -403,6 +403,15 @@ async def _calls(judge: _BothWays, tasks: ScoreTasks, numbers: Sequence[int]) ->
     return total + Range(round(mean.low), high), len(unlike) - len(gone)
 
 
+def _price_setting(settings: ScorerSettings, place: str = "--") -> str:
+    """What the settings of the price begin with that is not known; those of a part are its own."""
+    for part in part_settings(settings):
+        prices = part.settings.prices
+        if part.settings.asks_endpoint and (prices.input is None or prices.output is None):
+            return _price_setting(part.settings, f"{place}{MADE_OF_JUDGES[settings.judge].field}.{part.name}.")
+    return f"{place}judge_price_"
+
+
 def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
     """What the numbers leave out."""
     if not settings.asks_endpoint and settings.responses_per_prompt is None:
@@ -486,8 +495,8 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "prompt tokens", f"{range_words(plan.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)
     if plan.policy is not None:
-        yield "judge cost", cost_words(plan.cost, "--judge_price_")
-    yield "cost", cost_words(plan.total_cost, "--judge_price_")
+        yield "judge cost", cost_words(plan.cost, _price_setting(plan.settings))
+    yield "cost", cost_words(plan.total_cost, _price_setting(plan.settings))
     if plan.total_cost is not None:
         yield "in a batch", cost_words(plan.total_cost.times(BATCH), "")
     yield "least time", _least_time(plan)

@@ -14,10 +14,11 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.sample import SampleSettings, of_policy_alone
 from judgegym.engine.settings.env import share_max_retries, without_secrets
-from judgegym.judges.config import presets
+from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm.wire import JSON
 
 _KEY_VARIABLE = "judge_api_key_env"
@@ -45,6 +46,7 @@ class RowsRunSettings(BudgetSettings, SourcedSettings):
     show_config: ShowConfig = operational(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = operational(None, presets.ABOUT)
+    trace: TraceMode = operational("off", tracing.ABOUT)
     resume: CliImplicitFlag[bool] = operational(False)
     """Continue the run of this FILE: ask only for what was not answered. Rows that failed are judged again."""
     keep_calls: CliImplicitFlag[bool] = operational(True)
@@ -125,7 +127,7 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "resume", "plan", "merge", *BUDGETS):
+        for name in ("config", "show_config", "profile", "trace", "resume", "plan", "merge", *BUDGETS):
             del found[name]
         del found["labels"]
         if not self.asks_endpoint:  # who reads the file has a name for the judge

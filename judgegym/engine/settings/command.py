@@ -13,10 +13,11 @@ from typing_extensions import Self
 from judgegym.engine.settings.env import ConfigT, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
-from judgegym.judges.config import presets
+from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.budgets import BUDGETS
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -34,6 +35,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     show_config: ShowConfig = setting(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = setting(None, presets.ABOUT)
+    trace: TraceMode = setting("off", tracing.ABOUT)
     limit: int | None = setting(None, verbs=("evaluate", "process"), common=True, ge=1)
     """Take at most this many rows, sampled with the seed."""
     resume: CliImplicitFlag[bool] = setting(False, common=True)

@@ -57,7 +57,7 @@ _tokens = lru_cache(maxsize=256)(count_tokens)
 
 
 @dataclass(slots=True)
-class PartPlan:
+class ModelPlan:
     """What one model is asked for one part of a run, on the rows that were gone through.
 
     Attributes:
@@ -98,7 +98,7 @@ class RunPlan:
         parts = part_settings(settings.env) if isinstance(settings.env, ScorerSettings) else ()
         self._names = {_ANCHORS, *(part.name for part in parts)}
         self._limits = settings.env.budget_calls, settings.env.budget_usd
-        self.parts, self.shown = dict[str, PartPlan](), dict[str, int]()
+        self.parts, self.shown = dict[str, ModelPlan](), dict[str, int]()
         lines = whole_lines(run / SAMPLES) if run is not None and settings.verb == "evaluate" else ()
         self.finished = frozenset(str(line.fields()["uid"]) for line in lines)
         self.held, answered, usages = Counter[bool](), Counter[bool](), {True: Usage(), False: Usage()}
@@ -111,12 +111,12 @@ class RunPlan:
         whole = usages[True] + usages[False]
         self.cached_share = whole.cached_prompt_tokens / max(1, whole.prompt_tokens)
 
-    def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> PartPlan:
+    def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> ModelPlan:
         """Count a request for `n` answers of at most so many tokens; 0 for no limit."""
         own = next((f" {each}" for each in current_component().split("/") if each in self._names), "")
         name, fresh = (
             settings.title.removeprefix("the ") + own,
-            PartPlan(settings.prices, settings.title != "the judge"),
+            ModelPlan(settings.prices, settings.title != "the judge"),
         )
         part, typical = self.parts.setdefault(name, fresh), self.typical[True]
         part.calls += 1

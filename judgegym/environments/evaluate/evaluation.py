@@ -31,7 +31,13 @@ from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.metrics import compute_metrics, failure_notices, readable, too_many_failures
-from judgegym.environments.evaluate.results import EvaluatedRows, metrics_file, summary_of, write_correction
+from judgegym.environments.evaluate.results import (
+    EvaluatedRows,
+    metrics_file,
+    summary_of,
+    write_correction,
+    write_judges,
+)
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
 from judgegym.judges.core.judgment import Status
@@ -219,12 +225,13 @@ class Evaluation(Generic[TaskT, DetailT]):
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
         content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors)
         await run.write_metrics(content)
+        content, judges = await write_judges(run, content, env.config, self.labels)
         correction = await write_correction(run, content, self.labels)
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         said = (*failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge), *notices)
-        summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, is_resumed=is_resumed)
+        summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, judges, is_resumed=is_resumed)
         return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
 
     async def _anchors(self, run: RunDirectory) -> AnchorResult | None:
@@ -282,6 +289,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             env.clients.begin_after(ledger.earlier)
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
+                env.clients.note_served(ledger.earlier.served)
             with progress.shown(run.disk, run.log.write, left=len(numbers)):
                 await judge_rows(
                     saved.tasks,

@@ -7,6 +7,7 @@ protocol and prompts, and who judged.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -40,7 +41,12 @@ from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.parts.cascade import CascadeSettings
+from judgegym.judges.parts.jury import JurySettings
+from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.wire import JSON
+from judgegym.reports.juries import PARTS as JUDGES_REPORT
+from judgegym.reports.juries import JudgesReport, report_cascade, report_jury
 from judgegym.reports.labels.correction import CORRECTED, Correction, correct_run
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.labels.words import section_of
@@ -199,6 +205,36 @@ def file_of(
     return {"config_general": general, "results": {f"atropos|{measured.name}_eval|0": values, "all": values}}
 
 
+async def write_judges(
+    run: RunDirectory, content: Mapping[str, JSON], config: JudgeSettings, labels: Labels | None
+) -> tuple[Mapping[str, JSON], JudgesReport | None]:
+    """Report on the members of a jury, or the judges of a cascade, and add it to `metrics.json`.
+
+    Args:
+        run: the run directory, whose `metrics.json` is written.
+        content: of its `metrics.json`.
+        config: the settings of the judge.
+        labels: of people; `None` without any.
+
+    Returns:
+        The content with the report, and the report; `None` for other judges.
+    """
+    kind = config.judge if isinstance(config, ScorerSettings) else "jury"
+    report: JudgesReport | None = None
+    if kind == "jury" and isinstance(config, JurySettings) and config.judges:
+        given = {} if labels is None else labels.means()
+        report = await asyncio.to_thread(lambda: report_jury(SavedRun.open(run.path), config, given))
+    elif kind == "cascade" and isinstance(config, CascadeSettings):
+        report = await asyncio.to_thread(lambda: report_cascade(SavedRun.open(run.path), config))
+    if report is None:
+        return content, None
+    content = {**content, "config_general": {**mapping_of(content["config_general"]), JUDGES_REPORT: asdict(report)}}
+    await run.write_metrics(content)
+    if report.is_broken:
+        run.log.write(report.words[-1], logging.WARNING)
+    return content, report
+
+
 async def write_correction(run: RunDirectory, content: Mapping[str, JSON], labels: Labels | None) -> Correction | None:
     """Correct the result of a run whose `metrics.json` is written, and add the corrected numbers to it.
 
@@ -251,6 +287,7 @@ def summary_of(
     rows: EvaluatedRows,
     notices: Sequence[str],
     correction: Correction | None,
+    judges: JudgesReport | None = None,
     *,
     is_resumed: bool,
 ) -> Summary:
@@ -264,6 +301,7 @@ def summary_of(
         rows: what was evaluated, and how long this command took for it.
         notices: what a reader of the numbers must know.
         correction: the corrected numbers, if there are labels.
+        judges: what is said of a jury or a cascade.
         is_resumed: an earlier run had finished some of the rows.
     """
     metrics, selected, finished = computed.metrics, outcomes.rows, outcomes.finished
@@ -276,6 +314,7 @@ def summary_of(
         headline=headline_line(metrics, f"eval/{env.headline[0]}", env.headline[1], of=of, counted=finished),
         sections=(
             *([] if correction is None else [section_of(correction)]),
+            *([] if judges is None else [judges.section()]),
             Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
             Section("categories", category_lines(computed.categories)),
             Section("went wrong", _fault_lines(env, metrics, outcomes.statuses), is_alarm=True),

@@ -19,6 +19,7 @@ from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.seeding import in_group
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import RowLedger, recorded_in
+from judgegym.llm.tracing import row_span
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class GroupPipeline:
         limit, uid = self.env.config.worker_timeout, task.uid
         try:
             number = calls.key[1] if isinstance(calls, LedgerOfRow) else None
-            with recorded_in(calls), in_group(number or 0):
+            with recorded_in(calls), row_span(uid), in_group(number or 0):
                 group = await asyncio.wait_for(roll_out(self.env, self._source, task), limit if limit > 0 else None)
         except asyncio.TimeoutError:
             return self._drop("timed_out", f"group {uid!r} took longer than env.worker_timeout")

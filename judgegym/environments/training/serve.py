@@ -52,7 +52,8 @@ from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm, AlarmStop
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, lines_of
 from judgegym.monitoring.pause import Pause, PauseState
-from judgegym.reports.training.page import write_training_report_after
+from judgegym.reports.run_page.page import write_report_after
+from judgegym.reports.training.page import write_training_report
 
 
 class Checkpoints:
@@ -207,7 +208,7 @@ class ServeRun:
                 # Nothing is left to resume.
                 await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
                 if self._config.write_report:
-                    await write_training_report_after(self._run.path)
+                    await write_report_after(self._run.path, self._disk, write_training_report)
         finally:
             self._ledger.close()
             self._run.close()

@@ -22,9 +22,9 @@ from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Conversation
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.env import AskedEndpoints
-from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.juries import CaseJurySettings
 from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of, with_url
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
@@ -55,10 +55,11 @@ def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
     return models
 
 
-class ArenaHardConfig(GroupJudgeSettings):
+class ArenaHardConfig(CaseJurySettings):
     """Arena-Hard's own settings."""
 
     answer_judge = ArenaJudgeSettings
+    jury_of = "arena_hard"
     always_anchored = True
     tournament_verbs = (*ROLLOUTS, *EVALUATE)
 

@@ -58,6 +58,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "litellm": ("litellm",),
     "wandb": ("wandb",),
     "server": ("prometheus_client",),
+    "otel": ("opentelemetry",),
     "ray": ("ray", "pyarrow"),
     "profile": ("pyinstrument",),
     "rules": ("math_verify", "jsonschema", "py3langid"),

@@ -112,7 +112,7 @@ async def ask(
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     found = verdict(choice)
     if isinstance(found, NoVerdict):
-        return JudgeCall(name, choice.text, choice.reasoning, None, found.reason, run)
+        return JudgeCall(name, choice.text, choice.reasoning, None, found.reason, run, state=choice.state)
     return JudgeCall(name, choice.text, choice.reasoning, found.value, None, run)
 
 

@@ -91,7 +91,7 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
 
     def confidences(self, judgment: Judgment[DetailT]) -> Mapping[str, float]:
         """How sure the judge is, from 0 to 1, by each rule that it knows (`margin`: 2·|score − ½|)."""
-        return {} if judgment.score is None else {"margin": abs(2.0 * self.unit(judgment.score) - 1.0)}
+        return {} if judgment.score is None else {"margin": round(abs(2.0 * self.unit(judgment.score) - 1.0), 9)}
 
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge the response of a task."""

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from judgegym.llm.usage import Usage
+from judgegym.llm.wire import ChoiceState
 
 DetailT_co = TypeVar("DetailT_co", covariant=True)
 ValueT_co = TypeVar("ValueT_co", covariant=True)
@@ -63,6 +64,7 @@ class JudgeCall(Generic[ValueT_co]):
         run: timings, attempts, usage.
         failed: the call never succeeded, as opposed to an answer without a verdict.
         rejected: the endpoint refused the call, and a retry would be refused too.
+        state: whether the judge's text is whole, was cut off or was refused.
     """
 
     name: str
@@ -73,6 +75,7 @@ class JudgeCall(Generic[ValueT_co]):
     run: CallRun
     failed: bool = False
     rejected: bool = False
+    state: ChoiceState = "whole"
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,7 @@ class ResponseJudgment:
         injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
         shared: the judgment is that of an equal response, for which its calls count.
         others: of a failed response whose group is known, the scores of the others; `None` for an empty one.
+        cause: of an unparsable one, `refused` or `cut_off` where that is why a judge's last text has no verdict.
         is_final: of a failed response, that the request would fail again: its group is there, with too few to compare.
     """
 
@@ -125,6 +126,7 @@ class ResponseJudgment:
     injection_suspects: int = 0
     shared: bool = False
     others: tuple[float | None, ...] = ()
+    cause: str = field(default="", compare=False)
     is_final: bool = False
 
     @property
@@ -181,6 +183,7 @@ def response_judgment(
     runs: dict[str, CallRun] = {}
     for call in paid:  # one whose name another has is numbered
         runs[call.name if call.name not in runs else f"{call.name}#{len(runs) + 1}"] = call.run
+    states = [call.state for call in calls if call.value is None] if judgment.status is Status.UNPARSABLE else []
     return ResponseJudgment(
         score=score,
         status=judgment.status.value,
@@ -192,6 +195,7 @@ def response_judgment(
         runs=runs,
         cached=bool(calls) and all(call.run.cached for call in calls),
         injection_suspects=judgment.suspects,
+        cause=states[-1] if states and states[-1] != "whole" else "",
     )
 
 

@@ -31,11 +31,20 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.seeding import derive
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment, shared_judgment
 from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
 from judgegym.llm.at_once import all_results
 
+_DIGITS = 9
+"""Of a confidence: 2·0.8 − 1 is the threshold 0.6."""
 Confidence = Literal["margin", "orders", "votes", "probability", "members"]
+KINDS_OF_CONFIDENCE: Mapping[Confidence, tuple[str, ...]] = {
+    "orders": ("arena_hard",),
+    "votes": ("aspect", "checklist", "rubric"),
+    "probability": ("rubric",),
+    "members": ("jury",),
+}
+"""The kinds of judges that know how sure they are in this way; all know their margin."""
 CONFIDENCE, ESCALATED = "cascade.confidence", "cascade.escalated"
 """Components of a cascade's score: how sure the cheap judge is, and whether (0 or 1) the strong one decides."""
 
@@ -100,9 +109,9 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
 
     def decides(self, task: JudgeTask, confidence: float) -> bool:
         """Return whether the cheap judge decides a row of which it is so sure."""
-        settings = self.settings
-        if confidence != settings.cascade_threshold:
-            return confidence > settings.cascade_threshold
+        settings, threshold = self.settings, round(self.settings.cascade_threshold, _DIGITS)
+        if confidence != threshold:
+            return confidence > threshold
         return row_number(settings.seed, task, "cascade") < settings.cascade_share
 
     async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
@@ -110,7 +119,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         found = await self.ask([self.cheap], case)
         first, settings = found[self.cheap.name], self.settings
         confidences = self.cheap.judge.confidences(first)
-        confidence = confidences.get(settings.cascade_confidence, 0.0)
+        confidence = round(confidences.get(settings.cascade_confidence, 0.0), _DIGITS)
         is_escalated = first.score is None or not self.decides(case, confidence)
         if is_escalated or row_number(settings.seed, case, "recheck") < settings.cascade_recheck:
             found |= await self.ask([self.strong], case)
@@ -127,12 +136,20 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         )
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """The scores of the responses, all by one judge."""
-        tasks = [replace(task, responses=(response,), places=None) for response in task.responses]
+        """The scores of the responses, all by one judge; equal responses are judged once."""
+        tasks = [replace(task, responses=(text,), places=None) for text in dict.fromkeys(task.responses)]
         judged = await all_results(map(self.judge, tasks))
         found = [(judgment, self.components(judgment)) for judgment in judged]
         levelled = await self.level(tasks, found)
-        return [response_judgment(judgment, judgment.score, parts) for judgment, parts in levelled]
+        results = {
+            one.responses[0]: response_judgment(judgment, judgment.score, parts)
+            for one, (judgment, parts) in zip(tasks, levelled, strict=True)
+        }
+        firsts = {text: place for place, text in reversed([*enumerate(task.responses)])}
+        return [
+            results[text] if firsts[text] == place else shared_judgment(results[text])
+            for place, text in enumerate(task.responses)
+        ]
 
     async def level(
         self, tasks: Sequence[JudgeTask], found: Sequence[tuple[Judgment[Any], Mapping[str, float]]]

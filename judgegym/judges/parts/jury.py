@@ -10,7 +10,8 @@ Members are asked at once, each with its own endpoint, limits and failures. How 
 
 Guarantees: a member that fails is left out, and the judgment names it; with fewer members than the quorum, or where the
 jury abstains, there is no score, with a reason, and never a default. Weights are 0 or more: negative ones look best on
-the rows that they were learned from, and break on others.
+the rows that they were learned from, and break on others. A member whose endpoint answers nothing (`EndpointOutage`) is
+left out until that answers again; it ends a run only where the others are fewer than the quorum.
 
 A jury harms where its members are unequal or err together: `judgegym replay` measures it on recorded judgments. Sources
 of weights: `judgegym.statistics.juries`.
@@ -18,11 +19,12 @@ of weights: `judgegym.statistics.juries`.
 
 from __future__ import annotations
 
+import logging
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
@@ -31,24 +33,35 @@ from typing_extensions import Self
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointOutage, let_go
+
+logger = logging.getLogger(__name__)
 
 JuryRule = Literal["mean", "median", "trimmed_mean", "majority", "unanimous"]
 JuryScale = Literal["own", "standardised", "rank"]
 
 
 def _from_text(value: object) -> object:
-    """An object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`."""
+    """An object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
     text = text_or_file(value) if isinstance(value, str) else value
     if not isinstance(text, str):
         return text
     if text.lstrip().startswith("{"):
         return wire.loads(text)
-    return dict(word.split("=", 1) for word in map(str.strip, text.split(",")) if "=" in word)
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    lacking = [word for word in words if "=" not in word]
+    if lacking:
+        raise ValueError(f"{lacking[0]!r}: expected NAME=NUMBER, JSON, or @FILE")
+    return dict(word.rsplit("=", 1) for word in words)
 
 
 _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -106,6 +119,8 @@ def check_jury(settings: JurySettings) -> None:
     if settings.jury_quorum is not None and settings.jury_quorum > count:
         raise ValueError(f"jury_quorum: {settings.jury_quorum} of {count} members that count can never be reached")
     if settings.jury_scale == "own":
+        if settings.jury_sample:
+            raise ValueError("jury_sample: nothing reads it with jury_scale=own; standardised and rank do")
         return
     lacking = [name for name in names if len(settings.jury_sample.get(name, ())) < 2]
     if lacking:
@@ -189,34 +204,53 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         """Judge by these members."""
         super().__init__(settings, client, parts)
         self.scales = JuryScales(settings.jury_scale, settings.jury_sample)
+        self._outages: dict[str, EndpointOutage] = {}
+        for part in parts:
+            part.judge.client.is_spare = self._reaches_quorum
 
     def role(self, part: Part[PartOptions]) -> str:
         """A member."""
         return "member"
 
     @property
-    def quorum(self) -> int:
-        """How many members must have a score."""
+    def counting(self) -> list[Part[PartOptions]]:
+        """The members that count."""
         weights = self.settings.jury_weights
-        counting = sum(weights.get(part.name, 0.0) > 0.0 for part in self.parts) if weights else len(self.parts)
-        return self.settings.jury_quorum or counting // 2 + 1
+        return [part for part in self.parts if not weights or weights.get(part.name, 0.0) > 0.0]
+
+    @property
+    def quorum(self) -> int:
+        """How many members that count must have a score."""
+        return self.settings.jury_quorum or len(self.counting) // 2 + 1
 
     def confidences(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
         """Also `members`: 1 − the distance between the highest and the lowest score of members that count."""
-        found = {**super().confidences(judgment)}
-        parts = () if judgment.detail is None else judgment.detail.parts
-        scores = [part.score for part in parts if part.score is not None]
+        found, detail = {**super().confidences(judgment)}, judgment.detail
+        given = {} if detail is None else {part.name: part.score for part in detail.parts if part.score is not None}
+        scores = [self.scales.align(part.name, given[part.name]) for part in self.counting if part.name in given]
         if scores:
-            found["members"] = 1.0 - (max(scores) - min(scores))
+            found["members"] = round(1.0 - (max(scores) - min(scores)), 9)
         return found
 
     async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
-        """Ask all members at once; without a score below the quorum, or if members that must agree do not."""
-        found = await self.ask(self.parts, case)
+        """Ask all members at once; without a score below the quorum, or if members that must agree do not.
+
+        Raises:
+            EndpointOutage: so many members' endpoints answer nothing that the quorum cannot be reached.
+        """
+        return self.verdict(await self.ask(self.parts, case))
+
+    def verdict(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
+        """The jury's judgment from those of all members; raises as `judge`."""
         weights, rule = self.settings.jury_weights, self.settings.jury_rule
         given = {name: score for name, score in self.unit_scores(found).items() if score is not None}
-        counted = [name for name in given if not weights or weights.get(name, 0.0) > 0.0]
+        counted = [part.name for part in self.counting if part.name in given]
         if len(counted) < self.quorum:
+            outages = [self._outages[part.name] for part in self.counting if part.name in self._outages]
+            left = len(self.counting) - len(outages)
+            if outages and left < self.quorum:
+                why = f"{outages[0]} (a jury of {len(self.parts)}: {left} are left, and the quorum is {self.quorum})"
+                raise EndpointOutage(why, outages[0].exit_code)
             return self.whole(found, None, why=f"{len(counted)} members have a score, and the quorum is {self.quorum}")
         aligned = {name: self.scales.align(name, score) for name, score in given.items()}
         value = jury_score(aligned, rule, weights)
@@ -224,6 +258,27 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
             scores = ", ".join(f"{name} {aligned[name]:.3g}" for name in counted)
             return self.whole(found, None, why=f"the members disagree ({scores})")
         return self.whole(found, value, contributions=self._contributions({name: aligned[name] for name in counted}))
+
+    async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
+        """A member's judgment; an outage of its endpoint is its failure."""
+        try:
+            judgment = await super().judge_part(part, task)
+        except EndpointOutage as outage:
+            if part.name not in self._outages:
+                logger.warning("the member %s gives no judgments, and is left out: %s", part.name, outage)
+            self._outages[part.name] = outage
+            let_go(outage)
+            run = CallRun(attempts=outage.attempts, usage=outage.usage)
+            call = JudgeCall[object](f"{part.name}/outage", "", None, None, str(outage), run, failed=True)
+            return Judgment(None, Status.JUDGE_FAILED, explanation=str(outage), calls=(call,))
+        if self._outages.pop(part.name, None) is not None:
+            logger.warning("the member %s gives judgments again", part.name)
+        return judgment
+
+    def _reaches_quorum(self) -> bool:
+        """Whether the members whose endpoints have not been given up are enough."""
+        there = [part for part in self.counting if part.may_abstain or not part.judge.client.is_given_up]
+        return len(there) >= self.quorum
 
     def _contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
         """What each member adds to the score, if that is their mean."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue
@@ -44,7 +45,7 @@ class PartOptions(BaseModel):
 
 
 def _members_of(value: object) -> object:
-    """Members from JSON, from a list (a member is named by `name`, its model or its kind), or from `MODEL,MODEL`.
+    """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
 
     Raises:
         ValueError: the text is not JSON.
@@ -60,9 +61,11 @@ def _members_of(value: object) -> object:
         member = {"judge_model_name": given} if isinstance(given, str) else given
         if not isinstance(member, Mapping):
             raise ValueError(f"expected the settings of a judge or the name of a model, found {given!r}")
-        name = str(member.get("name") or member.get("judge_model_name") or member.get("judge") or "judge")
-        number = 1 + sum(other == name or other.startswith(f"{name}_") for other in members)
-        members[name if number == 1 else f"{name}_{number}"] = {k: v for k, v in member.items() if k != "name"}
+        model = str(member.get("judge_model_name") or "").rstrip("/").rpartition("/")[2]
+        name = str(member.get("name") or model or member.get("judge") or "judge")
+        numbered = chain([name], (f"{name}_{number}" for number in count(2)))
+        free = next(each for each in numbered if each not in members)
+        members[free] = {key: field for key, field in member.items() if key != "name"}
     return members
 
 
@@ -70,8 +73,11 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
     """Check that parts have different names in metrics.
 
     Raises:
-        ValueError: two have the same one, or one has none.
+        ValueError: two have the same one, one has none, or one has the sign that stands between parts and their calls.
     """
+    for name in parts:
+        if "/" in name:
+            raise ValueError(f'{name!r}: expected a name without /; another one is given in this way: "name": …')
     names = [slug(name) for name in parts]
     same = [name for name, other in zip(parts, names, strict=True) if names.count(other) > 1 or not other]
     if same:
@@ -178,10 +184,11 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
 
     def check(self, task: JudgeTask) -> None:
         """Check that every part can judge the task, each response by itself."""
+        alone = replace(task, responses=task.responses[:1])
         for part in self.parts:
             try:
                 part.judge.check(task)
-                if part.judge.compares(task):
+                if part.judge.compares(alone):
                     raise TaskError("expected a baseline: it sees each response by itself here")
             except TaskError as error:
                 raise TaskError(f"{self.word} {part.name}: {error}") from error
@@ -204,11 +211,23 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
     def role(self, part: Part[OptionsT]) -> str:
         """What a part does, as `PartResult` names it."""
 
-    async def ask(self, parts: Iterable[Part[OptionsT]], task: JudgeTask) -> dict[str, Judgment[Any]]:
+    async def ask(self, parts: Iterable[Part[OptionsT]], task: Any) -> dict[str, Judgment[Any]]:
         """Ask parts at once; return their judgments by name, the calls named with the part."""
         asked = list(parts)
-        judged = await all_results(_judge(part, task) for part in asked)
+        judged = await all_results(self.judge_part(part, task) for part in asked)
         return {part.name: judgment for part, judgment in zip(asked, judged, strict=True)}
+
+    async def judge_part(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
+        """A part's judgment, whose calls have its name."""
+        with component(part.name):
+            judgment = await self.judgment_of(part, task)
+        calls = tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls)
+        return replace(judgment, calls=calls)
+
+    async def judgment_of(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
+        """What a part's judge says of a task."""
+        judgment: Judgment[Any] = await part.judge.judge_task(task)
+        return judgment
 
     def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
         """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
@@ -272,10 +291,3 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         components = {} if score is None else part.judge.components(judgment)
         status, said = judgment.status.value, judgment.explanation
         return PartResult(part.name, self.role(part), score, status, contribution, judgment.label, said, components)
-
-
-async def _judge(part: Part[Any], task: JudgeTask) -> Judgment[Any]:
-    """A part's judgment, whose calls have its name."""
-    with component(part.name):
-        judgment: Judgment[Any] = await part.judge.judge_task(task)
-    return replace(judgment, calls=tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls))

@@ -27,7 +27,7 @@ from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.listwise import judge as listwise
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceJudgeSettings
-from judgegym.judges.parts.cascade import CascadeJudge, CascadeSettings
+from judgegym.judges.parts.cascade import KINDS_OF_CONFIDENCE, CascadeJudge, CascadeSettings
 from judgegym.judges.parts.composite import CompositeJudge, CompositeJudgeSettings, TermOptions, check_parts
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.parts.part import OF_HOST, OF_MODEL, Part, PartFields, PartOptions, check_fields
@@ -250,7 +250,24 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
             of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
             of_files |= {"rule_digest"} if settings.rule_digest is not None else set()
             fields |= settings.model_dump(mode="json", include=of_files)
+        if self.judge == "cascade":
+            self._check_confidence(parts[0].settings)
         return self
+
+    def _check_confidence(self, cheap: ScorerSettings) -> None:
+        """Check that the cheap judge of a cascade knows how sure it is: else every row would be escalated.
+
+        Raises:
+            ValueError: it does not.
+        """
+        wanted = self.cascade_confidence
+        kinds = KINDS_OF_CONFIDENCE.get(wanted, (cheap.judge,))
+        if cheap.judge not in kinds:
+            raise ValueError(f"cascade_confidence: {wanted} is of {' and '.join(kinds)}; the first is {cheap.judge}")
+        if wanted == "votes" and cheap.judge == "rubric" and cheap.samples_per_item < 2:
+            raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
+        if wanted == "probability" and cheap.weighting != "logprobs":
+            raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
 
     @model_validator(mode="before")
     @classmethod

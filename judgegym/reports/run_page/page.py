@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import shlex
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from judgegym.engine.runs.directory import REPORT
@@ -90,18 +90,19 @@ def write_report(
     return target
 
 
-async def write_report_after(path: Path, disk: Disk) -> Path | None:
-    """Write the page of an evaluation or of a file of groups, in a thread.
+async def write_report_after(path: Path, disk: Disk, write: Callable[[Path], Path] | None = None) -> Path | None:
+    """Write the page of a run that is over, in a thread.
 
     Args:
         path: the run directory, or the file of groups.
         disk: writes the files of the run.
+        write: writes the page, and returns where it is; by default that of an evaluation or of a file of groups.
 
     Returns:
         Where the page is; `None` if it could not be written, with a warning that says why.
     """
     try:
-        return await disk.retried(path, lambda: write_report(path), in_thread=True)
+        return await disk.retried(path, lambda: (write or write_report)(path), in_thread=True)
     except Exception as error:  # noqa: BLE001  # of charts, a damaged file, the disk: the numbers are on disk
         how = shlex.join(["python", "-m", "judgegym.reports", str(path)])
         logger.warning("the page of the run is not written: %s: %s. To write it: %s", type(error).__name__, error, how)

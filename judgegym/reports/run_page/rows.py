@@ -19,6 +19,7 @@ from judgegym.engine.runs.recorded_calls import RecordedCall
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.wire import CUT_OFF, JSON, Message
+from judgegym.reports.juries import read_report
 from judgegym.reports.labels.correction import Correction, read_correction
 from judgegym.reports.labels.words import fact_of, table_of
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_about
@@ -58,6 +59,8 @@ def run_contents(
     """
     run = SavedRun.open(path)
     correction = correction or read_correction(run)
+    report = read_report(run)
+    of_judges = [] if report is None else report.tables()
     facts, tables = ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
     figures, failed, uids, ledger = RunFigures(), list[bool](), list[str](), LedgerRows()
     for sample in run.samples():
@@ -93,7 +96,7 @@ def run_contents(
         "notices": [*head.notices(run, figures), *notices],
         "charts": charts(figures, _words(run, uids), overall=so_far, seed=seed),
         "total": len(figures),
-        "tables": [*tables, *head.tables_of(run)],
+        "tables": [*tables, *of_judges, *head.tables_of(run)],
     }
     shown = [uids[place] for place in places]
     rows = ledger.of(places, shown) if run.is_scored else None

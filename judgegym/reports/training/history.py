@@ -194,10 +194,6 @@ class MonitorHistory:
             "said": self._said.get(name) or self._reasons.get(name, ""),
         }
 
-    def points(self) -> int:
-        """Return how many points all curves have."""
-        return sum(len(curve) for curves in self._curves.values() for curve in curves.values())
-
 
 def _title(name: str) -> str:
     words = _TITLES.get(name) or MONITORS.get(name) or name.replace("_", " ")

@@ -6,9 +6,6 @@ the run's length: curves have a bounded number of points, and of the groups thos
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +17,6 @@ from judgegym.reports.document import as_json, base_style, document, json_block,
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.run_page.items import call_views
 from judgegym.reports.training.run import TrainingRun
-
-logger = logging.getLogger(__name__)
 
 _STATIC = Path(__file__).parent / "static"
 _SHARED = Path(__file__).parents[1] / "run_page" / "static"
@@ -59,7 +54,7 @@ def training_page(
     )
 
 
-def write_training_report(path: Path, *, output: Path | None = None) -> Path:
+def write_training_report(path: Path, output: Path | None = None) -> Path:
     """Write the page of a training run, finished or not, as one file; return where it is.
 
     Raises:
@@ -71,16 +66,6 @@ def write_training_report(path: Path, *, output: Path | None = None) -> Path:
     target = output or path / REPORT
     write_atomic(target, lambda: training_page(run.state(), _blocks(run)))
     return target
-
-
-async def write_training_report_after(path: Path) -> Path | None:
-    """Write the page of a training run that is over, in a thread; `None` with a warning if it could not be written."""
-    try:
-        return await asyncio.to_thread(write_training_report, path)
-    except Exception as error:  # noqa: BLE001  # whatever it is, of a damaged file or the disk: the run is over
-        how = shlex.join(["judgegym", "report", str(path)])
-        logger.warning("the page of the run is not written: %s: %s. To write it: %s", type(error).__name__, error, how)
-        return None
 
 
 def _blocks(run: TrainingRun) -> Iterator[bytes]:

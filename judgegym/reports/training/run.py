@@ -147,8 +147,7 @@ class TrainingRun:
 
     def group(self, group_id: str) -> Mapping[str, JSON] | None:
         """Return a kept group with its texts; `None` if it is not kept."""
-        data = self._groups.get(group_id)
-        line = None if data is None else line_of(data)
+        line = line_of(self._groups.get(group_id, b""))
         return None if line is None else mapping_of(line.get("group"))
 
     def state(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.live_file import LIVE
+from judgegym.monitoring.live_file import LIVE, lines_of
 from judgegym.reports.results.folder import FoundRun, SavedGroups, SavedTraining, UnreadableRun
 from judgegym.reports.results.run import SavedRun, mapping_of, objects_in
 
@@ -46,7 +46,7 @@ def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
     if isinstance(run, UnreadableRun):
         return {**entry, "state": f"cannot be read: {run.reason}", "is_open": False}
     if isinstance(run, SavedTraining):
-        status = mapping_of(_status(run.path / LIVE))
+        status = mapping_of(next(lines_of(run.path / LIVE), {}).get("status"))
         step, rollouts = status.get("step"), status.get("rollouts")
         rows = _cell(f"{rollouts:,} rollouts", rollouts) if isinstance(rollouts, int) else _cell("")
         known = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}
@@ -106,15 +106,6 @@ def _named(name: JSON) -> str:
 
 def _count(number: JSON) -> dict[str, Any]:
     return _cell(f"{number:,}", number) if isinstance(number, int | float) else _cell("")
-
-
-def _status(path: Path) -> JSON:
-    """How a training run stands, as the first line of its live file says."""
-    try:
-        with path.open("rb") as file:
-            return wire.lookup(wire.loads(file.readline(_BLOCK)), "status")
-    except (OSError, ValueError):
-        return None
 
 
 def _lines(path: Path) -> int | None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from aiohttp import web
 
 from judgegym.llm.errors import UserError
+from judgegym.llm.wire import JSON
 from judgegym.monitoring.pause import request_resume
 from judgegym.reports.document import as_json
 from judgegym.reports.results.calls import CallsOfRows
@@ -110,18 +111,12 @@ class TrainingViews:
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         """Return a kept group with its texts."""
-        reader = await self._asked(request)
-        group = reader.run.group(request.match_info["group"])
-        if group is None:
-            raise web.HTTPGone(text="this group is not kept any more\n")
+        _, group = await self._asked_group(request)
         return _json(as_json(group))
 
     async def calls(self, request: web.Request) -> web.StreamResponse:
         """Return the calls of a kept group, by rollout, as far as the ledger has them."""
-        reader = await self._asked(request)
-        group = reader.run.group(request.match_info["group"])
-        if group is None:
-            raise web.HTTPGone(text="this group is not kept any more\n")
+        reader, group = await self._asked_group(request)
         uid = str(group.get("uid"))
         async with self._one:
             calls = await in_thread(lambda: CallsOfRows.read(reader.run.path, {uid}))
@@ -152,6 +147,13 @@ class TrainingViews:
         if not reader.version:
             await reader.state()
         return reader
+
+    async def _asked_group(self, request: web.Request) -> tuple[_Reader, Mapping[str, JSON]]:
+        reader = await self._asked(request)
+        group = reader.run.group(request.match_info["group"])
+        if group is None:
+            raise web.HTTPGone(text="this group is not kept any more\n")
+        return reader, group
 
     def _reader(self, key: str, path: Path) -> _Reader:
         """Return the reader of a run; those that were used last are kept, the events of others have theirs still."""

@@ -26,9 +26,11 @@ from judgegym.judges.core.tasks import (
     result_without_judge,
     with_others,
 )
+from judgegym.llm import tracing
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
 from judgegym.server.operation import Record
+from judgegym.server.tracing import trace_judgment
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,13 @@ class Gatherer:
         scorer: judges them.
         size: members of a full cohort.
         wait_s: seconds after the first member at which a cohort is closed.
+        kind: of the judge, for spans.
     """
 
     scorer: ComparingJudge
     size: int
     wait_s: float
+    kind: str = ""
 
 
 logger = logging.getLogger(__name__)
@@ -232,7 +236,7 @@ class LocalCohorts:
         else:
             closed_at = loop.time()
             try:
-                results = await scores.close()
+                results = await trace_judgment(tracing.active, self._gatherers[mount].kind, mount, scores.close())
             except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
                 results = failed_by(error, len(responses))
@@ -282,7 +286,7 @@ class LocalCohorts:
             if not gathering.was_overdue:
                 gathering.was_overdue = True
                 self._record.health[mount].late()
-            return self._record.overdue(mount)
+            return self._record.overdue(self._record.health[mount])
         assert place.number is not None  # only responses that are judged wait
         result = results.result()[place.number]
         if not place.answered:

@@ -50,7 +50,7 @@ def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(tmp
         budget = 1
         ended = score(*again, f"--budget_calls={budget}")
         while budget < needed:
-            assert (ended.code, len(judge.requests), out.exists()) == (1, budget, False), ended.said
+            assert (ended.code, len(judge.requests), out.exists()) == (3, budget, False), ended.said
             again, budget = going_on(ended.said), 2 * budget
             ended = score(*again)
     assert (ended.code, len(judge.requests)) == (0, needed), ended.said
@@ -72,7 +72,7 @@ def test_a_command_that_is_started_again_and_again_spends_its_budget_once(tmp_pa
         command = Scoring(tmp_path, judge)
         for _ in range(3):
             ended = command("--resume", "--budget_calls=11", "--judge_max_concurrency=3", rows=rows_to_judge(20))
-            assert (ended.code, len(judge.requests)) == (1, 11)
+            assert (ended.code, len(judge.requests)) == (3, 11)
     assert "the budget of 11 calls is spent" in ended.said and "8 of 20 responses are judged" in ended.said
     assert not command.out.exists()
 
@@ -87,7 +87,7 @@ def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_p
         assert command(rows=rows_to_judge(4)).code == 1
         before = command.out.read_bytes()
         ended = command("--resume", "--budget_calls=5", "--judge_max_concurrency=1")
-    assert (ended.code, command.out.read_bytes()) == (1, before)
+    assert (ended.code, command.out.read_bytes()) == (3, before)
     assert "3 of 4 responses are judged" in ended.said
     assert f"{command.out} is as an earlier run has left it" in ended.said
 
@@ -96,15 +96,15 @@ def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_p
 def test_a_budget_of_dollars_ends_the_run_and_a_corrected_price_mends_it(tmp_path: Path) -> None:
     with serving(lambda request, number: Reply(body=completion(verdict(request)))) as judge:
         command = Scoring(tmp_path, judge)
-        words = ("--judge_price_input=1e6", "--budget_usd=45", "--judge_max_concurrency=1")
+        words = ("--judge_price_output=1e6", "--judge_max_tokens=10", "--budget_usd=18", "--judge_max_concurrency=1")
         unknown = command(*words, rows=rows_to_judge(20))
         assert (unknown.code, len(judge.requests)) == (2, 0)
         assert "--judge_price_input and --judge_price_output" in unknown.said
-        ended = command(*words, "--judge_price_output=0")
-        assert (ended.code, len(judge.requests)) == (1, 5)  # of ten dollars each
-        assert "with 5 calls and $50.00 in all" in ended.said
-        assert going_on(ended.said)[-1] == "--budget_usd=100"
-        ended = command(*words, "--judge_price_output=0", "--judge_price_input=1", "--resume")
+        ended = command(*words, "--judge_price_input=0")
+        assert (ended.code, len(judge.requests)) == (3, 2)  # of five dollars each, which could have been ten
+        assert "with 2 calls and $10.00 in all" in ended.said
+        assert going_on(ended.said)[-1] == "--budget_usd=36"
+        ended = command(*words, "--judge_price_input=0", "--judge_price_output=1", "--resume")
         assert (ended.code, len(judge.requests), len(command.rows)) == (0, 20, 20), ended.said
 
 
@@ -115,7 +115,7 @@ def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(tmp
     with serving(uncounted) as judge:
         prices = ("--judge_price_input=1", "--judge_price_output=1", "--judge_max_concurrency=1")
         ended = Scoring(tmp_path, judge)(*prices, "--budget_usd=1", rows=rows_to_judge(3))
-        assert (ended.code, len(judge.requests)) == (1, 1)
+        assert (ended.code, len(judge.requests)) == (3, 1)
         assert "does not count the tokens" in ended.said
         assert going_on(ended.said)[-1] == "--budget_calls=2"
         ended = score(*going_on(ended.said)[:-1], "--budget_calls=3", *prices)
@@ -136,7 +136,7 @@ def test_judge_and_policy_share_a_budget(tmp_path: Path) -> None:
         words += ["--responses_per_prompt=3", "--judge=listwise", "--listwise_orders=2"]
         for budget in range(1, 9):
             ended = score(data, "--out", out, *words, "--resume", f"--budget_calls={budget}")
-            assert (ended.code, len(policy.requests) + len(judge.requests)) == (1, budget), ended.said
+            assert (ended.code, len(policy.requests) + len(judge.requests)) == (3, budget), ended.said
         ended = score(data, "--out", out, *words, "--resume", "--budget_calls=9")
         assert (ended.code, len(policy.requests), len(judge.requests)) == (0, 3, 6), ended.said
     assert len(read_rows(out)) == 3

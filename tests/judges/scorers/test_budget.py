@@ -74,8 +74,9 @@ async def test_restarts_with_one_budget_spend_it_once_whatever_fails(tmp_path: P
 
 @pytest.mark.parametrize("kind", SEVERAL_CALLS)
 async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: JudgeKind) -> None:
-    """Every answer costs 15 tokens of a dollar each, and each part may go beyond by the one call in flight."""
-    settings = settings_of(kind, judge_price_input=1e6, judge_price_output=1e6, judge_max_concurrency=1)
+    """Every answer costs 5 tokens of a dollar each, and may cost 10; there are dollars for one."""
+    prices = {"judge_price_input": 0.0, "judge_price_output": 1e6}
+    settings = settings_of(kind, **prices, judge_max_tokens=10, judge_max_concurrency=1)
     async with ScriptedEndpoint(verdict) as endpoint:
         settings = settings.model_copy(update={"judge_base_url": endpoint.base_url})
         for part in range(3):
@@ -83,8 +84,8 @@ async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: Judge
             with closing(run), closing(CallLedger(run, finished=(), keep_texts=False)) as ledger:
                 chat = settings.chat_settings()
                 spent = ledger.earlier.priced({settings.judge_model_name: chat.prices})
-                assert spent.usd == (15.0 if part else 0.0)
+                assert spent.usd == (5.0 if part else 0.0)
                 async with ChatClient(chat, budget=Budget(usd=14.0, before=spent)) as client:
-                    with recorded_in(ledger.row("row-1")), pytest.raises(BudgetError, match=r"\$14 is spent: \$15"):
+                    with recorded_in(ledger.row("row-1")), pytest.raises(BudgetError, match=r"\$14 is spent: \$5"):
                         await open_judge(settings, client).score(ITEMS[kind])
     assert len(endpoint.requests) == 1

@@ -1,0 +1,85 @@
+"""`--trace`: switches on the spans of a process (`judgegym.llm.tracing`), and says where they are sent.
+
+Where they go, how many are kept and what they are called is read from OpenTelemetry's variables: `OTEL_SERVICE_NAME`,
+`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_EXPORTER` (`otlp`, `console`, `none`), `OTEL_EXPORTER_OTLP_ENDPOINT` and its
+fellows, `OTEL_TRACES_SAMPLER`, `OTEL_PROPAGATORS`, `OTEL_BSP_…`, `OTEL_SDK_DISABLED`. An application that has set a
+provider of its own keeps it: the spans are its spans.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from judgegym.judges.config.extras import needs, package_version
+from judgegym.llm import tracing
+from judgegym.llm.errors import SettingsError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+TraceMode = Literal["off", "spans", "texts"]
+ABOUT = (
+    "Send spans of requests, rows, judgments and calls of models to the collector that OTEL_EXPORTER_OTLP_ENDPOINT "
+    "names (OpenTelemetry). texts: with prompts, answers and reasons. Needs the extra otel."
+)
+_EXPORTERS = ("otlp", "console", "none")
+_PROTOCOL = "http/protobuf"
+
+
+@contextmanager
+def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[None]:
+    """Make spans while the context lasts, and send the last ones at its end.
+
+    Args:
+        mode: `off` makes none.
+        provider: makes the spans; by default the application's, or else one by OpenTelemetry's variables.
+
+    Raises:
+        SettingsError: the extra is not installed, or a variable has a value that nothing here reads.
+    """
+    if mode == "off":
+        yield
+        return
+    with needs("otel"):
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+
+        known = provider or trace.get_tracer_provider()
+        own = None if isinstance(known, TracerProvider) else _provider()
+    tracer = (own or known).get_tracer("judgegym", package_version())
+    tracing.active = tracing.Tracing(tracer, has_texts=mode == "texts")
+    try:
+        yield
+    finally:
+        tracing.active = None
+        if own is not None:
+            own.shutdown()
+
+
+def _provider() -> TracerProvider:
+    """The provider by OpenTelemetry's variables."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+
+    exporter = _variable("OTEL_TRACES_EXPORTER", *_EXPORTERS)
+    _variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", _PROTOCOL)
+    _variable("OTEL_EXPORTER_OTLP_PROTOCOL", _PROTOCOL)
+    named = Resource.create({"service.name": "judgegym", "service.version": package_version()})
+    provider = TracerProvider(resource=named.merge(OTELResourceDetector().detect()))
+    if exporter != "none":
+        sent = OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
+        provider.add_span_processor(BatchSpanProcessor(sent))
+    return provider
+
+
+def _variable(name: str, *expected: str) -> str:
+    """The value of a variable; the first that is expected where it is not set."""
+    value = os.environ.get(name) or expected[0]
+    if value not in expected:
+        raise SettingsError(f"{name}: expected {', '.join(expected)}, found {value!r}")
+    return value

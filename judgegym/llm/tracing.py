@@ -1,0 +1,189 @@
+"""Spans of requests, rows, judgments and calls of models, by OpenTelemetry's conventions for generative AI.
+
+Off by default: `active` is `None` then, which is all that a call looks at. `judgegym.judges.config.tracing` switches it
+on. A span says which model was asked with which parameters, how many tokens that took, how it ended and what score came
+of it; texts of prompts, answers and reasons are in it only where the user asks for them.
+
+Sources: OpenTelemetry, semantic conventions for generative AI; W3C Trace Context, which leaves with each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from judgegym.llm import wire
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.wire import JSON, Choice, Message
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanKind, Tracer
+
+    from judgegym.llm.types import ChatResponse, Endpoint
+
+Attributes: TypeAlias = "dict[str, str | int | float | tuple[str, ...] | tuple[float, ...]]"
+_PARAMETERS: Mapping[str, str] = {
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "seed": "gen_ai.request.seed",
+    "n": "gen_ai.request.choice.count",
+}
+_ERROR_TYPE = "error.type"
+
+
+class Tracing:
+    """Makes the spans of a process.
+
+    Attributes:
+        has_texts: spans have the texts of prompts, answers and reasons.
+        kinds: OpenTelemetry's kinds of spans.
+    """
+
+    def __init__(self, tracer: Tracer, *, has_texts: bool) -> None:
+        """Make spans with this tracer."""
+        from opentelemetry import context, propagate, trace
+
+        self._tracer, self.has_texts = tracer, has_texts
+        self._set_span, self._attach, self._detach = trace.set_span_in_context, context.attach, context.detach
+        self._extract: Callable[[Mapping[str, str]], Context] = propagate.extract
+        self._inject: Callable[[MutableMapping[str, str]], None] = propagate.inject
+        self.kinds, self._error = trace.SpanKind, trace.StatusCode.ERROR
+
+    @contextmanager
+    def span(
+        self,
+        name: str,
+        attributes: Attributes,
+        *,
+        kind: SpanKind | None = None,
+        carrier: Mapping[str, str] | None = None,
+    ) -> Iterator[Span]:
+        """Make what begins inside a child of a new span, which ends with the context.
+
+        Args:
+            name: of few different values, without data.
+            attributes: that are known at its beginning.
+            kind: internal by default.
+            carrier: headers whose trace context becomes the parent; by default the span that is current.
+        """
+        parent = None if carrier is None else self._extract(carrier)
+        span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL, attributes)
+        token = self._attach(self._set_span(span, parent))
+        try:
+            yield span
+        except BaseException as error:  # re-raised; its message may hold a text
+            self.failed(span, type(error).__qualname__)
+            raise
+        finally:
+            self._detach(token)
+            span.end()
+
+    def failed(self, span: Span, error_type: str) -> None:
+        """Mark a span as failed, with a word of few different values."""
+        span.set_attribute(_ERROR_TYPE, error_type)
+        span.set_status(self._error)
+
+    async def call(
+        self,
+        endpoint: Endpoint,
+        path: str | None,
+        messages: Sequence[Message],
+        parameters: Mapping[str, JSON],
+        sending: Coroutine[Any, Any, ChatResponse],
+    ) -> ChatResponse:
+        """Send a request to a model within a span of its own.
+
+        Args:
+            endpoint: the first of the model's replicas.
+            path: beside the API; `None` for a chat completion.
+            messages: the conversation.
+            parameters: the other fields of the request.
+            sending: sends it.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+            RunStop: no attempt may be made any more.
+        """
+        operation = "chat" if path is None else path.strip("/")
+        attributes = _attributes(operation, endpoint.model, endpoint.base_url, endpoint.api).copy()
+        for name, attribute in _PARAMETERS.items():
+            value = parameters.get(name)
+            if isinstance(value, int | float):
+                attributes[attribute] = value
+        if self.has_texts:
+            attributes["gen_ai.input.messages"] = _json([_message(each["role"], each["content"]) for each in messages])
+        with self.span(f"{operation} {endpoint.model}", attributes, kind=self.kinds.CLIENT) as span:
+            try:
+                answer = await sending
+            except EndpointError as error:
+                span.set_attribute("judgegym.attempts", error.attempts)
+                self.failed(span, str(error.status or error.kind.value))
+                raise
+            span.set_attributes(self._of_answer(answer))
+            return answer
+
+    def _of_answer(self, answer: ChatResponse) -> Attributes:
+        usage = answer.usage
+        found: Attributes = {
+            "gen_ai.usage.input_tokens": usage.prompt_tokens,
+            "gen_ai.usage.output_tokens": usage.completion_tokens,
+            "gen_ai.response.finish_reasons": tuple(choice.finish_reason or "unknown" for choice in answer.choices),
+        }
+        if usage.cached_prompt_tokens:
+            found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_prompt_tokens
+        if answer.served is not None:
+            found["gen_ai.response.model"] = answer.served
+        if answer.attempts > 1:
+            found["judgegym.attempts"] = answer.attempts
+        if self.has_texts:
+            found["gen_ai.output.messages"] = _json([_output(choice) for choice in answer.choices])
+        return found
+
+    def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """The headers of a call, with the trace context of the span that is current."""
+        carried = dict(headers)
+        self._inject(carried)
+        return carried
+
+
+active: Tracing | None = None
+"""The spans of this process; `None` while none are made."""
+
+
+def row_span(uid: str) -> AbstractContextManager[object]:
+    """Make the calls inside children of a span of their row or group, if spans are made."""
+    return nullcontext() if active is None else active.span("row", {"judgegym.row": uid})
+
+
+@lru_cache(maxsize=256)
+def _attributes(operation: str, model: str, base_url: str, api: str) -> Attributes:
+    """The attributes of all calls of a model; they are computed once."""
+    parts = urlsplit(base_url)
+    provider = model.partition("/")[0] if api == "litellm" else api
+    known: Attributes = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": model,
+    }
+    if parts.hostname:
+        port = parts.port or {"https": 443}.get(parts.scheme, 80)
+        known |= {"server.address": parts.hostname, "server.port": port}
+    return known
+
+
+def _message(role: str, text: str, reasoning: str | None = None) -> dict[str, JSON]:
+    parts: list[JSON] = [{"type": "reasoning", "content": reasoning}] if reasoning else []
+    return {"role": role, "parts": [*parts, {"type": "text", "content": text}]}
+
+
+def _output(choice: Choice) -> JSON:
+    return {**_message("assistant", choice.text, choice.reasoning), "finish_reason": choice.finish_reason or "unknown"}
+
+
+def _json(value: JSON) -> str:
+    return wire.dumps(value).decode("utf-8", "replace")

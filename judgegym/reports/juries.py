@@ -1,0 +1,366 @@
+"""What a jury's or a cascade's run says of its judges: agreement, what each adds, cost, and whether a promise holds.
+
+Scores are from 0 to 1. A verdict is the side of ½ on which a score is, or ½ itself. With labels that are all 0 or 1 a
+judge's points are 1 for the right side, ½ for a score of ½, else 0; with graded labels they are 1 − |score − label|.
+
+Guarantees: everything comes from the samples on disk; a number that is not defined says why; a jury is called better or
+worse than its best member only if the 95 % interval of the difference, paired by row, has one sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
+
+from judgegym.engine.terminal.output import dollars
+from judgegym.engine.terminal.summary import Section, SummaryLine
+from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
+from judgegym.judges.parts.jury import JuryScales, JurySettings, jury_score
+from judgegym.llm import wire
+from judgegym.llm.usage import Usage
+from judgegym.reports.results.run import SavedRun, mapping_of
+from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, ratio_interval
+from judgegym.statistics.cascades import upper_bound
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PARTS = "judges"
+"""The field of `config_general` in `metrics.json`."""
+FEWEST_LABELS = 20
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """What a run says of one of its judges.
+
+    Attributes:
+        name: its name.
+        rows: those on which it has a score.
+        missing: judged rows on which it has none: it failed, or was not asked.
+        mean: of its scores; `None` without any.
+        calls: its judge calls.
+        cost: what they cost, in dollars; `None` if that is not known.
+        with_rest: quadratic kappa with the jury of the others, or why there is none.
+        moves: how far the jury's score is, on average, from that of the jury without it.
+        points: with labels, the mean of its points.
+        adds: with labels, the jury's points − those of the jury without it.
+        adds_interval: its 95 % interval.
+    """
+
+    name: str
+    rows: int
+    missing: int
+    mean: float | None
+    calls: int
+    cost: float | None
+    with_rest: float | str = ""
+    moves: float | None = None
+    points: float | None = None
+    adds: float | None = None
+    adds_interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgesReport:
+    """What a run says of a jury or a cascade.
+
+    Attributes:
+        kind: `jury` or `cascade`.
+        rows: with a score.
+        members: its judges.
+        words: what is to be said, in sentences.
+        kappas: of a jury, quadratic kappa of each two members in their order, or why there is none.
+        alpha: of a jury, Krippendorff's α of all members, or why there is none.
+        labels: rows with a label and a score.
+        points: with labels, the mean points of the jury.
+        escalated: of a cascade, rows that the strong judge decides.
+        rechecked: rows that the cheap judge decides and the strong one was shown, too.
+        differ: those on which their verdicts differ.
+        is_broken: whether the promise of a cascade is broken with 95 % certainty.
+    """
+
+    kind: str
+    rows: int
+    members: tuple[MemberReport, ...]
+    words: tuple[str, ...] = ()
+    kappas: tuple[tuple[float | str, ...], ...] = ()
+    alpha: float | str = ""
+    labels: int = 0
+    points: float | None = None
+    escalated: int = 0
+    rechecked: int = 0
+    differ: int = 0
+    is_broken: bool = False
+
+    def section(self) -> Section:
+        """Return the section of the summary on the terminal."""
+        return Section(self.kind, [*self.lines()], is_alarm=self.is_broken)
+
+    def lines(self) -> Iterator[SummaryLine]:
+        """Return a line for each judge, then the sentences."""
+        for each in self.members:
+            cost = "cost unknown" if each.cost is None else dollars(each.cost)
+            said = [f"{each.rows:,} rows, {each.calls:,} calls, {cost}"]
+            if self.kind == "jury":
+                said.append(f"κ with the others {_number(each.with_rest)}")
+            if each.points is not None:
+                said.append(f"{each.points:.1%} of points")
+            if each.adds is not None and each.adds_interval is not None:
+                low, high = each.adds_interval.low, each.adds_interval.high
+                said.append(f"adds {100 * each.adds:+.1f} points (95 %: {100 * low:+.1f} to {100 * high:+.1f})")
+            yield SummaryLine(each.name, "–" if each.mean is None else f"{each.mean:.4f}", "; ".join(said))
+        for sentence in self.words:
+            yield SummaryLine("", "", sentence)
+
+    def tables(self) -> list[dict[str, object]]:
+        """Return the tables of the page."""
+        lines = [(line.label, line.value, line.remark) for line in self.lines()]
+        tables: list[dict[str, object]] = [
+            {"title": self.kind.capitalize(), "header": ("judge", "mean score", ""), "rows": lines}
+        ]
+        if self.kappas:
+            names = [each.name for each in self.members]
+            rows = [(name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True)]
+            tables.append({"title": "Agreement of members (κ)", "header": ("", *names), "rows": rows})
+        return tables
+
+
+def _number(value: float | str) -> str:
+    return "–" if isinstance(value, str) else f"{value:.2f}"
+
+
+class _Rows:
+    """The scores of a run's judges; NaN where there is none."""
+
+    def __init__(self, run: SavedRun, names: Sequence[str], labels: Mapping[str, float]) -> None:
+        """Read them."""
+        import numpy as np
+
+        scores, whole, given, escalated = [], list[float](), list[float](), list[bool]()
+        self.calls, self.usage = dict.fromkeys(names, 0), {name: Usage() for name in names}
+        for sample in run.samples():
+            for call, of_call in (sample.run.judge_calls or {}).items():
+                name = call.partition("/")[0]
+                if name in self.calls:
+                    self.calls[name] += 1
+                    self.usage[name] += of_call.usage
+            parts = next(filter(None, (mapping_of(wire.lookup(sample.detail, key)) for key in _PLACES)), {})
+            if not parts or sample.headline is None:
+                continue
+            found = [parts.get(name) for name in names]
+            scores.append([score if isinstance(score, int | float) else np.nan for score in found])
+            whole.append(sample.headline.total / sample.headline.weight if sample.headline.weight else np.nan)
+            given.append(labels.get(sample.uid, np.nan))
+            escalated.append(parts.get(ESCALATED) == 1.0)
+        self.names = names
+        self.scores = np.array(scores, dtype=float).reshape(-1, len(names)).T
+        self.whole, self.labels, self.escalated = np.array(whole), np.array(given), np.array(escalated, dtype=bool)
+
+    def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the points of scores on each labelled row."""
+        import numpy as np
+
+        labels = self.labels
+        known = labels[np.isfinite(labels)]
+        if np.isin(known, (0.0, 1.0)).all():
+            found: NDArray[np.float64] = 1.0 - np.abs(_sides(scores) - np.sign(labels - 0.5)) / 2.0
+        else:
+            found = 1.0 - np.abs(scores - labels)
+        return found
+
+    def members(self) -> list[MemberReport]:
+        """Return what is said of judges of both kinds."""
+        import numpy as np
+
+        found = []
+        for name, column in zip(self.names, self.scores, strict=True):
+            own, calls = column[np.isfinite(column)], self.calls[name]
+            mean = float(own.mean()) if len(own) else None
+            cost = self.usage[name].cost if calls else 0.0
+            found.append(MemberReport(name, len(own), len(column) - len(own), mean, calls, cost))
+        return found
+
+
+_PLACES = ("components", "parts", "members")
+"""Where the detail of a sample has the scores of judges: of scored data, of the environment prompts, of others."""
+
+
+def _sides(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    found: NDArray[np.float64] = np.sign(np.round(scores, 9) - 0.5)
+    return found
+
+
+def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, float]) -> JudgesReport:
+    """Return what a run says of a jury; labels are from 0 to 1, by row.
+
+    Raises:
+        RunDirectoryError: a line of the run is damaged.
+    """
+    import numpy as np
+
+    names, scales = [*settings.judges], JuryScales(settings.jury_scale, settings.jury_sample)
+    rows = _Rows(run, names, labels)
+
+    def jury_of(members: Sequence[str]) -> NDArray[np.float64]:
+        """Return the score of a jury of some members, by row; NaN without one."""
+        found = np.full(rows.scores.shape[1], np.nan)
+        for place, column in enumerate(rows.scores.T):
+            own = dict(zip(names, column, strict=True))
+            given = {name: scales.align(name, own[name]) for name in members if np.isfinite(own[name])}
+            score = jury_score(given, settings.jury_rule, settings.jury_weights)
+            found[place] = np.nan if score is None else score
+        return found
+
+    members: list[MemberReport] = []
+    for name, column, base in zip(names, rows.scores, rows.members(), strict=True):
+        others = jury_of([other for other in names if other != name])
+        moved, difference = np.abs(rows.whole - others), rows.points(rows.whole) - rows.points(others)
+        adds, interval = _paired(difference)
+        members.append(
+            MemberReport(
+                *(base.name, base.rows, base.missing, base.mean, base.calls, base.cost),
+                with_rest=quadratic_kappa(column, others),
+                moves=float(np.nanmean(moved)) if np.isfinite(moved).any() else None,
+                points=_mean(rows.points(column)),
+                adds=adds,
+                adds_interval=interval,
+            )
+        )
+    kappas = tuple(tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores)
+    alpha = krippendorff_alpha(rows.scores) if rows.scores.size else "no row has a score"
+    points = rows.points(rows.whole)
+    return JudgesReport(
+        "jury",
+        rows=len(rows.whole),
+        members=tuple(members),
+        words=(
+            *([f"α of all members: {alpha:.2f}"] if isinstance(alpha, float) else [f"no α: {alpha}"]),
+            *_against_best(rows, members, points),
+        ),
+        kappas=kappas,
+        alpha=alpha,
+        labels=int(np.isfinite(points).sum()),
+        points=_mean(points),
+    )
+
+
+def _against_best(rows: _Rows, members: Sequence[MemberReport], points: NDArray[np.float64]) -> Iterator[str]:
+    """Say whether the jury beats the member that is best on the labelled rows."""
+    import numpy as np
+
+    count, mean = int(np.isfinite(points).sum()), _mean(points)
+    if mean is None:
+        return
+    if count < FEWEST_LABELS:
+        yield f"{count} labels are too few to compare the jury with its members; {FEWEST_LABELS} or more are needed"
+        return
+    best = max(range(len(members)), key=lambda place: members[place].points or 0.0)
+    gain, interval = _paired(points - rows.points(rows.scores[best]))
+    if gain is None or interval is None:
+        return
+    name, of = members[best].name, f"{members[best].points or 0.0:.1%}"
+    by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} (95 %: {100 * interval.low:+.1f} to "
+    by += f"{100 * interval.high:+.1f})"
+    verdict = (
+        "the jury beats its best member"
+        if interval.low > 0
+        else f"the jury harms: {name} alone is better and cheaper"
+        if interval.high < 0
+        else f"it is not certain that the jury is better than {name} alone"
+    )
+    both = f"the jury has {mean:.1%} of points, its best member, {name}, {of}"
+    yield f"On {count:,} labelled rows {both}: {by}; {verdict}"
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    import numpy as np
+
+    return float(np.nanmean(values)) if np.isfinite(values).any() else None
+
+
+def _paired(differences: NDArray[np.float64]) -> tuple[float | None, Interval | None]:
+    """Return the mean of differences by row, and its interval."""
+    import numpy as np
+
+    known = differences[np.isfinite(differences)]
+    if not len(known):
+        return None, None
+    return float(known.mean()), ratio_interval(known.tolist(), [1.0] * len(known))
+
+
+def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
+    """Return what a run says of a cascade, and whether its promise still holds.
+
+    Raises:
+        RunDirectoryError: a line of the run is damaged.
+    """
+    import numpy as np
+
+    rows = _Rows(run, [*settings.cascade], {})
+    cheap, strong = rows.scores
+    count, both = len(rows.whole), np.isfinite(cheap) & np.isfinite(strong) & ~rows.escalated
+    escalated, rechecked = int(rows.escalated.sum()), int(both.sum())
+    differ = int((_sides(cheap) != _sides(strong))[both].sum())
+    words, is_broken = promise_words(count, escalated, rechecked, differ, settings.cascade_harm)
+    return JudgesReport(
+        *("cascade", count, tuple(rows.members()), words),
+        escalated=escalated,
+        rechecked=rechecked,
+        differ=differ,
+        is_broken=is_broken,
+    )
+
+
+def promise_words(
+    rows: int, escalated: int, rechecked: int, differ: int, harm: float | None
+) -> tuple[tuple[str, ...], bool]:
+    """Say how often a cascade's judges differ where the cheap one decides, and whether the promise is broken.
+
+    The promise is of all rows, so that the exact bounds of the rechecked ones are multiplied by the share that the
+    cheap judge decides. It is broken where the lower bound is above it, each with 95 % certainty.
+
+    Args:
+        rows: with a score.
+        escalated: those that the strong judge decides.
+        rechecked: those that the cheap judge decides and the strong one was shown, too.
+        differ: those of them on which the verdicts differ.
+        harm: the promise, as a share; `None` without one.
+    """
+    if not rows:
+        return ("no row has a score",), False
+    kept = 1.0 - escalated / rows
+    said = f"{escalated / rows:.1%} of {rows:,} rows were escalated"
+    if not rechecked:
+        return (f"{said}; none of the others was shown to both judges (cascade_recheck)",), False
+    least = kept * (1.0 - upper_bound(rechecked - differ, rechecked, level=_LEVEL))
+    most = kept * upper_bound(differ, rechecked, level=_LEVEL)
+    found = f"{differ:,} of {rechecked:,} rechecked rows differ (at least {least:.1%}, at most {most:.1%} of all rows)"
+    if harm is None:
+        return (said, found), False
+    is_broken = least > harm
+    if is_broken:
+        return (
+            said,
+            f"the promise of {harm:.1%} no longer holds: {found}; judge with the strong one, or choose again",
+        ), True
+    holds = "holds" if most <= harm else "is not contradicted"
+    return (said, f"the promise of {harm:.1%} {holds}: {found}"), False
+
+
+_REPORT = TypeAdapter(JudgesReport)
+
+
+def read_report(run: SavedRun) -> JudgesReport | None:
+    """Return the report that `metrics.json` holds; `None` without one, or if it has another form."""
+    try:
+        return _REPORT.validate_python(run.general.get(PARTS))
+    except ValidationError:
+        return None

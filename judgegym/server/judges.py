@@ -1,0 +1,183 @@
+"""The judges of a server with their clients, and how others take their places while requests are in flight.
+
+Guarantees: a request is answered by the judges that were mounted when it came; a judge that is mounted no longer is
+closed when no such request, and no judgment of its own, is left; nothing changes if one of the new ones cannot be
+opened. Judges whose settings are the same stay open, with their limits and what they know of their endpoints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from judgegym.judges.core.tasks import TaskJudge
+from judgegym.judges.scorers.registry import open_judge
+from judgegym.llm.budget import Budget
+from judgegym.llm.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+from judgegym.server.operation import JudgeHealth, Telemetry
+from judgegym.server.settings import JudgeMount
+
+
+@dataclass(eq=False, slots=True)
+class MountedJudge:
+    """A judge of the server, open.
+
+    Attributes:
+        name: its name; empty for the one at the root.
+        settings: its settings.
+        health: of its endpoint.
+        stack: closes its client and its cache.
+        scorer: judges.
+        hurried: what wakes the requests that do not wait for a judge that is away.
+    """
+
+    name: str
+    settings: JudgeMount
+    health: JudgeHealth
+    stack: AsyncExitStack
+    scorer: TaskJudge
+    hurried: set[asyncio.Future[None]] = field(default_factory=set)
+
+    def wake(self) -> None:
+        """Wake the requests that may not wait for a judge that is away from now on."""
+        while self.hurried:
+            self.hurried.pop().set_result(None)
+
+
+@dataclass(eq=False, slots=True)
+class JudgeTable:
+    """The judges by name, from one reload to the next; requests are counted by the table that they came under."""
+
+    judges: Mapping[str, MountedJudge] = field(default_factory=dict)
+    users: int = 0
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @contextmanager
+    def in_use(self) -> Iterator[JudgeTable]:
+        """Keep its judges open while the context lasts."""
+        self.users += 1
+        try:
+            yield self
+        finally:
+            self.users -= 1
+            if not self.users:
+                self._idle.set()
+
+    async def given_up(self) -> None:
+        """Wait until no request uses it; there must be another one for those that come."""
+        while self.users:
+            self._idle.clear()
+            await self._idle.wait()
+
+
+class MountedJudges:
+    """Opens the judges of a process, replaces and closes them.
+
+    Attributes:
+        table: the judges that requests find now.
+        health: of all judges that are open.
+    """
+
+    def __init__(self, identity: str, budget: Budget | None, telemetry: Telemetry) -> None:
+        """Prepare.
+
+        Args:
+            identity: name of the judges' endpoint in the cache's key; its URL by default.
+            budget: what may be spent in all.
+            telemetry: counts what happens to calls.
+        """
+        self._identity, self._budget, self._telemetry = identity, budget, telemetry
+        self.table = JudgeTable()
+        self.health: dict[str, JudgeHealth] = {}
+        self._open: list[MountedJudge] = []
+        self._retiring: asyncio.Task[None] | None = None
+
+    async def mount(
+        self,
+        mounts: Mapping[str, JudgeMount],
+        session: aiohttp.ClientSession,
+        judging: Callable[[MountedJudge], Sequence[asyncio.Task[Any]]],
+    ) -> None:
+        """Let requests find these judges from now on.
+
+        Args:
+            mounts: their settings by name.
+            session: sends their requests.
+            judging: the judgments of a judge that are in flight.
+
+        Raises:
+            SettingsError: one cannot be opened; requests find those of before.
+        """
+        old, found = self.table, dict[str, MountedJudge]()
+        try:
+            for name, mount in mounts.items():
+                known = old.judges.get(name)
+                is_same = known is not None and known.settings == mount
+                found[name] = known if known is not None and is_same else await self._opened(name, mount, session)
+        except BaseException:  # re-raised; nothing has changed
+            for judge in found.values():
+                if judge not in old.judges.values():
+                    await judge.stack.aclose()
+            raise
+        self.table = JudgeTable(found)
+        self._open += [judge for judge in found.values() if judge not in self._open]
+        self.health.update({name: judge.health for name, judge in found.items()})
+        gone = [judge for judge in old.judges.values() if judge not in found.values()]
+        self._retiring = asyncio.create_task(self._retire(old, gone, judging, self._retiring))
+
+    async def _opened(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> MountedJudge:
+        async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be
+            try:
+                cache = None
+                if mount.judge_cache is not None:
+                    cache = JudgmentCache(mount.judge_cache)
+                    stack.callback(cache.close)
+                chat = mount.chat_settings(identity=self._identity, section="")
+                client = ChatClient(chat, cache=cache, session=session, budget=self._budget)
+                client.meter.observer = self._telemetry.observer(name)
+                stack.push_async_callback(client.close)
+                scorer = open_judge(mount, client)
+            except SettingsError as error:
+                raise SettingsError(f"{named(name)}{error}") from error
+            judge = MountedJudge(name, mount, JudgeHealth(client), stack.pop_all(), scorer)
+        client.on_outage(judge.wake)
+        return judge
+
+    async def _retire(
+        self,
+        old: JudgeTable,
+        gone: Sequence[MountedJudge],
+        judging: Callable[[MountedJudge], Sequence[asyncio.Task[Any]]],
+        before: asyncio.Task[None] | None,
+    ) -> None:
+        """Close judges when nobody needs them; tables are given up in their order."""
+        if before is not None:
+            await asyncio.wait([before])
+        await old.given_up()
+        for judge in gone:
+            if tasks := judging(judge):
+                await asyncio.wait(tasks)
+            if self.health.get(judge.name) is judge.health:
+                del self.health[judge.name]
+            self._open.remove(judge)
+            await judge.stack.aclose()
+
+    async def aclose(self) -> None:
+        """Close all that are open."""
+        if self._retiring is not None:
+            self._retiring.cancel()
+            await asyncio.wait([self._retiring])
+        for judge in self._open:
+            await judge.stack.aclose()
+
+
+def named(name: str) -> str:
+    """What a message about the settings of a judge begins with."""
+    return f"judge {name!r}: " if name else ""

@@ -1,0 +1,190 @@
+"""Juries whose members fail, die or are stopped: no score below the quorum, and none with a failed member's default."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm import reachability, retry
+from tests.command import Ended, Started, serving, write_lines
+from tests.datasets.scoring import read_rows, score
+from tests.forking import ROOT
+from tests.scripted import Json, Reply, ScriptedEndpoint, refusing
+
+COUNT, AT_ONCE = 60, 4
+ROWS = [{"id": n, "prompt": f"Question {n}", "response": f"Response {n}."} for n in range(COUNT)]
+SCRIPT = ROOT / "judgegym" / "__main__.py"
+FAULTS = (Reply(status=400), Reply(status=500), Reply("I cannot say: 4 or 5."), Reply(drop=True))
+REJECTED = Reply(status=401, body={"error": {"message": "no such key"}})
+QUICK = ("--wait_for_endpoints=0.2", "--endpoint_away_deadline=0.2", "--endpoint_rejected_deadline=0.05")
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reachability, "_FIRST_PROBE_PAUSE_S", 0.01)
+    monkeypatch.setattr(retry.random, "uniform", lambda least, most: 0.0)
+
+
+def rating(member: str, row: int) -> int:
+    return zlib.crc32(f"{member}{row}".encode()) % 5 + 1
+
+
+def mean(members: str, row: int) -> float:
+    return fmean((rating(member, row) - 1) / 4 for member in members)
+
+
+@dataclass
+class Member:
+    """A member's model: its rating is a function of the row, unless `fault` has something for the row."""
+
+    name: str
+    fault: Callable[[int], Reply | None] = lambda row: None
+    delay_s: float = 0.0
+    answered: Counter[int] = field(default_factory=Counter)
+
+    def __call__(self, request: Json, number: int) -> Reply:
+        row = next(row["id"] for row in ROWS if row["response"] in request["messages"][-1]["content"])
+        if (found := self.fault(row)) is not None:
+            return found
+        self.answered[row] += 1
+        return Reply(f"[FEEDBACK] So. [SCORE] {rating(self.name, row)}", delay_s=self.delay_s)
+
+
+@dataclass
+class Jury:
+    """A data set that a jury of three endpoints judges."""
+
+    path: Path
+    members: dict[str, Member]
+    endpoints: dict[str, ScriptedEndpoint]
+    urls: dict[str, str]
+
+    def words(self, *flags: str, out: str = "out") -> list[str]:
+        fields = [{"judge_model_name": name, "judge_base_url": url} for name, url in self.urls.items()]
+        data, limit = write_lines(self.path / "data.jsonl", ROWS), f"--judge_max_concurrency={AT_ONCE}"
+        return [str(data), f"--out={self.path / out}.jsonl", f"--judges={json.dumps(fields)}", limit, *flags]
+
+    def score(self, *flags: str, out: str = "out") -> Ended:
+        ended = score(*self.words(*flags, out=out))
+        assert "Traceback" not in ended.said
+        return ended
+
+    def scores(self, out: str = "out") -> dict[int, float | None]:
+        return {row["id"]: row["judge/score"] for row in read_rows(self.path / f"{out}.jsonl")}
+
+    def sent(self, out: str = "out") -> int:
+        """Requests by the ledger."""
+        path = run_directory_of(self.path / f"{out}.jsonl") / "calls.jsonl"
+        packed = path.with_suffix(".jsonl.gz")
+        raw = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+        lines = map(json.loads, raw.splitlines())
+        counted = Counter(name for line in lines for name in ("sent", "again", "unsent") if name in line)
+        return counted["sent"] + counted["again"] - counted["unsent"]
+
+    @property
+    def requests(self) -> int:
+        return sum(len(endpoint.requests) for endpoint in self.endpoints.values())
+
+
+@pytest.fixture
+def jury(tmp_path: Path) -> Iterator[Jury]:
+    members = {name: Member(name) for name in "abc"}
+    with ExitStack() as stack:
+        endpoints = {name: stack.enter_context(serving(member)) for name, member in members.items()}
+        yield Jury(tmp_path, members, endpoints, {name: each.base_url for name, each in endpoints.items()})
+
+
+def faulty(row: int) -> Reply | None:
+    return FAULTS[row // 5 % len(FAULTS)] if row % 5 == 0 else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quorum", [2, 3])
+def test_a_fifth_of_faults_in_one_member_leaves_no_default_behind(jury: Jury, quorum: int) -> None:
+    jury.members["b"].fault = faulty
+    ended = jury.score(f"--jury_quorum={quorum}", "--judge_max_retries=1", "--max_judge_error_rate=1")
+    assert ended.code == 0, ended.said
+    for row, found in jury.scores().items():
+        members = "abc" if faulty(row) is None else "ac"
+        assert found == (pytest.approx(mean(members, row)) if len(members) >= quorum else None)
+    assert jury.sent() == jury.requests
+
+
+def dead(jury: Jury, name: str, how: str, stack: ExitStack) -> None:
+    """Let a member never answer, or reject all requests from the first or from the thirteenth one on."""
+    if how == "refuses":
+        jury.urls[name] = stack.enter_context(refusing())
+        return
+    before = 0 if how == "rejects" else 12
+    member = jury.members[name]
+    member.fault = lambda row: REJECTED if member.answered.total() >= before else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", "ac")
+@pytest.mark.parametrize("how", ["refuses", "rejects", "turns"])
+def test_one_dead_member_is_left_out_and_said_once(jury: Jury, how: str, place: str) -> None:
+    with ExitStack() as stack:
+        dead(jury, place, how, stack)
+        ended = jury.score(*QUICK)
+    assert ended.code == 0, ended.said
+    others = "abc".replace(place, "")
+    for row, found in jury.scores().items():
+        assert found == pytest.approx(mean("abc" if jury.members[place].answered[row] else others, row))
+    assert ended.said.count(f"the member {place} gives no judgments, and is left out: ") == 1
+    if how != "refuses":
+        assert len(jury.endpoints[place].requests) < COUNT, "probed now and then"
+        assert jury.sent() == jury.requests
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "code"), [("refuses", 2), ("rejects", 1), ("turns", 1)])
+def test_a_run_whose_quorum_is_gone_stops_and_goes_on_without_paying_twice(jury: Jury, how: str, code: int) -> None:
+    with ExitStack() as stack:
+        dead(jury, "b", how, stack)
+        dead(jury, "c", how, stack)
+        ended = jury.score(*QUICK)
+    assert (ended.code, (jury.path / "out.jsonl").exists()) == (code, False), ended.said
+    assert "(a jury of 3: 1 are left, and the quorum is 2)" in ended.said
+    if how == "refuses":
+        return
+    for member in jury.members.values():
+        member.fault = lambda row: None
+    ended = jury.score("--resume")
+    assert ended.code == 0, ended.said
+    assert jury.scores() == {row["id"]: pytest.approx(mean("abc", int(str(row["id"])))) for row in ROWS}
+    assert all({*member.answered.values()} == {1} for member in jury.members.values())
+
+
+@pytest.mark.slow
+def test_a_killed_run_pays_twice_for_what_was_in_flight_alone(jury: Jury) -> None:
+    jury.members["b"].fault = faulty
+    flags = ("--judge_max_retries=0",)
+    assert jury.score(*flags, out="whole").code == 0
+    whole, once = (jury.path / "whole.jsonl").read_bytes(), jury.requests
+    for member in jury.members.values():
+        member.delay_s, member.answered = 0.01, Counter()
+    words = [str(SCRIPT), "score", *jury.words(*flags)]
+    for number in range(3):
+        begun = jury.requests
+        with Started(*words, *(["--resume"] if number else []), cwd=jury.path) as started:
+            started.until(lambda begun=begun: jury.requests >= begun + 30, "thirty requests")
+            started.send(signal.SIGKILL)
+            assert started.ended().code == -signal.SIGKILL
+    assert jury.score(*flags, "--resume").code == 0
+    assert (jury.path / "out.jsonl").read_bytes() == whole
+    twice: Mapping[str, int] = {name: member.answered.total() for name, member in jury.members.items()}
+    rows = {"a": COUNT, "b": COUNT - COUNT // 5, "c": COUNT}
+    assert all(rows[name] <= count <= rows[name] + 3 * AT_ONCE for name, count in twice.items())
+    assert once <= jury.requests - once <= once + 9 * AT_ONCE

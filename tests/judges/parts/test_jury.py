@@ -1,0 +1,198 @@
+"""Juries: each rule by a second computation, weights, scales, quorum, members that fail, and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from random import Random
+from statistics import fmean, median, multimode, pstdev
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.jury import JuryRule, JuryScales, jury_score
+from judgegym.judges.parts.part import PartsDetail
+from judgegym.judges.scorers.registry import ScorerSettings
+from tests.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened
+from tests.scripted import Json, Meeting, ScriptedEndpoint
+
+TASK = JudgeTask("Why?", ("Because.",))
+RULES: tuple[JuryRule, ...] = ("mean", "median", "trimmed_mean", "majority", "unanimous")
+
+
+def naive(rule: JuryRule, scores: Sequence[float]) -> float | None:
+    """The rule over equal members; one of weight 3 is three."""
+    if rule == "median":
+        return median(scores)
+    if rule == "majority":
+        return fmean(multimode(scores))
+    if rule == "trimmed_mean" and len(scores) > 2:
+        cut = max(1, int(len(scores) * 0.2))
+        return fmean(sorted(scores)[cut : len(scores) - cut])
+    if rule == "unanimous" and len({score >= 0.5 for score in scores}) == 2:
+        return None
+    return fmean(scores)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_is_that_of_a_second_computation(rule: JuryRule) -> None:
+    random, most = Random(rule), 1 if rule == "trimmed_mean" else 3
+    for _ in range(200):
+        scores = {f"m{number}": random.randint(0, 10) / 10 for number in range(random.randint(1, 12))}
+        weights = {name: random.randint(0, most) for name in scores}
+        if not any(weights.values()):
+            assert jury_score(scores, rule, weights) is None
+            continue
+        equal = [score for name, score in scores.items() for _ in range(weights[name])]
+        assert jury_score(scores, rule, weights) == pytest.approx(naive(rule, equal), abs=1e-12)
+        assert jury_score(scores, rule, {}) == pytest.approx(naive(rule, [*scores.values()]), abs=1e-12)
+        twice = {name: 2.0 * weight for name, weight in weights.items()}
+        assert jury_score(scores, rule, twice) == pytest.approx(naive(rule, equal), abs=1e-12)
+
+
+async def judged(connect: Connect, ratings: Ratings, **given: Any) -> tuple[Judgment[PartsDetail], Any, list[Json]]:
+    async with ScriptedEndpoint(by_model(ratings)) as endpoint:
+        jury = opened(connect, endpoint, "jury", [*ratings], **given)
+        judgment = await jury.judge_task(TASK)
+    return judgment, jury, endpoint.bodies
+
+
+@pytest.mark.parametrize(
+    ("given", "score"),
+    [
+        ({}, 0.5),
+        ({"jury_rule": "median"}, 0.6),
+        ({"jury_rule": "majority", "jury_weights": "a=1,b=2,c=1"}, 0.6),
+        ({"jury_weights": {"a": 3, "b": 1}}, (3 * 0.8 + 0.6) / 4),
+        ({"jury_rule": "unanimous", "jury_weights": "a=1,b=1"}, 0.7),
+    ],
+)
+async def test_members_make_one_score(connect: Connect, given: dict[str, Any], score: float) -> None:
+    judgment, jury, asked = await judged(connect, {"a": 8, "b": 6, "c": 1}, **given)
+    assert judgment.score == pytest.approx(score)
+    assert judgment.label == "a=0.8 b=0.6 c=0.1"
+    assert jury.components(judgment) == {"a": 0.8, "a.raw": 8, "b": 0.6, "b.raw": 6, "c": 0.1, "c.raw": 1}
+    assert sorted(body["model"] for body in asked) == ["a", "b", "c"], (
+        "one without a weight is asked, and does not count"
+    )
+    added = jury.contributions(judgment)
+    assert (sum(added.values()) == pytest.approx(score)) if given.get("jury_rule", "mean") == "mean" else added == {}
+
+
+async def test_members_are_asked_at_once(connect: Connect) -> None:
+    meeting = Meeting(3)
+
+    async def answer(request: Json, number: int) -> str:
+        await meeting.wait()
+        return "[FEEDBACK] So. [SCORE] 5"
+
+    async with ScriptedEndpoint(answer) as endpoint:
+        assert (await opened(connect, endpoint, "jury", "a,b,c").judge_task(TASK)).score == 0.5
+
+
+@pytest.mark.parametrize(("failing", "fault"), [*product(range(4), (NO_VERDICT, REFUSED))])
+async def test_failed_members_are_left_out_and_below_the_quorum_there_is_no_score(
+    connect: Connect, failing: int, fault: Any
+) -> None:
+    ratings = {**dict.fromkeys("abcd"[:failing], fault), **dict.fromkeys("abcd"[failing:], 9)}
+    judgment, _, _ = await judged(connect, ratings, jury_quorum=2)
+    detail = judgment.detail
+    assert detail is not None
+    if failing < 3:
+        assert (judgment.score, detail.left_out) == (0.9, tuple("abcd"[:failing]))
+        assert all(f"{name}, which has no score: " in judgment.explanation for name in detail.left_out)
+    else:
+        assert judgment.score is None
+        assert judgment.status is (Status.UNPARSABLE if fault is NO_VERDICT else Status.JUDGE_FAILED)
+        assert judgment.explanation.startswith("1 members have a score, and the quorum is 2: a: ")
+
+
+async def test_quorum_is_of_members_that_count(connect: Connect) -> None:
+    ratings: Ratings = {"a": 9, "b": REFUSED, "c": 1, "d": 1}
+    judgment, _, _ = await judged(connect, ratings, jury_weights="a=1,b=1,c=0,d=0")
+    assert judgment.score is None
+    judgment, _, _ = await judged(connect, ratings, jury_weights="a=1,b=1", jury_quorum=1)
+    assert judgment.score == 0.9
+
+
+async def test_members_that_must_agree_abstain_with_a_reason(connect: Connect) -> None:
+    judgment, jury, _ = await judged(connect, {"a": 8, "b": 2}, jury_rule="unanimous")
+    assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
+    assert judgment.explanation == "the members disagree (a 0.8, b 0.2)"
+    judgment, jury, _ = await judged(connect, {"a": 8, "b": 6, "c": 0}, jury_weights="a=1,b=1")
+    assert jury.confidences(judgment) == pytest.approx({"margin": 0.4, "members": 0.8}), "of members that count"
+
+
+def test_scales_are_aligned_by_a_sample() -> None:
+    sample: Mapping[str, Sequence[float]] = {"strict": [0.0, 0.1, 0.2, 0.3], "mild": [0.7, 0.8, 0.9, 1.0]}
+    ranks, standard = JuryScales("rank", sample), JuryScales("standardised", sample)
+    for strict, mild in zip(*sample.values(), strict=True):
+        assert ranks.align("strict", strict) == ranks.align("mild", mild)
+        assert standard.align("strict", strict) == pytest.approx(standard.align("mild", mild))
+    assert [ranks.align("strict", score) for score in (-1, 0.1, 0.15, 9)] == [0, 1.5 / 4, 2 / 4, 1]
+    spread = pstdev(sample["strict"])
+    assert standard.align("strict", 0.15 + spread) == pytest.approx(0.5 + spread)
+    assert standard.align("mild", 0.0) == 0.0
+    assert JuryScales("own", {}).align("strict", 0.3) == 0.3
+
+
+async def test_aligned_scores_make_the_jurys_score(connect: Connect) -> None:
+    sample = {"a": [0.1, 0.2, 0.3], "b": [0.7, 0.8, 0.9]}
+    judgment, jury, _ = await judged(connect, {"a": 3, "b": 9}, jury_scale="rank", jury_sample=sample)
+    assert judgment.score == pytest.approx(2.5 / 3)
+    assert jury.components(judgment)["a"] == 0.3, "the member's own score is recorded"
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("Qwen/Qwen3-8B,gpt-4o", ["Qwen3-8B", "gpt-4o"]),
+        ('["m", "m_2", "m"]', ["m", "m_2", "m_3"]),
+        ([{"judge": "aspect", "name": "harm"}, {"judge": "aspect"}, {}], ["harm", "aspect", "judge"]),
+        ({"x": {}, "y": {"judge": "peer"}}, ["x", "y"]),
+    ],
+)
+def test_members_are_named(given: object, names: list[str]) -> None:
+    assert ScorerSettings.model_validate({"judges": given}).part_names == names
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"judges": "a"}, "judges: a jury has two members or more, found 1"),
+        ({"judge": "jury"}, "judges: expected judges"),
+        ({"judges": [3, 4]}, "expected the settings of a judge or the name of a model, found 3"),
+        (
+            {"judges": [{"judge": "cascade"}, "b"]},
+            "judges.cascade.judge: expected one that sees each",
+        ),
+        ({"judges": [{"judge_model_name": "a", "scale": 3}, "b"]}, "judges.a.scale: unknown setting"),
+        ({"judges": [{"name": "a", "judge_api_key": "k"}, "b"]}, "judges.a.judge_api_key: a secret"),
+        ({"judges": {"a/b": {}, "c": {}}}, "'a/b': expected a name without /"),
+        ({"judges": {"a b": {}, "a_b": {}}}, "these parts have the same name"),
+        ({"judges": "a,b", "jury_weights": "a=1,c=2"}, "no member is named 'c', but a, b"),
+        ({"judges": "a,b", "jury_weights": "a=1,b"}, "'b': expected NAME=NUMBER"),
+        ({"judges": "a,b", "jury_weights": "a=-1,b=1"}, "jury_weights: a: Input should be greater than or equal"),
+        ({"judges": "a,b", "jury_weights": "a=0"}, "expected a member that counts, but all weights are 0"),
+        (
+            {"judges": "a,b", "jury_weights": "a=1,b=2", "jury_rule": "trimmed_mean"},
+            "that count weigh the same",
+        ),
+        ({"judges": "a,b", "jury_weights": "a=1", "jury_quorum": 2}, "jury_quorum: 2 of 1 members that count"),
+        ({"judges": "a,b", "jury_scale": "rank", "jury_sample": {"a": [0, 1]}}, "jury_scale=rank needs scores of b"),
+        ({"judges": "a,b", "jury_sample": {"a": [0, 1]}}, "jury_sample: nothing reads it with jury_scale=own"),
+        (
+            {"judges": "a,b", "jury_scale": "standardised", "jury_sample": {"a": [1, 1], "b": [0, 1]}},
+            "jury_sample: all scores of a are equal",
+        ),
+    ],
+)
+def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        ScorerSettings.model_validate(given)
+    (error,) = raised.value.errors()
+    assert said in "".join(f"{part}: " for part in error["loc"]) + error["msg"]
+    assert "\n" not in error["msg"]
