@@ -19,7 +19,7 @@ from judgegym.validation.replay.cascade_command import add_shared
 
 if TYPE_CHECKING:
     from judgegym.statistics.juries import JuryWeights
-    from judgegym.validation.replay.candidates import Candidate
+    from judgegym.validation.replay.candidates import ReplayedJudge
     from judgegym.validation.replay.table import JudgedTable
 
 AUTO, UNLABELLED = "auto", "dawid_skene"
@@ -135,7 +135,7 @@ def _run(flags: argparse.Namespace) -> int:
 
 def _chosen(
     flags: argparse.Namespace, kind: str, rules: dict[str, JSON], table: JudgedTable
-) -> tuple[Candidate, list[str]]:
+) -> tuple[ReplayedJudge, list[str]]:
     """The jury or cascade that was asked for, whose settings go into `rules`, and what is to be said of it."""
     import numpy as np
 
