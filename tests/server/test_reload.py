@@ -57,7 +57,7 @@ async def test_requests_in_flight_succeed_and_what_comes_after_meets_the_new_set
         await reloader(server, path).reload()
         refused = await server.post("/v1/score", ASK, **OLD)
         gone = await server.post("/old/v1/score", ASK, **NEW)
-        fresh = await server.post("/v1/score", {"prompt": "Q", "response": "slow 0 no more"}, **NEW)
+        fresh = await server.post("/v1/score", {"prompt": "Q", "response": "quick"}, **NEW)
         mounted = await server.post("/safety/v1/score", ASK, **NEW)
         shown = (await server.get("/openapi.json")).text
         opened.set()
