@@ -1,10 +1,10 @@
-"""Run the steps of a Dockerfile in a clean root where no container engine is at hand, and check the server that it makes.
+"""Run the steps of a Dockerfile in a clean root where no container engine is at hand, and check the server it makes.
 
     python deploy/check_dockerfile.py [deploy/Dockerfile]
 
-Each stage is a folder that becomes the root (`unshare`, `chroot`) of its RUN steps, with this machine's /usr in the place
-of the base image. COPY takes what git tracks. At the end the ENTRYPOINT runs as USER, with `--offline --insecure` and
-another port, until the HEALTHCHECK succeeds, and SIGTERM ends it. What an engine would do and this does not is printed.
+Each stage is a folder that becomes the root (`unshare`, `chroot`) of its RUN steps, with this machine's /usr in
+the place of the base image. COPY takes what git tracks. At the end the ENTRYPOINT runs as USER, with `--offline`,
+`--insecure` and another port, until the HEALTHCHECK succeeds, and SIGTERM ends it. What an engine would do and this does not is printed.
 Exit codes: 0 all steps ran, 1 a step failed, 2 it cannot be tried here (no Linux, no namespaces).
 """
 
@@ -77,7 +77,8 @@ class Stage:
         if self.user:
             env["HOME"] = self.workdir
         inner = f"cd {shlex.quote(self.workdir)} && exec {shlex.join(words)}"
-        enter = f"exec chroot {changed}. /usr/bin/env -i {shlex.join(f'{k}={v}' for k, v in env.items())} /bin/sh -c {shlex.quote(inner)}"
+        settings = shlex.join(f"{name}={value}" for name, value in env.items())
+        enter = f"exec chroot {changed}. /usr/bin/env -i {settings} /bin/sh -c {shlex.quote(inner)}"
         return ["unshare", *user_namespace, "--mount", "/bin/sh", "-c", "\n".join([*mounts, enter])]
 
     def prepare(self) -> None:
@@ -202,7 +203,7 @@ def main(argv: list[str]) -> int:
     if (
         shutil.which("unshare") is None
         or subprocess.run(
-            Stage("", Path("/")).command(["true"])[:-2] + ["-c", "true"], capture_output=True, check=False
+            [*Stage("", Path("/")).command(["true"])[:-2], "-c", "true"], capture_output=True, check=False
         ).returncode
     ):
         print("no container engine is at hand, and no namespaces: the steps cannot be run here")

@@ -115,9 +115,8 @@ async def exposition() -> str:
 async def test_metrics_are_parsed_and_tell_causes_tokens_queue_and_rate_limits() -> None:
     families = {each.name: each for each in text_string_to_metric_families(await exposition())}
     own = {name: each for name, each in families.items() if name.startswith("judgegym_")}
-    causes = {each.labels["cause"]: each.value for each in own["judgegym_unscored_responses"].samples}
-    totals = {name.removesuffix("_total"): value for name, value in causes.items()}
-    seen = {cause for cause in totals if causes[cause]}
+    unscored = own["judgegym_unscored_responses"].samples
+    seen = {each.labels["cause"] for each in unscored if each.name.endswith("_total") and each.value}
     assert {"failed", "unparsable", "refused", "cut_off", "empty"} <= seen <= CAUSES
     failures = {each.labels["cause"] for each in own["judgegym_attempt_failures"].samples}
     assert {"429", "rejected"} <= failures <= {"429", "busy", "away", "broken", "rejected"}

@@ -41,7 +41,7 @@ async def test_requests_in_flight_succeed_and_what_comes_after_meets_the_new_set
     async def judge(request: Json, number: int) -> str:
         if "Evaluate\n\nslow" in asked(request):
             await opened.wait()
-        return "Yes" if "harm" in asked(request) else "[FEEDBACK] fine [SCORE] 5"
+        return '{"reason": "no", "verdict": 0}' if "harm" in asked(request) else "[FEEDBACK] fine [SCORE] 5"
 
     mount = {"old": {"rubric": "Is it short?"}}
     path = write(tmp_path / "server.yaml", tokens={"a": "old"}, mounts=mount)
