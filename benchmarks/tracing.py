@@ -1,10 +1,10 @@
 """CPU of a request to the reward server with spans, as a multiple of that without.
 
 One process serves; the load and the judge's endpoint are other processes, and so is the collector, which takes spans
-over OTLP as a real one does. Rounds without and with spans (`--trace=spans`: request, judgment and call of each) alternate
-in one run, with requests that differ; the ratio is that of the medians. All CPU of the serving process counts, that of
-the thread which encodes and sends the spans, too. Off is measured twice, against itself: what `is None` costs is below
-what two such medians differ by.
+over OTLP as a real one does. Rounds without and with spans (`--trace=spans`: request, judgment and call of each)
+alternate in one run, with requests that differ; the ratio is that of the medians. All CPU of the serving process
+counts, that of the thread which encodes and sends the spans, too. Off is measured twice, against itself: what `is None`
+costs is below what two such medians differ by.
 
     python -m benchmarks.tracing [--requests 1500] [--concurrency 64] [--rounds 7]
 """
@@ -105,17 +105,19 @@ def cpu_ms() -> float:
 async def measure(options: argparse.Namespace, judge: str, sender: Connection) -> dict[str, float]:
     flags = ["--judge=rubric", f"--judge_base_url={judge}", "--judge_model_name=judge", "--judge_max_concurrency=256"]
     found: dict[str, list[float]] = {"off": [], "off again": [], "on": []}
-    async with opened(load(RewardServerSettings, flags, prog="benchmark")) as service:
-        async with listening(service, "127.0.0.1", 0, shutdown_timeout=1.0) as (_, port):
-            for number in range(options.rounds + 1):
-                for place, name in enumerate(found):
-                    first = (3 * number + place) * options.requests
-                    began = cpu_ms()
-                    with traced("spans") if name == "on" else nullcontext():  # its end sends the last spans
-                        sender.send((f"http://127.0.0.1:{port}", first, options.requests, options.concurrency))
-                        await asyncio.to_thread(sender.recv)
-                    if number:  # the first round warms up
-                        found[name].append((cpu_ms() - began) / options.requests)
+    async with (
+        opened(load(RewardServerSettings, flags, prog="benchmark")) as service,
+        listening(service, "127.0.0.1", 0, shutdown_timeout=1.0) as (_, port),
+    ):
+        for number in range(options.rounds + 1):
+            for place, name in enumerate(found):
+                first = (3 * number + place) * options.requests
+                began = cpu_ms()
+                with traced("spans") if name == "on" else nullcontext():  # its end sends the last spans
+                    sender.send((f"http://127.0.0.1:{port}", first, options.requests, options.concurrency))
+                    await asyncio.to_thread(sender.recv)
+                if number:  # the first round warms up
+                    found[name].append((cpu_ms() - began) / options.requests)
     return {name: statistics.median(each) for name, each in found.items()}
 
 

@@ -34,9 +34,8 @@ async def trace_request(
             code = answer.status
         except RequestError as error:
             refused, code = error, error.code
-        span.set_attribute("http.response.status_code", code)
-        if code >= 500:
-            tracing.failed(span, str(code))
+        span.attributes["http.response.status_code"] = code
+        span.error = str(code) if code >= 500 else None
     if refused is not None:
         raise refused
     return answer
@@ -57,10 +56,8 @@ async def trace_judgment(
         return await judging
     with tracing.span(f"judgment {judge}", {"gen_ai.evaluation.name": judge, "judgegym.judge": mount}) as span:
         results = await judging
-        span.set_attributes(_of_results(results, has_texts=tracing.has_texts))
-        failure = next((result.status for result in results if result.is_failed), None)
-        if failure is not None:
-            tracing.failed(span, failure)
+        span.attributes |= _of_results(results, has_texts=tracing.has_texts)
+        span.error = next((result.status for result in results if result.is_failed), None)
         return results
 
 
