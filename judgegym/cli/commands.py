@@ -75,8 +75,9 @@ _WIDTH = 24
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
 mend in settings, data or run directory, said in one message; 3 an alarm ended
-serve; 4 a check of an audit fails, or an attack succeeds; 130 Ctrl-C, 143
-SIGTERM (finished rows are on disk); 141 the output pipe is closed."""
+serve; 4 a check of an audit fails, an attack succeeds, or a cascade has no
+threshold; 130 Ctrl-C, 143 SIGTERM (finished rows are on disk); 141 the output
+pipe is closed."""
 
 
 def program_called() -> Program:
