@@ -4,7 +4,8 @@
 
 Each stage is a folder that becomes the root (`unshare`, `chroot`) of its RUN steps, with this machine's /usr in
 the place of the base image. COPY takes what git tracks. At the end the ENTRYPOINT runs as USER, with `--offline`,
-`--insecure` and another port, until the HEALTHCHECK succeeds, and SIGTERM ends it. What an engine would do and this does not is printed.
+`--insecure` and another port, until the HEALTHCHECK succeeds, and SIGTERM ends it. What an engine would do and this
+does not is printed.
 Exit codes: 0 all steps ran, 1 a step failed, 2 it cannot be tried here (no Linux, no namespaces).
 """
 

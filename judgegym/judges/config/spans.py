@@ -108,10 +108,7 @@ def _encoded(span: ReadableSpan) -> trace_pb2.Span:
         kind=span.kind.value + 1,  # type: ignore[arg-type]  # the numbers of OTLP begin with "unspecified"
         start_time_unix_nano=span.start_time or 0,
         end_time_unix_nano=span.end_time or 0,
-        attributes=[
-            _attribute(type(value).__name__, name, cast("Value", value))
-            for name, value in (span.attributes or {}).items()
-        ],
+        attributes=[_attribute(type(each).__name__, name, cast("Value", each)) for name, each in attributes.items()],
         status=trace_pb2.Status(code=span.status.status_code.value),  # type: ignore[arg-type]
         flags=_HAS_IS_REMOTE | (_IS_REMOTE if parent is not None and parent.is_remote else 0),
     )

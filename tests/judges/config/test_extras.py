@@ -50,7 +50,7 @@ def test_core_is_seven_small_packages() -> None:
     assert names(PROJECT["dependencies"]) == CORE
 
 
-PACKAGES = {"art": "openpipe-art", "sklearn": "scikit-learn"}
+PACKAGES = {"art": "openpipe-art", "sklearn": "scikit-learn", "opentelemetry": "opentelemetry-sdk"}
 
 
 def packages(modules: Iterable[str]) -> set[str]:
