@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from judgegym.llm import wire
@@ -21,7 +21,7 @@ from judgegym.llm.wire import JSON, Choice, Message
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, SpanKind, Tracer
+    from opentelemetry.trace import Span, SpanKind
 
     from judgegym.llm.types import ChatResponse, Endpoint
 
@@ -33,7 +33,28 @@ _PARAMETERS: Mapping[str, str] = {
     "seed": "gen_ai.request.seed",
     "n": "gen_ai.request.choice.count",
 }
-_ERROR_TYPE = "error.type"
+
+
+class SpanNotes:
+    """What is said of a span when it ends.
+
+    Attributes:
+        attributes: by OpenTelemetry's names.
+        error: a word of few different values; `None` unless it failed.
+    """
+
+    __slots__ = ("attributes", "error")
+
+    def __init__(self, attributes: Attributes) -> None:
+        """Begin with what is known at the span's beginning."""
+        self.attributes, self.error = attributes, cast("str | None", None)
+
+
+class StartsSpans(Protocol):
+    """The part of a tracer that is used here."""
+
+    def start_span(self, name: str, context: Context | None, kind: SpanKind) -> Span:
+        """Begin a span below the one of the context, or of the current one."""
 
 
 class Tracing:
@@ -44,7 +65,7 @@ class Tracing:
         kinds: OpenTelemetry's kinds of spans.
     """
 
-    def __init__(self, tracer: Tracer, *, has_texts: bool) -> None:
+    def __init__(self, tracer: StartsSpans, *, has_texts: bool) -> None:
         """Make spans with this tracer."""
         from opentelemetry import context, propagate, trace
 
@@ -62,31 +83,32 @@ class Tracing:
         *,
         kind: SpanKind | None = None,
         carrier: Mapping[str, str] | None = None,
-    ) -> Iterator[Span]:
+    ) -> Iterator[SpanNotes]:
         """Make what begins inside a child of a new span, which ends with the context.
 
         Args:
             name: of few different values, without data.
-            attributes: that are known at its beginning.
+            attributes: that are known at its beginning; the notes have them.
             kind: internal by default.
             carrier: headers whose trace context becomes the parent; by default the span that is current.
         """
         parent = None if carrier is None else self._extract(carrier)
-        span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL, attributes)
-        token = self._attach(self._set_span(span, parent))
+        span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL)
+        notes, token = SpanNotes(attributes), self._attach(self._set_span(span, parent))
         try:
-            yield span
+            yield notes
         except BaseException as error:  # re-raised; its message may hold a text
-            self.failed(span, type(error).__qualname__)
+            notes.error = type(error).__qualname__
+            if isinstance(error, EndpointError):
+                notes.error = str(error.status or error.kind.value)
             raise
         finally:
             self._detach(token)
+            if notes.error is not None:
+                attributes["error.type"] = notes.error
+                span.set_status(self._error)
+            span.set_attributes(attributes)
             span.end()
-
-    def failed(self, span: Span, error_type: str) -> None:
-        """Mark a span as failed, with a word of few different values."""
-        span.set_attribute(_ERROR_TYPE, error_type)
-        span.set_status(self._error)
 
     async def call(
         self,
@@ -117,14 +139,9 @@ class Tracing:
                 attributes[attribute] = value
         if self.has_texts:
             attributes["gen_ai.input.messages"] = _json([_message(each["role"], each["content"]) for each in messages])
-        with self.span(f"{operation} {endpoint.model}", attributes, kind=self.kinds.CLIENT) as span:
-            try:
-                answer = await sending
-            except EndpointError as error:
-                span.set_attribute("judgegym.attempts", error.attempts)
-                self.failed(span, str(error.status or error.kind.value))
-                raise
-            span.set_attributes(self._of_answer(answer))
+        with self.span(f"{operation} {endpoint.model}", attributes, kind=self.kinds.CLIENT):
+            answer = await sending
+            attributes |= self._of_answer(answer)
             return answer
 
     def _of_answer(self, answer: ChatResponse) -> Attributes:
@@ -137,7 +154,7 @@ class Tracing:
         if usage.cached_prompt_tokens:
             found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_prompt_tokens
         if answer.served is not None:
-            found["gen_ai.response.model"] = answer.served
+            found["gen_ai.response.model"] = answer.served.partition(" (")[0]
         if answer.attempts > 1:
             found["judgegym.attempts"] = answer.attempts
         if self.has_texts:

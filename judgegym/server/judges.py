@@ -129,8 +129,8 @@ class MountedJudges:
         self.table = JudgeTable(found)
         self._open += [judge for judge in found.values() if judge not in self._open]
         self.health.update({name: judge.health for name, judge in found.items()})
-        if gone := [judge for judge in old.judges.values() if judge not in found.values()]:
-            self._retiring = asyncio.create_task(self._retire(old, gone, judging, self._retiring))
+        gone = [judge for judge in old.judges.values() if judge not in found.values()]
+        self._retiring = asyncio.create_task(self._retire(old, gone, judging, self._retiring))
 
     async def _opened(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> MountedJudge:
         async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be

@@ -34,9 +34,8 @@ async def trace_request(
             code = answer.status
         except RequestError as error:
             refused, code = error, error.code
-        span.set_attribute("http.response.status_code", code)
-        if code >= 500:
-            tracing.failed(span, str(code))
+        span.attributes["http.response.status_code"] = code
+        span.error = str(code) if code >= 500 else None
     if refused is not None:
         raise refused
     return answer
@@ -57,16 +56,15 @@ async def trace_judgment(
         return await judging
     with tracing.span(f"judgment {judge}", {"gen_ai.evaluation.name": judge, "judgegym.judge": mount}) as span:
         results = await judging
-        span.set_attributes(_of_results(results, has_texts=tracing.has_texts))
-        failure = next((result.status for result in results if result.is_failed), None)
-        if failure is not None:
-            tracing.failed(span, failure)
+        span.attributes |= _of_results(results, has_texts=tracing.has_texts)
+        span.error = next((result.status for result in results if result.is_failed), None)
         return results
 
 
 def _of_results(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attributes:
     """What a span says of results: one score with its label, or the scores of all that were judged together."""
-    first, found = results[0], Attributes()
+    first = results[0]
+    found: Attributes = {}
     if len(results) > 1:
         found["judgegym.scores"] = tuple(result.score for result in results if result.score is not None)
     elif first.score is not None:

@@ -83,7 +83,7 @@ def test_no_secret_is_shown() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) -> None:
     """The judge answers only when the server takes no further connection."""
     closed = threading.Event()

@@ -128,7 +128,7 @@ class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, Co
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "resume", "plan", "merge", *BUDGETS):
+        for name in ("config", "show_config", "profile", "trace", "resume", "plan", "merge", *BUDGETS):
             del found[name]
         del found["labels"]
         if not self.asks_endpoint:  # who reads the file has a name for the judge

@@ -20,6 +20,8 @@ from judgegym.llm.errors import SettingsError
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
+    from judgegym.llm.tracing import StartsSpans
+
 TraceMode = Literal["off", "spans", "texts"]
 ABOUT = (
     "Send spans of requests, rows, judgments and calls of models to the collector that OTEL_EXPORTER_OTLP_ENDPOINT "
@@ -48,8 +50,10 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
         from opentelemetry.sdk.trace import TracerProvider
 
         known = provider or trace.get_tracer_provider()
-        own = None if isinstance(known, TracerProvider) else _provider()
-    tracer = (own or known).get_tracer("judgegym", package_version())
+        own: TracerProvider | None = None
+        tracer: StartsSpans = known.get_tracer("judgegym", package_version())
+        if not isinstance(known, TracerProvider):
+            own, tracer = _own()
     tracing.active = tracing.Tracing(tracer, has_texts=mode == "texts")
     try:
         yield
@@ -59,22 +63,29 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
             own.shutdown()
 
 
-def _provider() -> TracerProvider:
-    """The provider by OpenTelemetry's variables."""
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+def _own() -> tuple[TracerProvider, StartsSpans]:
+    """A provider by OpenTelemetry's variables, and its tracer."""
+    from opentelemetry.exporter.otlp.proto.http import trace_exporter
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+    from judgegym.judges.config.spans import QuickTracer, encode
 
     exporter = _variable("OTEL_TRACES_EXPORTER", *_EXPORTERS)
     _variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", _PROTOCOL)
     _variable("OTEL_EXPORTER_OTLP_PROTOCOL", _PROTOCOL)
     named = Resource.create({"service.name": "judgegym", "service.version": package_version()})
     provider = TracerProvider(resource=named.merge(OTELResourceDetector().detect()))
-    if exporter != "none":
-        sent = OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
-        provider.add_span_processor(BatchSpanProcessor(sent))
-    return provider
+    if exporter == "none" or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return provider, TracerProvider(sampler=ALWAYS_OFF).get_tracer("judgegym")
+    if hasattr(trace_exporter, "encode_spans"):  # otherwise it encodes them as slowly as ever
+        trace_exporter.encode_spans = encode
+    sent = trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
+    processor = BatchSpanProcessor(sent)
+    provider.add_span_processor(processor)
+    return provider, QuickTracer(provider, processor, package_version())
 
 
 def _variable(name: str, *expected: str) -> str:
