@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
@@ -51,14 +52,15 @@ class KilledRun:
 
     def run(self, moment: Moment | None, *, before: bool = False, delay_s: float = 0.0) -> bool:
         """Run it, or go on with it; return whether it was killed."""
-        is_killed = threading.Event()
+        is_killed, is_over = threading.Event(), threading.Event()
         words = [*self.words, *(["--resume"] if self.out.with_suffix(".run").exists() else [])]
         with Started(str(SCRIPT), *words, cwd=self.folder) as started:
 
             def kill() -> None:
-                if started.process.poll() is None:
+                if not is_over.is_set():  # a process is polled by one thread alone
                     is_killed.set()
-                    started.send(signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        started.send(signal.SIGKILL)
 
             def look(method: str, path: str) -> web.Response | None:
                 if moment is not None and not is_killed.is_set() and moment(method, path):
@@ -67,6 +69,7 @@ class KilledRun:
 
             self.judge.before, self.judge.after = (look, nobody) if before else (nobody, look)
             ended = started.ended()
+            is_over.set()
         assert ended.code in ((-signal.SIGKILL, 0) if moment else (0,)), ended.said
         assert "Traceback" not in ended.said
         return ended.code != 0
