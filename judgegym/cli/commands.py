@@ -58,8 +58,8 @@ COMMANDS: Mapping[str, Command] = {
         _TRIAL, "DATA --out DIR …", "which texts a judge pays for", "judgegym.validation.attacks.command"
     ),
     "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym.validation.labelling.command"),
-    "cascade": Command(_TRIAL, "RUN RUN", "a cascade that is sure", "judgegym.validation.replay.cascade_command"),
-    "replay": Command(_TRIAL, "RUN RUN …", "juries of recorded runs", "judgegym.validation.replay.command"),
+    "cascade": Command(_TRIAL, "RUN RUN", "choose the threshold of a cascade", "judgegym.validation.replay.cascade_command"),
+    "replay": Command(_TRIAL, "RUN RUN …", "juries and cascades of finished runs", "judgegym.validation.replay.command"),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),
@@ -74,9 +74,10 @@ HELP = ("--help", "-h", "--help_all", "--help-all")
 _WIDTH = 24
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
-mend in settings, data or run directory, said in one message; 3 an alarm ended
-serve; 4 a check of an audit fails, or an attack succeeds; 130 Ctrl-C, 143
-SIGTERM (finished rows are on disk); 141 the output pipe is closed."""
+mend in settings, data or run directory, said in one message; 3 a budget is
+spent, or an alarm ended serve; 4 a check of an audit fails, an attack succeeds,
+or a cascade has no threshold; 130 Ctrl-C, 143 SIGTERM (finished rows are on
+disk); 141 the output pipe is closed."""
 
 
 def program_called() -> Program:

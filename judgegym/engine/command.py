@@ -11,9 +11,9 @@ import logging
 import os
 import platform
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from judgegym.engine import terminal
 from judgegym.engine.loop import NothingSucceeds
@@ -22,6 +22,7 @@ from judgegym.engine.runs.log import begin_logs
 from judgegym.engine.terminal.output import dollars
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import package_version, require
+from judgegym.judges.config.help import help_requested
 from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import ConfigLine, LoadedSettings
 from judgegym.judges.config.tracing import traced
@@ -33,6 +34,7 @@ from judgegym.monitoring.alarms import AlarmStop
 FAILED = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST_VALUE = 300
+LoadedT = TypeVar("LoadedT", bound=LoadedSettings[Any])
 
 
 class StopSignal(BaseException):
@@ -95,6 +97,25 @@ def exit_code_of(name: str, command: Callable[[], int]) -> int:
         return FAILED
     except StopSignal as stopped:
         return 128 + stopped.number
+
+
+def settings_to_run(words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedT]) -> LoadedT | None:
+    """The settings of a command; `None` if its words asked for help or for the settings, which are shown instead.
+
+    Args:
+        words: of the command.
+        page: its help: `help_page` but for `detail`.
+        read: reads the settings.
+    """
+    detail = help_requested(words)
+    if detail is not None:
+        terminal.say(page(detail=detail).rstrip("\n"))
+        return None
+    loaded = read()
+    if loaded.settings.show_config is not None:
+        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
+        return None
+    return loaded
 
 
 def run_command(

@@ -8,7 +8,7 @@ The chat clients of one command: its judges, and the policy in evaluations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -271,6 +271,7 @@ class Clients:
         self.budget = settings.env.budget()
         self._judges: list[ChatClient] = []
         self._policies: list[ChatClient] = []
+        self._served_before: dict[str, Mapping[str, int]] = {}
 
     @cached_property
     def judge(self) -> ChatClient:
@@ -296,12 +297,21 @@ class Clients:
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
         self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session, budget=self.budget))
+        self.note_served({})
         return self._judges[-1]
 
     def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
         """Open a client of the policy, whose answers are never cached."""
         self._policies.append(ChatClient(chat_settings, session=self.session, budget=self.budget))
+        self.note_served({})
         return self._policies[-1]
+
+    def note_served(self, earlier: Mapping[str, Mapping[str, int]]) -> None:
+        """Add the models that answered policies and judges in an earlier part of the run."""
+        self._served_before |= earlier
+        for role, clients in (("policy", self._policies), ("judge", self._judges)):
+            if clients:
+                clients[0].note_served(self._served_before.pop(role, {}))
 
     def begin_after(self, earlier: RunUsage) -> None:
         """Count in the budget what an earlier part of the run has spent, at the prices of now."""

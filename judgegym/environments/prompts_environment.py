@@ -33,7 +33,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.cascade import CascadeJudge
+from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
 from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import (
     SINGLE,
@@ -151,6 +151,17 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         detail = sample.judgment.detail if sample.judgment is not None else None
         if detail is not None:
             record_parts(metrics, self.config.part_names, detail.parts)
+            self._record_cascade(metrics, detail.parts)
+
+    def _record_cascade(self, metrics: MetricAggregator, parts: Mapping[str, float]) -> None:
+        """Record how often the strong judge of a cascade decides, and how often rows shown to both differ."""
+        if ESCALATED not in parts:
+            return
+        metrics.rate("escalated_rate", parts[ESCALATED] == 1.0)
+        scores = [round(parts[name], 9) for name in self.config.part_names if name in parts]
+        if parts[ESCALATED] == 0.0 and len(scores) == 2:
+            first, second = ((score > 0.5) - (score < 0.5) for score in scores)
+            metrics.rate("rechecked_differ_rate", first != second)
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show the mean score of each part of a reward."""
@@ -161,6 +172,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         for name in self.config.part_names:
             metrics.expect("no completion has a score of this part", f"part_{slug(name)}")
             metrics.expect("no completion has a score", f"part_{slug(name)}_missing_rate")
+        if self.config.judge == "cascade":
+            metrics.expect("no completion has a score", "escalated_rate")
+            metrics.expect("no row that the cheap judge decides was shown to both", "rechecked_differ_rate")
         for category in {task.category: None for task in tasks if task.category is not None}:
             metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
 

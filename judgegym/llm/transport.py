@@ -288,6 +288,10 @@ class Transport:
         replicas = {id(each): each for client in (self, *self.siblings) for each in client.presence.replicas}
         return sum((replica.habits.served for replica in replicas.values()), Counter[str]())
 
+    def note_served(self, earlier: Mapping[str, int]) -> None:
+        """Add the models that an earlier part of the run was answered by, so that a change since is told."""
+        self.presence.replicas[0].habits.served.update(earlier)
+
     @property
     def notices(self) -> list[str]:
         """What a reader of the numbers must know of how the model, and those of siblings, were asked."""

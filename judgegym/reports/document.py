@@ -16,10 +16,11 @@ Names of the templates are those of the files in `templates/`, one for each kind
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from hashlib import sha256
@@ -30,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.terminal.output import warn
+from judgegym.engine.terminal.output import say, warn
+from judgegym.llm import wire
 from judgegym.llm.errors import UserError
 from judgegym.llm.wire import scrub, scrub_all
 
@@ -153,6 +155,31 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def write_outputs(
+    flags: argparse.Namespace, result: Any, html: Callable[[], Iterable[bytes]], show: Callable[[], None]
+) -> None:
+    """Write a result as JSON and as a page where `--json` and `--html` say; show it, unless its JSON is shown.
+
+    Args:
+        flags: of the command; `--json -` is standard output.
+        result: what its JSON holds.
+        html: writes the page.
+        show: prints it.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    content, is_shown = wire.dumps_readable(result), flags.json == "-"  # a directory's name need not be UTF-8
+    if is_shown:
+        say(content.decode().rstrip("\n"))
+    elif flags.json is not None:
+        write_file(Path(flags.json), content)
+    if flags.html is not None:
+        write_file(flags.html, b"".join(html()))
+    if not is_shown:
+        show()
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -278,96 +278,48 @@ def quadratic_kappa(first: Numbers, second: Numbers) -> float | str:
 
 
 def kappa_interval(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
+    sides: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     rows: Sequence[int],
     *,
     rounds: int = 10_000,
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, Interval | None] | str:
-    """Cohen's kappa of two sets of labels, and a percentile interval for it, by resampling rows.
+    """Cohen's kappa of a judge with gold, or of a second judge minus that of a first, with a percentile interval.
 
     1 − Σ |x − y|² / E Σ |x − y|², where E is over all pairs of a first and a second label. Of one-hot vectors that is
-    kappa without weights, of numbers kappa with quadratic weights. Resamples in which it is undefined are left out.
+    kappa without weights, of numbers kappa with quadratic weights. Rows are resampled, for both judges at once;
+    resamples in which a kappa is undefined are left out.
 
     Args:
-        first: a vector for each label on the first side.
-        second: the same for those on the second side.
+        sides: of one or two judges, a vector for each gold label and for each of the judge's.
         rows: for each label the number of its row, from 0 without a gap; the labels of one row are drawn together.
         rounds: number of resamples.
         seed: seed of the resampling.
         level: coverage.
 
     Returns:
-        Kappa with its interval (`None` with one row), or why kappa is undefined.
+        The kappa or the difference with its interval (`None` with one row), or why a kappa is undefined.
 
     Source:
         Cohen, A coefficient of agreement for nominal scales (1960); Weighted kappa (1968).
     """
     import numpy as np
 
-    sums = agreement_sums(first, second, np.asarray(rows, dtype=np.int64))
-    kappa = float(kappas(sums.sum(axis=0, keepdims=True))[0])
-    if math.isnan(kappa):
-        return "both give one and the same label to every row"
-    if len(sums) < 2:
-        return kappa, None
-    drawn = kappas(_resampled(sums, rounds, seed))
-    return kappa, _percentiles(drawn, level)
+    sums = [agreement_sums(*labels, np.asarray(rows, dtype=np.int64)) for labels in sides]
+    ends = np.cumsum([each.shape[1] for each in sums])[:-1]
 
+    def statistic(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        first, *second = map(kappas, np.split(totals, ends, axis=1))
+        return second[0] - first if second else first
 
-def kappa_difference(
-    first: tuple[NDArray[np.float64], NDArray[np.float64]],
-    second: tuple[NDArray[np.float64], NDArray[np.float64]],
-    rows: Sequence[int],
-    *,
-    rounds: int = 10_000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> tuple[float, Interval | None] | str:
-    """Cohen's kappa of a second judge with gold minus that of a first one, from one set of resamples of rows.
-
-    Args:
-        first: a vector for each gold label, and for each of the first judge's, as in `kappa_interval`.
-        second: the same for the second judge, of the same labels.
-        rows: for each label the number of its row, from 0 without a gap.
-        rounds: number of resamples.
-        seed: seed of the resampling.
-        level: coverage.
-
-    Returns:
-        The difference with its percentile interval (`None` with one row), or why a kappa is undefined.
-    """
-    import numpy as np
-
-    of_rows = np.asarray(rows, dtype=np.int64)
-    sums = np.hstack([agreement_sums(*labels, of_rows) for labels in (first, second)])
-    size = 4 + 2 * first[0].shape[1]
-
-    def differences(totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = kappas(totals[:, size:]) - kappas(totals[:, :size])
-        return found
-
-    difference = float(differences(sums.sum(axis=0, keepdims=True))[0])
-    if math.isnan(difference):
+    of_rows = np.hstack(sums)
+    value = float(statistic(of_rows.sum(axis=0, keepdims=True))[0])
+    if math.isnan(value):
         return "gold and a judge give one and the same label to every row"
-    if len(sums) < 2:
-        return difference, None
-    return difference, _percentiles(differences(_resampled(sums, rounds, seed)), level)
-
-
-def _resampled(sums: NDArray[np.float64], rounds: int, seed: int) -> NDArray[np.float64]:
-    """The totals of each resample of rows."""
-    import numpy as np
-
-    kinds, counts = np.unique(sums, axis=0, return_counts=True)
-    totals: NDArray[np.float64] = _drawn(np.random.default_rng(seed), counts, rounds) @ kinds
-    return totals
-
-
-def _percentiles(drawn: NDArray[np.float64], level: float) -> Interval:
-    import numpy as np
-
+    if len(of_rows) < 2:
+        return value, None
+    kinds, counts = np.unique(of_rows, axis=0, return_counts=True)
+    drawn = statistic(_drawn(np.random.default_rng(seed), counts, rounds) @ kinds)
     low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(high))
+    return value, Interval(float(low), float(high))

@@ -68,6 +68,8 @@ CONFIGURED = {
     "checklist": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.strictness=3", limit=0),
     "checklist-judge": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.role=judge", limit=0),
     "peers": _evaluate(PEERS, SelfCritiqueEnv, "--env.include_self=True"),
+    "arena-jury": _evaluate(ARENA, ArenaHardEnv, "--env.judges=a,b"),
+    "rubric-jury": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.judges=a,b"),
     "arena-failing": _evaluate(ARENA, ArenaHardEnv, '--faults={"400": 0.2}', limit=12),
     "arena-again": _evaluate(
         ARENA, ArenaHardEnv, "--env.model_answers={folder}/arena", "--labels={folder}/labels.jsonl"

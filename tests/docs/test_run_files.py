@@ -22,12 +22,12 @@ from tests.reports.training.made import MadeTraining
 
 PAGE = DOCS / "run_files.md"
 DETAILS = {
-    "Arena-Hard": ("arena", "arena-failing"),
+    "Arena-Hard": ("arena", "arena-failing", "arena-jury"),
     "several candidates": ("candidates",),
     "pairwise judgement": ("pairwise", "pairwise-swapped"),
     "aspect critique": ("aspects", "aspects-judge"),
     "rubric checklist": ("checklist", "checklist-judge"),
-    "rubric-absolute": ("rubric", "rubric-judge"),
+    "rubric-absolute": ("rubric", "rubric-judge", "rubric-jury"),
     "self-critique": ("peers",),
 }
 """The runs that write the detail of each environment."""
@@ -64,7 +64,7 @@ def test_fields_of_a_detail(environment: str, runs: Runs) -> None:
 
 def test_fields_of_the_metrics_file(runs: Runs) -> None:
     check = Check(fields_of(PAGE, header="field", section="metrics.json"), environment="arena_hard")
-    for name in ("arena", "candidates", "arena-again"):
+    for name in ("arena", "candidates", "arena-again", "arena-jury"):
         check.add(runs(name).files.report)
     assert check.never_seen == []
 

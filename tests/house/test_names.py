@@ -17,8 +17,8 @@ PACKAGE = ROOT / "judgegym"
 PARTICIPLE = re.compile(
     r"[A-Z][a-z]+(ed|ing|wn|ught)|Found|Held|Kept|Known|Lost|Seen|Shown|Spent|Told|Begun|Given|Open"
 )
-NOUNS = {"Listing", "Rating", "Thinking"}
-"""Nouns that end as a participle does: a list, a number of the Arena, the thinking of a policy."""
+NOUNS = {"Listing", "Rating", "Thinking", "Tracing"}
+"""Nouns that end as a participle does: a list, a number of the Arena, the thinking of a policy, what makes spans."""
 
 SEVERAL = {
     "Trainer": "what is used of a trainer that has this name itself",

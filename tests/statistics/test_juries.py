@@ -9,6 +9,7 @@ from crowdkit.aggregation import DawidSkene
 
 from benchmarks.juries import LABELS, LLMBAR, RecordedVerdicts, judge_pool
 from judgegym.statistics.juries import FEWEST_LABELS, dawid_skene, learned_weights, points
+from tests.docs.tables import DOCS, tables
 
 needs_llmbar = pytest.mark.skipif(not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar")
 
@@ -94,6 +95,22 @@ def test_a_row_without_a_verdict_has_the_shares_of_the_classes() -> None:
     found = dawid_skene([[0, 0], [1, 1], [0, 0], [None, None]], 2)
     assert found[3] == pytest.approx(found.mean(axis=0), abs=1e-3)
     assert found.argmax(axis=1)[:3].tolist() == [0, 1, 0]
+
+
+@needs_llmbar
+@pytest.mark.slow
+def test_figures_of_the_page_on_juries_are_those_of_the_recorded_judges() -> None:
+    recorded, page = RecordedVerdicts.read(), DOCS / "judges" / "juries.md"
+    (alone,), (pools,) = (tables(page, header=header) for header in ("judge", "jury of"))
+    members = recorded.pools()["four judges, Vanilla"]
+    found = {model: recorded.accuracy((model, prompt)) for model, prompt in members}
+    majority = np.sign([recorded.votes[member] for member in members]).sum(axis=0)
+    found["the majority of these four"] = float(points(majority, recorded.gold).mean())
+    assert found == pytest.approx({name: float(value) for name, value in alone}, abs=5e-4)
+    for pool, *figures in pools:
+        result = judge_pool(recorded, pool, 60, splits=30)
+        means = [float(each.mean()) for each in (result.majority, result.single, result.jury)]
+        assert means == pytest.approx([*map(float, figures)], abs=0.012), "30 splits of 200"
 
 
 @needs_llmbar

@@ -67,6 +67,12 @@ class ScoreClients:
         policy = Counter[str]() if self.policy is None else self.policy.client.served_models
         return {"policy": policy, "judge": self.judge.served_models}
 
+    def note_served(self, earlier: Mapping[str, Mapping[str, int]]) -> None:
+        """Add the models that answered policy and judge in an earlier part of the run."""
+        self.judge.note_served(earlier.get("judge", {}))
+        if self.policy is not None:
+            self.policy.client.note_served(earlier.get("policy", {}))
+
 
 @asynccontextmanager
 async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[ScoreClients]:

@@ -23,10 +23,10 @@ from judgegym.datasets.sample import USED_BY, check_sampling_flags
 from judgegym.datasets.score.clients import kept_words, resume_command
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumable, run_command
+from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumable, run_command, settings_to_run
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.help import flags_parser, help_page, help_requested
+from judgegym.judges.config.help import flags_parser, help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
@@ -76,24 +76,14 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 
 def _run(words: list[str], prog: str) -> int:
-    detail = help_requested(words)
-    if detail is not None:
-        usage = f"{prog} DATA --out FILE"
-        page = help_page(
-            ScoreSettings,
-            usage=usage,
-            about=_ABOUT,
-            groups=_GROUPS,
-            detail=detail,
-            verb=USED_BY,
-            most_used=MOST_USED,
-        )
-        terminal.say(page.rstrip("\n"))
-        return 0
-    loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, verb=USED_BY)
-    check_sampling_flags(loaded, loaded.settings)
-    if loaded.settings.show_config is not None:
-        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
+    def read() -> LoadedSettings[ScoreSettings]:
+        loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, verb=USED_BY)
+        check_sampling_flags(loaded, loaded.settings)
+        return loaded
+
+    page = partial(help_page, ScoreSettings, verb=USED_BY, usage=f"{prog} DATA --out FILE", about=_ABOUT)
+    loaded = settings_to_run(words, partial(page, groups=_GROUPS, most_used=MOST_USED), read)
+    if loaded is None:
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})
     return run_command("score", loaded, lambda: _score(loaded, [*prog.split(), *words]))

@@ -225,6 +225,7 @@ class ScoreRun:
         with closing(CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)) as ledger:
             if earlier or ledger.is_resumed:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, earlier, ledger.loss)
+                self.clients.note_served(ledger.earlier.served)
             if self.budget is not None:  # it counts what earlier parts have spent, at the prices of now
                 asked = [client.settings for client in self.clients.all]
                 prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}

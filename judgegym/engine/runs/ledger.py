@@ -41,15 +41,19 @@ class RunUsage:
     Attributes:
         requests: those that were sent, retries included.
         usage: of each model, the tokens of all answers that were paid for, with the cost that was recorded.
+        served: of `policy` and `judge`, how many answers named each model that they come from.
     """
 
     requests: int = 0
     usage: dict[str, Usage] = field(default_factory=dict)
+    served: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def note_answer(self, call: Mapping[str, Any]) -> None:
         """Add the answer of a line; one that no request was sent for cost nothing."""
         if call["id"] is not None:
             answer = call["answer"]
+            if (served := answer.get("served")) is not None:
+                self.served["policy" if call["component"].endswith("policy") else "judge"][served] += 1
             self._add(call["model"], answer["attempts"], answer["usage"])
 
     def note_failure(self, line: Mapping[str, Any]) -> None:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.engine import terminal
-from judgegym.engine.command import exit_code_of, run_command
+from judgegym.engine.command import exit_code_of, run_command, settings_to_run
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import GROUPS, load_settings, most_used, settings_type
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
-from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.help import help_page
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -55,22 +56,17 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
         actual = f"found {arguments[0]!r}" if arguments else "found nothing"
         raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview}")
     typed = CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
-    detail = help_requested(typed.settings)
-    if detail is not None:
-        page = help_page(
-            settings_type(env_type),
-            usage=program.usage(typed.verb),
-            about=VERBS[typed.verb],
-            groups=GROUPS,
-            detail=detail,
-            verb=typed.verb,
-            most_used=most_used(settings_type(env_type), typed.verb),
-        )
-        terminal.say(page)
-        return 0
-    loaded = load_settings(env_type, typed.settings, verb=typed.verb)
-    if loaded.settings.show_config is not None:
-        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
+    page = partial(
+        help_page,
+        settings_type(env_type),
+        usage=program.usage(typed.verb),
+        about=VERBS[typed.verb],
+        groups=GROUPS,
+        verb=typed.verb,
+        most_used=most_used(settings_type(env_type), typed.verb),
+    )
+    loaded = settings_to_run(typed.settings, page, lambda: load_settings(env_type, typed.settings, verb=typed.verb))
+    if loaded is None:
         return 0
     for note in loaded.notes:
         terminal.warn(note)

@@ -289,6 +289,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             env.clients.begin_after(ledger.earlier)
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
+                env.clients.note_served(ledger.earlier.served)
             with progress.shown(run.disk, run.log.write, left=len(numbers)):
                 await judge_rows(
                     saved.tasks,

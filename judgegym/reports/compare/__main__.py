@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from judgegym.engine.terminal.output import say
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
-from judgegym.llm import wire
 from judgegym.llm.errors import UserError
-from judgegym.reports.document import write_file
+from judgegym.reports.document import write_outputs
 
 _DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
 with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
 went from one outcome to another, the differences by category, the rows that changed most, and how many rows would
 settle the difference. Runs whose judge, protocol or data differ are refused, unless that is allowed."""
 _FEWEST_ROUNDS = 100
-_STANDARD_OUTPUT = "-"
 
 
 _ROUNDS, _SEED = "bootstrap resamples (default: %(default)s)", "seed of the bootstrap (default: %(default)s)"
@@ -80,16 +77,12 @@ def _run(flags: argparse.Namespace) -> int:
         with_gold=flags.gold,
         labels=[read_labels(path) for path in flags.labels],
     )
-    json = wire.dumps_readable(comparison)  # a directory's name need not be UTF-8
-    if flags.json == _STANDARD_OUTPUT:
-        say(json.decode().rstrip("\n"))
-    elif flags.json is not None:
-        write_file(Path(flags.json), json)
-    if flags.html is not None:
+
+    def page() -> Iterator[bytes]:
         folder = flags.html.resolve().parent
-        write_file(flags.html, b"".join(html(comparison, lambda path, uid: report_link(path, uid, seen_from=folder))))
-    if flags.json != _STANDARD_OUTPUT:
-        show(comparison)
+        return html(comparison, lambda path, uid: report_link(path, uid, seen_from=folder))
+
+    write_outputs(flags, comparison, page, lambda: show(comparison))
     return 0
 
 
@@ -100,13 +93,7 @@ def _run_audits(flags: argparse.Namespace) -> int:
     if flags.html is not None:
         raise UserError("--html: a comparison of audits has no page; it has a table and --json")
     comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed, level=LEVEL)
-    json = wire.dumps_readable(comparison)
-    if flags.json == _STANDARD_OUTPUT:
-        say(json.decode().rstrip("\n"))
-        return 0
-    if flags.json is not None:
-        write_file(Path(flags.json), json)
-    show(comparison)
+    write_outputs(flags, comparison, lambda: (), lambda: show(comparison))
     return 0
 
 

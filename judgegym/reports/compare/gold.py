@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from judgegym.engine.metrics import GoldLabel
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.difference import estimate
-from judgegym.statistics.paired import RatioTerms, kappa_difference, kappa_interval, sign_test
+from judgegym.statistics.agreement import Interval
+from judgegym.statistics.paired import RatioTerms, kappa_interval, sign_test
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +70,7 @@ def compare_with_gold(
         right = np.bincount(rows, [float(bool(label.agrees)) for label in of_run]).astype(np.float64)
         side = RatioTerms(right, np.bincount(rows).astype(np.float64))
         embedded.append(_embedded([label.gold for label in of_run], [label.judge for label in of_run]))
-        kappa = kappa_interval(*embedded[-1], rows, **settings)
+        kappa = kappa_interval([embedded[-1]], rows, **settings)
         sides.append(side)
         agreements.append(
             {
@@ -91,7 +92,7 @@ def compare_with_gold(
             {
                 "letter": letter,
                 "accuracy": estimate(sides[0], side, settings)[0],
-                "kappa": _kappa_difference(embedded[0], own, rows, settings),
+                "kappa": _difference(kappa_interval([embedded[0], own], rows, **settings)),
                 "test": {"test": sign_test(sides[0].values, side.values), "corrected": None},
             }
             for letter, side, own in zip(letters[1:], sides[1:], embedded[1:], strict=True)
@@ -103,11 +104,8 @@ _Labels: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
 """Gold labels and a judge's, as vectors."""
 
 
-def _kappa_difference(
-    reference: _Labels, run: _Labels, rows: Sequence[int], settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The kappa of a run less that of the reference, each with its own gold labels, as JSON has it."""
-    found = kappa_difference(reference, run, rows, **settings)
+def _difference(found: tuple[float, Interval | None] | str) -> dict[str, Any]:
+    """The kappa of a run less that of the reference, as JSON has it."""
     if isinstance(found, str):
         return {"value": None, "interval": None, "reason": found}
     return {"value": found[0], "interval": found[1], "reason": "" if found[1] is not None else "one row"}

@@ -9,14 +9,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.datasets.score.command import with_data
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
 from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.help import flags_parser, help_page, help_requested
+from judgegym.judges.config.help import flags_parser, help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
@@ -60,15 +61,11 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 
 def _run(words: list[str], prog: str) -> int:
-    detail = help_requested(words)
-    if detail is not None:
-        words_of = {"usage": f"{prog} DATA --judge KIND --out FOLDER", "about": _ABOUT}
-        page = help_page(AttackSettings, groups=_GROUPS, detail=detail, most_used=MOST_USED, **words_of)
-        terminal.say(page.rstrip("\n"))
-        return 0
-    loaded = load(AttackSettings, with_data(words), prog=prog, reshape=with_replicas)
-    if loaded.settings.show_config is not None:
-        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
+    usage = f"{prog} DATA --judge KIND --out FOLDER"
+    page = partial(help_page, AttackSettings, usage=usage, about=_ABOUT, groups=_GROUPS, most_used=MOST_USED)
+    read = partial(load, AttackSettings, with_data(words), prog=prog, reshape=with_replicas)
+    loaded = settings_to_run(words, page, read)
+    if loaded is None:
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})
     return run_command("attack", loaded, lambda: _attack(loaded, [*prog.split(), *words]))

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
 
-from judgegym.datasets.score.counting import CountingClient
+from judgegym.datasets.score.counting import RecordingClient
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
 from judgegym.llm import wire
-from judgegym.llm.types import ChatResponse
-from judgegym.llm.wire import Message
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
 from judgegym.validation.attacks.suite import ForgedTexts
@@ -41,7 +38,7 @@ class Forger:
             SettingsError: the judge's settings are wrong.
         """
         # Votes and critiques would only ask the same again.
-        self._client = _Recorder(settings.model_copy(update={"judge_critique_rounds": 0}))
+        self._client = RecordingClient(settings.model_copy(update={"judge_critique_rounds": 0}))
 
     async def forged(self, task: JudgeTask, place: int) -> ForgedTexts:
         """What can be forged for a response of a task; nothing for a judge that reads no prompt.
@@ -79,17 +76,3 @@ class Forger:
 
 def _distinct(texts: Sequence[str]) -> str:
     return "\n".join(dict.fromkeys(texts))
-
-
-class _Recorder(CountingClient):
-    """Keeps the prompts that a judge asks."""
-
-    def __init__(self, settings: ScorerSettings) -> None:
-        """Keep none yet."""
-        self.prompts: list[Sequence[Message]] = []
-        super().__init__(settings)
-
-    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # how it is asked changes nothing
-        """Keep a prompt."""
-        self.prompts.append(messages)
-        return await super().chat(messages, **how)

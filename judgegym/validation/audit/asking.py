@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +29,7 @@ from judgegym.reports.results.run import SavedRun
 from judgegym.validation.audit.cells import LabelledRow, numbers_beyond, read_row
 from judgegym.validation.audit.features import features_of
 from judgegym.validation.audit.judgments import TIE, Judgments
-from judgegym.validation.audit.reading import NO_GOLD, clusters_of
+from judgegym.validation.audit.reading import NO_GOLD, Value, clusters_of, gathered
 from judgegym.validation.audit.runs import operation_of
 from judgegym.validation.audit.wordings import wordings_of
 from judgegym.validation.judged_rows import DerivedRows, JudgedRows, RowsSettings
@@ -42,7 +41,6 @@ _ALONE = "the judge sees each response by itself"
 _OF_ORDERS = ("accuracy_given", "accuracy_swapped", "accuracy_both", "position_consistency", "first_place_advantage")
 _POINTS = (("points_first", "points_second"), ("points_second", "points_first"))
 """What both responses of a pair got in the given order, and in the swapped one."""
-Value = float | str | None
 
 
 class CalledAuditSettings(RowsSettings):
@@ -255,50 +253,32 @@ def judgments_of(
         one, other = map(_components, found)
         return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
 
-    wordings = [name for name in judged if name.startswith(WORDING)]
-    layers = [(main, 0, range(len(rows))), *((main, repeat, drawn) for repeat in range(1, repeats + 1))]
-    layers += [(judged[name], 0, drawn) for name in wordings]
-    values = {
-        (layer, number): said(part.by_uid[f"{repeat}/{number}"])
-        for layer, (part, repeat, numbers) in enumerate(layers)
-        for number in numbers
-    }
-    everything = [*(target.gold for target in rows), *chain.from_iterable(values.values())]
-    levels = [] if numeric else sorted({str(each).casefold() for each in everything if each is not None})
-
-    def code(value: Value) -> float:
-        if value is None:
-            return math.nan
-        return levels.index(str(value).casefold()) if levels else float(value)
-
-    table = np.full((len(layers), len(rows), orders), np.nan)
-    asked = np.zeros(table.shape, dtype=bool)
-    for place, found in values.items():
-        table[place], asked[place] = [*map(code, found)], True
-    own = slice(repeats + 1)
-    gold, scores = np.array([code(target.gold) for target in rows]), None
+    again, wordings = {*drawn}, [name for name in judged if name.startswith(WORDING)]
+    verdicts, reworded = list[list[list[Value]]](), list[dict[str, list[Value]]]()
+    for number in range(len(rows)):
+        times = range(1 + (repeats if number in again else 0))
+        verdicts.append([said(main.by_uid[f"{repeat}/{number}"]) for repeat in times])
+        asked = wordings if number in again else []
+        reworded.append({each.removeprefix(WORDING): said(judged[each].by_uid[f"0/{number}"]) for each in asked})
+    scores = None
     if SECOND in judged:
         pairs = [judged[SECOND].by_uid[f"0/{number}"] for number in range(len(rows))]
-        scores = np.array([[code(each.score) for each in pair] for pair in pairs])
+        scores = np.array([[each.score for each in pair] for pair in pairs], dtype=float)
     models = [target.cells.models for target in rows]
-    known = [each for each in map(code, everything) if math.isfinite(each)]
     run = SavedRun.open(main.run)
     samples = list(run.samples())
     of_rows = [*range(len(rows)), *([*drawn] * repeats)]  # in the order of the derived rows
     places = [of_rows[at[0]] for each in samples if (at := response_of_uid(each.uid)) is not None]
-    return Judgments(
+    return gathered(
+        [target.gold for target in rows],
+        verdicts,
+        reworded,
+        is_choice=targets.is_pairs,
         judge=judge,
         source=f"{settings.data}, judge {settings.judge}",
-        kind="choice" if targets.is_pairs else "label" if levels else "score",
         uids=[target.uid for target in rows],
-        gold=gold,
-        verdicts=table[own].transpose(1, 2, 0),
-        asked=asked[own].transpose(1, 2, 0),
         clusters=clusters_of([repr(target.cells.cluster or target.task.prompt) for target in rows]),
         counts=np.array([len(target.task.responses) for target in rows]),
-        levels=levels,
-        scale=(min(known), max(known)),
-        paraphrases=dict(zip((name.removeprefix(WORDING) for name in wordings), table[repeats + 1 :], strict=True)),
         features=features_of([target.task.responses for target in rows], models if any(models) else None, judge),
         categories=[target.category for target in rows],
         scores=scores,

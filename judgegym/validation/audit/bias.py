@@ -223,8 +223,8 @@ def _logistic(
 def _linear(records: _Records, design: Floats, steps: Sequence[float]) -> list[tuple[float, float, float]]:
     """The effect of a step in each property on the score, as a share of the scale, with its standard error."""
     with needs("audit"):
-        import statsmodels.api as sm  # late: as above
-    fitted = sm.OLS(records.outcome, design).fit(cov_type="cluster", cov_kwds={"groups": records.clusters})
+        from statsmodels.regression.linear_model import OLS  # late: `statsmodels.api` takes seconds
+    fitted = OLS(records.outcome, design).fit(cov_type="cluster", cov_kwds={"groups": records.clusters})
     own = slice(records.fixed.shape[1], None)
     found = zip(fitted.params[own], fitted.bse[own], steps, strict=True)
     return [(float(value) * step, float(error) * step, 0.0) for value, error, step in found]

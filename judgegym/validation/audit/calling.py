@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.plan import Earlier, Plan, budget_line, plan_lines
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.help import help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
@@ -56,17 +57,13 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def _run(words: list[str], prog: str) -> int:
-    detail = help_requested(words)
-    if detail is not None:
-        words_of = {"usage": f"{prog} DATA --judge KIND --out FOLDER", "about": _ABOUT}
-        page = help_page(CalledAuditSettings, groups=_GROUPS, detail=detail, most_used=_MOST_USED, **words_of)
-        terminal.say(page.rstrip("\n"))
+    usage = f"{prog} DATA --judge KIND --out FOLDER"
+    page = partial(help_page, CalledAuditSettings, usage=usage, about=_ABOUT, groups=_GROUPS, most_used=_MOST_USED)
+    read = partial(load, CalledAuditSettings, with_data(words), prog=prog, reshape=with_replicas)
+    loaded = settings_to_run(words, page, read)
+    if loaded is None:
         return 0
-    loaded = load(CalledAuditSettings, with_data(words), prog=prog, reshape=with_replicas)
     settings = loaded.settings
-    if settings.show_config is not None:
-        terminal.show_config(loaded.lines(show=settings.show_config))
-        return 0
     check_flags_are_read(loaded, {settings.judge, settings.second_form or settings.judge})
     require("audit")
     thresholds = load_settings(settings.settings)

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.engine.terminal.output import say
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
-from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.reports.document import write_file
+from judgegym.reports.document import write_outputs
 from judgegym.validation.audit import FAULT
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ underpowered, with the rows that it would take. Exit code 4 if a check fails. To
 --out FOLDER, whose settings --out --help lists."""
 _DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
 file that score has written with --gold_column"""
-_STANDARD_OUTPUT = "-"
 _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 """Flags of an audit that calls the judge, one of which each such command has."""
 
@@ -93,15 +90,7 @@ def _run(flags: argparse.Namespace) -> int:
 
     settings = load_settings(flags.settings)
     found = audit(_judgments(flags), settings)
-    json = wire.dumps_readable(found.to_json())
-    if flags.json == _STANDARD_OUTPUT:
-        say(json.decode().rstrip("\n"))
-    elif flags.json is not None:
-        write_file(Path(flags.json), json)
-    if flags.html is not None:
-        write_file(flags.html, b"".join(html(found)))
-    if flags.json != _STANDARD_OUTPUT:
-        show(found)
+    write_outputs(flags, found.to_json(), lambda: html(found), lambda: show(found))
     return FAULT if found.fails else 0
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 NO_GOLD, NO_JUDGMENT = "without a gold label", "without a recorded judgment"
 A_JUDGE = "the judge"
+Value = float | str | None
+"""A verdict or a gold label: the number of a response, a score, or a label; `None` without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +148,13 @@ def _choices(rows: Sequence[tuple[Row, LabelledRow]], facts: Mapping[str, Any]) 
         verdicts.append([first, *read.repeats])
         if numbers_beyond([read.label, *first, *chain.from_iterable(read.repeats)], count) or read.label < 0:
             raise row.error(f"expected label and winners from 1 to {count}, found label {read.label + 1:g}, {first}")
-    orders, repeats = max(len(each[0]) for each in verdicts), max(map(len, verdicts))
-    found, asked = np.full((len(rows), orders, repeats), np.nan), np.zeros((len(rows), orders, repeats), dtype=bool)
-    names = dict.fromkeys(name for _, read in rows for name in read.paraphrases)
-    paraphrases = {name: np.full((len(rows), orders), np.nan) for name in names}
-    for place, (_, read) in enumerate(rows):
-        for repeat, values in enumerate(verdicts[place]):
-            found[place, : len(values), repeat] = values[:orders]
-            asked[place, : len(values), repeat] = True
-        for name, values in read.paraphrases.items():
-            paraphrases[name][place, : len(values)] = values[:orders]
     scores = np.array([read.scores for _, read in rows])
-    return Judgments(
-        kind="choice",
-        gold=np.array([read.label for _, read in rows]),
-        verdicts=found,
-        asked=asked,
+    return gathered(
+        [read.label for _, read in rows],
+        verdicts,
+        [read.paraphrases for _, read in rows],
+        is_choice=True,
         counts=counts,
-        paraphrases=paraphrases,
         scores=None if np.isnan(scores).all() else scores,
         **_facts(rows, facts),
     )
@@ -171,8 +162,7 @@ def _choices(rows: Sequence[tuple[Row, LabelledRow]], facts: Mapping[str, Any]) 
 
 def _single(rows: Sequence[tuple[Row, LabelledRow]], facts: Mapping[str, Any]) -> Judgments:
     """Responses with a gold score or label, and the judge's."""
-    golds, judged = [read.gold for _, read in rows], [read.score for _, read in rows]
-    return single_judgments([each for each in golds if each is not None], judged, **_facts(rows, facts))
+    return gathered([read.gold for _, read in rows], [[[read.score]] for _, read in rows], **_facts(rows, facts))
 
 
 def _facts(rows: Sequence[tuple[Row, LabelledRow]], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,32 +190,55 @@ def clusters_of(keys: Sequence[str]) -> NDArray[np.int64]:
     return np.unique(keys, return_inverse=True)[1].astype(np.int64)
 
 
-def single_judgments(golds: Sequence[float | str], judged: Sequence[float | str | None], **facts: Any) -> Judgments:
-    """Judgments of responses by themselves: scores where all gold labels are numbers, else labels by name.
+def gathered(
+    golds: Sequence[Value],
+    verdicts: Sequence[Sequence[Sequence[Value]]],
+    paraphrases: Sequence[Mapping[str, Sequence[Value]]] = (),
+    *,
+    is_choice: bool = False,
+    **facts: Any,
+) -> Judgments:
+    """Judgments of rows: of choices, or of responses by themselves: scores where all gold labels are numbers.
 
     Args:
-        golds: gold labels.
-        judged: the judge's; `None` without a verdict.
+        golds: the gold label of each row.
+        verdicts: of each row, by repeat and order; `None` or NaN where none could be read. All orders of the first
+            repeat were asked, and no others count.
+        paraphrases: of each row, by name and order.
+        is_choice: verdicts and gold labels are numbers of responses.
         facts: the other fields of `Judgments`.
     """
     import numpy as np
 
-    levels: list[str] = []
-    if all(isinstance(each, float) for each in golds):
-        values = [math.nan if each is None else each for each in (*golds, *judged)]
-    else:
-        named = [None if each is None else str(each).casefold() for each in (*golds, *judged)]
-        levels = sorted({each for each in named if each is not None})
-        values = [math.nan if each is None else levels.index(each) for each in named]
-    gold, verdicts = np.split(np.array(values, dtype=float), 2)
-    known = np.array(values, dtype=float)
+    said = chain.from_iterable(chain.from_iterable(verdicts))
+    everything = [*golds, *said, *chain.from_iterable(chain.from_iterable(of.values() for of in paraphrases))]
+    is_number = is_choice or all(isinstance(each, float) for each in golds)
+    levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
+
+    def code(value: Value) -> float:
+        if value is None:
+            return math.nan
+        return levels.index(str(value).casefold()) if levels else float(value)
+
+    shape = (len(golds), max(len(of_row[0]) for of_row in verdicts), max(map(len, verdicts)))
+    found, asked = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+    names = dict.fromkeys(chain.from_iterable(paraphrases))
+    reworded = {name: np.full(shape[:2], np.nan) for name in names}
+    for row, of_row in enumerate(verdicts):
+        for repeat, orders in enumerate(of_row):
+            found[row, : len(orders), repeat] = [*map(code, orders)][: shape[1]]
+            asked[row, : len(orders), repeat] = True
+    for row, by_name in enumerate(paraphrases):
+        for name, orders in by_name.items():
+            reworded[name][row, : len(orders)] = [*map(code, orders)][: shape[1]]
+    known = np.array([*map(code, everything)])
     return Judgments(
-        kind="label" if levels else "score",
-        gold=gold,
-        verdicts=verdicts[:, None, None],
-        asked=np.ones((len(gold), 1, 1), dtype=bool),
-        counts=np.ones(len(gold), dtype=np.int64),
+        kind="choice" if is_choice else "label" if levels else "score",
+        gold=np.array([*map(code, golds)]),
+        verdicts=found,
+        asked=asked,
         levels=levels,
         scale=(float(np.nanmin(known)), float(np.nanmax(known))),
-        **facts,
+        paraphrases=reworded,
+        **{"counts": np.ones(len(golds), dtype=np.int64), **facts},
     )

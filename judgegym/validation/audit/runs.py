@@ -14,7 +14,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, run_of_file
 from judgegym.validation.audit.features import features_of
 from judgegym.validation.audit.judgments import Judgments, Operation
-from judgegym.validation.audit.reading import A_JUDGE, NO_GOLD, clusters_of, single_judgments
+from judgegym.validation.audit.reading import A_JUDGE, NO_GOLD, clusters_of, gathered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,9 +62,9 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
         return replace(found, operation=operation_of(samples, run, range(len(samples)), len(samples)))
     labels = [(place, label) for place, sample in enumerate(samples) for label in sample.gold]
     places = [place for place, _ in labels]
-    found = single_judgments(
+    found = gathered(
         [label.gold for _, label in labels],
-        [label.judge for _, label in labels],
+        [[[label.judge]] for _, label in labels],
         **facts,
         clusters=clusters[places],
         uids=[f"{samples[at].uid}{f':{label.name}' if label.name else ''}" for at, label in labels],
@@ -80,24 +80,19 @@ def _choices(samples: Sequence[Sample[JSON]], facts: Mapping[str, Any]) -> Judgm
     import numpy as np
 
     texts = [[text for name, text in sample.texts.items() if name.startswith("answer ")] for sample in samples]
-    shape = (len(samples), max(len(sample.gold) for sample in samples), 1)
-    verdicts, asked, gold = np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.zeros(len(samples))
-    for row, sample in enumerate(samples):
-        for order, label in enumerate(sample.gold):
 
-            def number(letter: object, is_reversed: bool = label.name == _REVERSED, row: int = row) -> int:
-                place = ord(str(letter)) - ord("A")
-                return len(texts[row]) - 1 - place if is_reversed else place
+    def number(row: int, letter: object, name: str) -> float | None:
+        """The number of a response in the row, by its letter in an order of this name."""
+        if letter is None:
+            return None
+        place = ord(str(letter)) - ord("A")
+        return float(len(texts[row]) - 1 - place if name == _REVERSED else place)
 
-            asked[row, order, 0], gold[row] = True, number(label.gold)
-            if label.judge is not None:
-                verdicts[row, order, 0] = number(label.judge)
-    return Judgments(
-        kind="choice",
+    return gathered(
+        [number(row, sample.gold[-1].gold, sample.gold[-1].name) for row, sample in enumerate(samples)],
+        [[[number(row, each.judge, each.name) for each in sample.gold]] for row, sample in enumerate(samples)],
+        is_choice=True,
         uids=[sample.uid for sample in samples],
-        gold=gold,
-        verdicts=verdicts,
-        asked=asked,
         counts=np.array([len(each) for each in texts]),
         features=features_of(texts),
         categories=[sample.category for sample in samples],

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from judgegym.datasets.score.counting import CountingClient
+from judgegym.datasets.score.counting import RecordingClient
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.types import ChatResponse
-from judgegym.llm.wire import Message
 from judgegym.validation.audit.settings import mapping_of, shipped
 
 SHIPPED = "shipped"
@@ -42,12 +39,14 @@ async def wordings_of(settings: ScorerSettings, tasks: Sequence[JudgeTask], sour
     how = "name a file of your own by --paraphrases"
     if settings.judge_system_prompt is not None:
         return f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
-    client = _Recorder(settings)
+    client = RecordingClient(settings)
     for task in tasks:
         await client.asked(task)
-    if len(client.prompts) > 1:
+    said = (one for messages in client.prompts for one in messages if one["role"] == "system")
+    prompts = {without_form(one["content"]) for one in said}
+    if len(prompts) > 1:
         return f"the rows have several prompts, as those with a reference and without one; {how}"
-    prompt = next(iter(client.prompts), "")
+    prompt = next(iter(prompts), "")
     for wordings in shipped("wordings.yaml").values():
         if all(words in prompt for wording in wordings.values() for words in wording):
             return {name: _replaced(prompt, wording) for name, wording in wordings.items()}
@@ -66,17 +65,3 @@ def _of_file(path: Path) -> Mapping[str, str]:
         if not str(name).replace("_", "").replace("-", "").isalnum() or not isinstance(prompt, str) or not prompt:
             raise SettingsError(f"{path}: {name}: expected a name of letters and digits, and a prompt as text")
     return found
-
-
-class _Recorder(CountingClient):
-    """Keeps the system prompts that a judge sends."""
-
-    def __init__(self, settings: ScorerSettings) -> None:
-        """Keep none yet."""
-        self.prompts: set[str] = set()
-        super().__init__(settings)
-
-    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # how it is asked changes nothing
-        """Keep the system prompt."""
-        self.prompts |= {without_form(one["content"]) for one in messages if one["role"] == "system"}
-        return await super().chat(messages, **how)

@@ -13,7 +13,7 @@ from judgegym.engine.terminal.output import say
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
-from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.errors import SettingsError
 from judgegym.reports.view.__main__ import LOOPBACK, port_number
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def _run(flags: argparse.Namespace) -> int:
 
 def _exchange(session: Session, flags: argparse.Namespace) -> int:
     """Read labels from a file, and write one."""
-    from judgegym.engine.runs.disk import write_atomic
     from judgegym.llm import wire
+    from judgegym.reports.document import write_file
     from judgegym.reports.labels.correction import LabelledRows
     from judgegym.reports.labels.file import read_labels
     from judgegym.validation.labelling.argilla import labels_of, records_of
@@ -111,9 +111,6 @@ def _exchange(session: Session, flags: argparse.Namespace) -> int:
         if form != "argilla":
             raise SettingsError(f"--export {form}: expected argilla, and a file")
         records = records_of(session, flags.rows)
-        try:
-            write_atomic(Path(target), wire.dumps_readable(records))
-        except OSError as error:
-            raise UserError(f"{target} cannot be written: {error.strerror}") from error
-        say(f"{len(records)} rows written to {target}")
+        write_file(Path(target), wire.dumps_readable(records))
+        say(f"{len(records)} rows are in {target}")
     return 0

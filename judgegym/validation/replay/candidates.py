@@ -33,7 +33,7 @@ Kind = Literal["single", "jury", "cascade"]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ReplayedJudge:
     """A judge that recorded runs can make.
 
     Attributes:
@@ -73,15 +73,15 @@ def reference_of(table: JudgedTable, name: str | None) -> tuple[NDArray[np.float
     return np.nansum(table.scores, axis=1) / np.where(scored, scored, np.nan), "agreement with the jury of all"
 
 
-def single(table: JudgedTable, name: str, reference: NDArray[np.float64]) -> Candidate:
+def single(table: JudgedTable, name: str, reference: NDArray[np.float64]) -> ReplayedJudge:
     """Measure one judge."""
     value, error = _mean(table.agreement(table.of(name), reference))
-    return Candidate("single", name, (name,), value, error, float(table.cost_of(name).mean()))
+    return ReplayedJudge("single", name, (name,), value, error, float(table.cost_of(name).mean()))
 
 
 def jury(
     table: JudgedTable, scores: NDArray[np.float64], members: Sequence[str], name: str, reference: NDArray[np.float64]
-) -> Candidate:
+) -> ReplayedJudge:
     """Measure a jury.
 
     Args:
@@ -100,7 +100,7 @@ def jury(
     value, own_error = _mean(points)
     cost = float(sum(table.cost_of(each).mean() for each in members))
     at_least = gain - float(stats.norm.ppf(0.9)) * error
-    return Candidate("jury", name, tuple(members), value, own_error, cost, (gain, at_least), best)
+    return ReplayedJudge("jury", name, tuple(members), value, own_error, cost, (gain, at_least), best)
 
 
 def jury_scores(table: JudgedTable, members: Sequence[str], settings: JurySettings) -> NDArray[np.float64]:
@@ -120,7 +120,7 @@ def jury_scores(table: JudgedTable, members: Sequence[str], settings: JurySettin
 
 def cascade(
     table: JudgedTable, pair: tuple[str, str], settings: CascadeSettings, reference: NDArray[np.float64]
-) -> Candidate:
+) -> ReplayedJudge:
     """Measure a cascade; rows that are shown to both judges to check them cost what that costs on average."""
     import numpy as np
 
@@ -131,7 +131,7 @@ def cascade(
     value, error = _mean(table.agreement(scores, reference))
     cost = float((table.cost_of(cheap) + asked * table.cost_of(strong)).mean())
     name = f"{cheap} > {strong} {settings.cascade_confidence} {settings.cascade_threshold:.2f}"
-    return Candidate("cascade", name, pair, value, error, cost, escalated=float(1.0 - is_kept.mean()))
+    return ReplayedJudge("cascade", name, pair, value, error, cost, escalated=float(1.0 - is_kept.mean()))
 
 
 def kept_rows(table: JudgedTable, cheap: str, settings: CascadeSettings) -> NDArray[np.bool_]:
@@ -207,7 +207,7 @@ def rows_of(table: JudgedTable, chosen: NDArray[np.bool_]) -> JudgedTable:
     )
 
 
-def sweep(table: JudgedTable, reference: NDArray[np.float64], seed: int) -> Iterator[Candidate]:
+def sweep(table: JudgedTable, reference: NDArray[np.float64], seed: int) -> Iterator[ReplayedJudge]:
     """Measure every jury (rules × subsets), and every cascade of two members at four thresholds."""
     import numpy as np
 
@@ -230,12 +230,12 @@ def sweep(table: JudgedTable, reference: NDArray[np.float64], seed: int) -> Iter
                 continue
             for rule, confidences in table.confidences[cheap].items():
                 for level in sorted({*np.quantile(confidences, _LEVELS, method="lower").tolist()}):
-                    if 0.0 <= level < confidences.max():
-                        chosen = {"cascade_confidence": rule, "cascade_threshold": level, "cascade_share": 0.0}
+                    if level > max(0.0, confidences.min()):  # else the cheap judge decides all
+                        chosen = {"cascade_confidence": rule, "cascade_threshold": level}
                         yield cascade(table, (cheap, strong), CascadeSettings.model_validate(chosen), reference)
 
 
-def with_front(candidates: Sequence[Candidate]) -> list[Candidate]:
+def with_front(candidates: Sequence[ReplayedJudge]) -> list[ReplayedJudge]:
     """Return the candidates, the cheapest first, those on the Pareto front marked."""
     best, found = -1.0, []
     for each in sorted(candidates, key=lambda one: (one.cost, -one.value)):

@@ -121,8 +121,8 @@ def _said(trial: CascadeTrial, found: CascadeOutcome, threshold: float, kept: fl
     cost = f", and costs {found.cost / alone:.0%} of {strong} alone" if alone else ""
     right = "" if found.accuracy is None else f", is right on {found.accuracy:.1%}"
     return (
-        f"{cheap} decides where its confidence ({trial.rule}) is above {threshold:.4g} (of rows at it, {kept:.0%}); {strong} "
-        f"decides the rest.\n"
+        f"{cheap} decides where its confidence ({trial.rule}) is above {threshold:.4g} (of rows at it, {kept:.0%}); "
+        f"{strong} decides the rest.\n"
         f"On the {found.rows:,} rows that did not choose it: it escalates {found.escalated:.1%}, agrees with {strong} "
         f"on {found.agreement:.1%}{right}{cost}.\n"
         f"Harmed there: {found.harmed:,}, so at most {found.harmed_at_most:.1%} with {trial.certainty:.0%} certainty; "

@@ -19,7 +19,7 @@ from judgegym.validation.replay.cascade_command import add_shared
 
 if TYPE_CHECKING:
     from judgegym.statistics.juries import JuryWeights
-    from judgegym.validation.replay.candidates import Candidate
+    from judgegym.validation.replay.candidates import ReplayedJudge
     from judgegym.validation.replay.table import JudgedTable
 
 AUTO, UNLABELLED = "auto", "dawid_skene"
@@ -97,6 +97,8 @@ def _run(flags: argparse.Namespace) -> int:
     table = open_table(members, flags.labels, flags.tolerance, flags.data, with_confidences=needs_confidences)
     if flags.reference is not None and flags.reference not in table.names:
         raise SettingsError(f"--reference: no run is called {flags.reference}, but {', '.join(table.names)}")
+    if kind == "cascade" and word and table.labels is None and flags.reference is None:
+        flags.reference = table.names[1]
     reference, value = reference_of(table, flags.reference)
     candidates, said = [single(table, name, reference) for name in table.names], list[str]()
     if word:
@@ -133,7 +135,7 @@ def _run(flags: argparse.Namespace) -> int:
 
 def _chosen(
     flags: argparse.Namespace, kind: str, rules: dict[str, JSON], table: JudgedTable
-) -> tuple[Candidate, list[str]]:
+) -> tuple[ReplayedJudge, list[str]]:
     """The jury or cascade that was asked for, whose settings go into `rules`, and what is to be said of it."""
     import numpy as np
 

@@ -37,7 +37,7 @@ _OF_ONE_RUN = frozenset({"out", "labels", "config", "data"})
 
 
 @dataclass(frozen=True)
-class Member:
+class RecordedJudge:
     """A recorded run.
 
     Attributes:
@@ -66,7 +66,7 @@ class Member:
         return {"judge": kind, **found}
 
 
-def open_members(words: Sequence[str]) -> list[Member]:
+def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     """Open runs, each given as RUN or NAME=RUN.
 
     A run without a name is called by its judge's model, or by its folder where several have one model.
@@ -84,7 +84,7 @@ def open_members(words: Sequence[str]) -> list[Member]:
             raise SettingsError(f"{run.path}: the run is not complete; finish it with --resume")
         model = _model(run)
         usual = model if model and models[model] == 1 else run.path.resolve().name.removesuffix(".run")
-        members.append(Member(name or usual, run))
+        members.append(RecordedJudge(name or usual, run))
     same = [name for name, count in Counter(slug(member.name) for member in members).items() if count > 1]
     if same:
         raise SettingsError(f"two runs are called {same[0]}; name them: NAME=RUN")
@@ -95,7 +95,7 @@ def _model(run: SavedRun) -> str:
     return text_of(run.config.get("judge_model_name")) or run.judge
 
 
-def judge_settings(members: Sequence[Member], field: str, rules: Mapping[str, object]) -> dict[str, object]:
+def judge_settings(members: Sequence[RecordedJudge], field: str, rules: Mapping[str, object]) -> dict[str, object]:
     """The settings of a jury (`field` is `judges`) or a cascade (`cascade`) of these members.
 
     Raises:
@@ -114,7 +114,7 @@ def judge_settings(members: Sequence[Member], field: str, rules: Mapping[str, ob
     return {"judge": "jury" if field == "judges" else "cascade", "seed": seeds[0], **rules, field: parts}
 
 
-def score_settings(members: Sequence[Member], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
+def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
     """The settings of `judgegym score` for a jury or a cascade of these members, on their data.
 
     Args:
@@ -145,7 +145,7 @@ def score_settings(members: Sequence[Member], judge: Mapping[str, object], data:
     return settings_from_keywords(ScoreSettings, {**read, **operational, **judge, "data": data or first.get("data")})
 
 
-def open_client(members: Sequence[Member], settings: ScoreSettings) -> ReplayClient:
+def open_client(members: Sequence[RecordedJudge], settings: ScoreSettings) -> ReplayClient:
     """The client that answers from the members' runs.
 
     Raises:
@@ -173,7 +173,7 @@ def _without_keys(parts: dict[str, dict[str, JSON]]) -> None:
                 fields[made.field] = nested
 
 
-async def replay_run(members: Sequence[Member], settings: ScoreSettings, out: Path) -> EvaluationResult:
+async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> EvaluationResult:
     """Judge the data as the settings say, from the members' runs, into a file with its run beside it.
 
     Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judgegym.engine.terminal import Table
 from judgegym.reports.document import base_style, document, render
-from judgegym.validation.replay.candidates import Candidate
+from judgegym.validation.replay.candidates import ReplayedJudge
 
 _STYLE = Path(__file__).parent / "static" / "replay.css"
 _WIDTH, _HEIGHT = 640, 360
@@ -36,7 +36,7 @@ class ReplayReport:
     cost_unit: str
     rows: int
     left_out: int
-    candidates: Sequence[Candidate]
+    candidates: Sequence[ReplayedJudge]
     said: Sequence[str]
 
     @property
@@ -60,14 +60,14 @@ class ReplayReport:
         return asdict(self)
 
 
-def cells(each: Candidate) -> tuple[str, ...]:
+def cells(each: ReplayedJudge) -> tuple[str, ...]:
     """The cells of one judge."""
     escalated = "" if each.escalated is None else f"{each.escalated:.1%}"
     value = f"{each.value:.3f} ± {1.96 * each.error:.3f}"
     return each.name, value, f"{each.cost:.3g}", escalated, "yes" if each.is_on_front else ""
 
 
-def jury_words(each: Candidate, value: str) -> str:
+def jury_words(each: ReplayedJudge, value: str) -> str:
     """Say whether a jury beats its best member, by how much, with what certainty."""
     gain, at_least = each.gain or (0.0, 0.0)
     by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90% certainty"

@@ -29,7 +29,7 @@ from judgegym.llm.errors import DataError
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
-from judgegym.validation.replay.members import Member, judge_settings, open_client, score_settings, without_keys
+from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_client, score_settings, without_keys
 from judgegym.validation.replay.recordings import ROW
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class JudgedTable:
 
 
 def open_table(
-    members: Sequence[Member],
+    members: Sequence[RecordedJudge],
     labels: Path | None,
     tolerance: float | None,
     data: str | None,
@@ -180,7 +180,7 @@ def _is_judged(sample: Sample[JSON] | None) -> bool:
     return sample is not None and sample.judgment is not None and sample.status != Status.INVALID_COMPLETION.value
 
 
-def _score(sample: Sample[JSON], member: Member) -> float:
+def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
     if sample.status != Status.OK.value or sample.headline is None or not sample.headline.weight:
         return math.nan
     score = sample.headline.value
@@ -210,7 +210,9 @@ def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> M
     return found
 
 
-def _confidences(member: Member, samples: Mapping[str, Sample[JSON]], data: str | None) -> Mapping[str, RowConfidence]:
+def _confidences(
+    member: RecordedJudge, samples: Mapping[str, Sample[JSON]], data: str | None
+) -> Mapping[str, RowConfidence]:
     """How sure a run's judge is of each row."""
     if member.is_judge:
         return event_loop.run(_replayed(member, data))
@@ -224,7 +226,7 @@ def _confidences(member: Member, samples: Mapping[str, Sample[JSON]], data: str 
     return found
 
 
-async def _replayed(member: Member, data: str | None) -> Mapping[str, RowConfidence]:
+async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, RowConfidence]:
     """What the judge of a run says of its confidences, from its recorded answers.
 
     The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those in use.

@@ -48,9 +48,11 @@ async def asked_in(form: str, connect: Connect, behind: ScriptedEndpoint, **sett
 @pytest.mark.parametrize("name", [name for name in TEMPORARY if name != "not_gzip"])
 async def test_a_temporary_failure_is_tried_again(connect: Connect, form: str, name: str) -> None:
     fault, _ = TEMPORARY[name]
-    async with ScriptedEndpoint(in_turn(fault, fault, "fine")) as behind:
-        async with asked_in(form, connect, behind, prices=Prices(1.0, 1.0)) as client:
-            answer = await client.chat(ASK, max_tokens=50)
+    async with (
+        ScriptedEndpoint(in_turn(fault, fault, "fine")) as behind,
+        asked_in(form, connect, behind, prices=Prices(1.0, 1.0)) as client,
+    ):
+        answer = await client.chat(ASK, max_tokens=50)
     assert (answer.first.text, answer.attempts, answer.first.finish_reason) == ("fine", 3, "stop")
     assert len(behind.requests) == 3 and answer.usage.cost is not None
 
@@ -68,17 +70,21 @@ async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(con
 @each_form
 async def test_retry_after_and_deadline_are_ours(connect: Connect, form: str, pauses: list[float]) -> None:
     busy = Reply(status=429, headers={"Retry-After": "7"})
-    async with ScriptedEndpoint(in_turn(busy, Reply(hang=True), "fine")) as behind:
-        async with asked_in(form, connect, behind, timeout_s=1.0) as client:
-            answer = await client.chat(ASK)
+    async with (
+        ScriptedEndpoint(in_turn(busy, Reply(hang=True), "fine")) as behind,
+        asked_in(form, connect, behind, timeout_s=1.0) as client,
+    ):
+        answer = await client.chat(ASK)
     assert answer.attempts == 3 and any(pause >= 7 for pause in pauses)
 
 
 @each_form
 async def test_several_choices_and_votes_are_as_many_answers(connect: Connect, form: str) -> None:
-    async with ScriptedEndpoint(lambda request, number: f"answer {number}") as behind:
-        async with asked_in(form, connect, behind) as client:
-            answer = await client.chat(ASK, n=3, seed=4, temperature=0.7)
+    async with (
+        ScriptedEndpoint(lambda request, number: f"answer {number}") as behind,
+        asked_in(form, connect, behind) as client,
+    ):
+        answer = await client.chat(ASK, n=3, seed=4, temperature=0.7)
     assert len(answer.choices) == 3 and client.meter.answered >= 1
     assert all(request.json["temperature"] == 0.7 for request in behind.requests)
 
@@ -95,9 +101,11 @@ async def test_nobody_there_is_waited_for(connect: Connect, form: str) -> None:
 @each_form
 async def test_cut_off_and_refused_stay_what_they_are(connect: Connect, form: str) -> None:
     for reason, state in (("length", "cut_off"), ("content_filter", "refused")):
-        async with ScriptedEndpoint(Reply(body=completion("half", finish_reason=reason))) as behind:
-            async with asked_in(form, connect, behind) as client:
-                assert (await client.chat(ASK)).first.state == state
+        async with (
+            ScriptedEndpoint(Reply(body=completion("half", finish_reason=reason))) as behind,
+            asked_in(form, connect, behind) as client,
+        ):
+            assert (await client.chat(ASK)).first.state == state
 
 
 async def test_verdicts_in_a_schema_or_in_words(connect: Connect) -> None:
@@ -125,7 +133,7 @@ async def test_temperature_that_a_model_refuses_is_left_out_and_said(
 async def test_fields_without_a_counterpart_are_errors_before_a_request(connect: Connect) -> None:
     with pytest.raises(SettingsError, match=r"--env\.judge_extra_body: 'logit_bias' is no field"):
         connect("http://x/v1", api="anthropic", extra_body={"logit_bias": {}}, price_settings="env.judge_price_")
-    with pytest.raises(SettingsError, match="--temperature: the temperature 1.2"):
+    with pytest.raises(SettingsError, match=r"--temperature: the temperature 1\.2"):
         connect("http://x/v1", api="anthropic", temperature=1.2)
     with pytest.raises(SettingsError, match="the model: 'logprobs' is no field"):
         await connect("http://x/v1", api="anthropic").chat(ASK, extra={"logprobs": True})

@@ -64,16 +64,19 @@ def test_kappa_of_scores_has_quadratic_weights_and_labels_of_a_row_are_drawn_tog
     gold = [float(numbers.randint(1, 5)) for _ in range(120)]
     judge = [max(1.0, min(5.0, each + numbers.choice([-1, 0, 0, 1]))) for each in gold]
     first, second = np.asarray(gold)[:, None], np.asarray(judge)[:, None]
-    single = kappa_interval(first, second, range(120))
+    single = kappa_interval([(first, second)], range(120))
     assert isinstance(single, tuple) and single[1] is not None
     assert single[0] == pytest.approx(
         cohen_kappa_score(list(map(int, gold)), list(map(int, judge)), weights="quadratic")
     )
-    twice = kappa_interval(np.repeat(first, 4, 0), np.repeat(second, 4, 0), np.repeat(np.arange(120), 4).tolist())
+    twice = kappa_interval([(np.repeat(first, 4, 0), np.repeat(second, 4, 0))], np.repeat(np.arange(120), 4).tolist())
     assert isinstance(twice, tuple) and twice[1] is not None
     widths = [each[1].high - each[1].low for each in (single, twice) if each[1] is not None]
     assert widths[1] == pytest.approx(widths[0], rel=0.1), "four equal labels of a row say what one says"
-    assert kappa_interval(first[:1] * 0, second[:1] * 0, [0]) == "both give one and the same label to every row"
+    assert (
+        kappa_interval([(first[:1] * 0, second[:1] * 0)], [0])
+        == "gold and a judge give one and the same label to every row"
+    )
 
 
 def test_command_prints_it_and_writes_it_to_page_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

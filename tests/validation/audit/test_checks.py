@@ -14,7 +14,7 @@ from judgegym.validation.audit.checks import calibration, calibration_curve, mea
 from judgegym.validation.audit.decision import decide
 from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, family_of, features_of
 from judgegym.validation.audit.judgments import TIE, Judgments
-from judgegym.validation.audit.reading import single_judgments
+from judgegym.validation.audit.reading import gathered
 from judgegym.validation.audit.settings import load_settings
 
 NAN = math.nan
@@ -114,12 +114,12 @@ def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
     gold = numbers.integers(1, 6, 400).astype(float)
     facts: dict[str, Any] = {"judge": "j", "source": "s", "uids": [str(n) for n in range(400)]}
     facts |= {"clusters": np.arange(400), "features": features}
-    scores = single_judgments(gold.tolist(), (gold + 0.4 * np.tanh(length)).tolist(), **facts)
+    scores = gathered(gold.tolist(), [[[each]] for each in gold + 0.4 * np.tanh(length)], **facts)
     found = measure_all(scores)
     assert value(found, "length_bias") == pytest.approx(0.4 * math.tanh(1) / scores.span, rel=0.05)
     assert value(found, "spearman") > 0.8 and value(found, "weighted_kappa") > 0.8
     said = ["yes" if each > 3 or push > 1 else "no" for each, push in zip(gold, length, strict=True)]
-    labels = single_judgments(["Yes" if each > 3 else "no" for each in gold], said, **facts)
+    labels = gathered(["Yes" if each > 3 else "no" for each in gold], [[[each]] for each in said], **facts)
     found = measure_all(labels)
     assert labels.levels == ["no", "yes"] and value(found, "length_bias") > 0.05 and value(found, "kappa") > 0.5
     assert found["first_place_advantage"] == "it is of another kind of judgment"
@@ -165,7 +165,9 @@ def test_the_effect_and_its_error_are_those_of_statsmodels() -> None:
     )
     assert isinstance(found, ClusteredEstimate)
     assert found.value == pytest.approx(float((chances[1] - chances[0]).mean()), abs=1e-7)
-    assert found.error == pytest.approx(math.sqrt(slope @ fitted.cov_params() @ slope), rel=1e-5)
+    by_library = math.sqrt(slope @ fitted.cov_params() @ slope)
+    assert found.error == pytest.approx(by_library, rel=0.01), "with many rows; of few clusters it is moderated"
+    assert -0.05 < found.pseudo < 0, "the prior shrinks the error, and less so with more rows"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -77,7 +77,7 @@ def test_labels_go_to_argilla_and_come_back(run: Path, tmp_path: Path, capsys: p
     assert main([str(run), "--import", str(records), "--out", str(tmp_path / "other.jsonl")]) == 0
     assert read_labels(tmp_path / "other.jsonl").means() == read_labels(run / "labels.jsonl").means()
     assert lines_of(tmp_path / "other.jsonl")[1]["row"] == lines_of(run / "labels.jsonl")[1]["row"]
-    assert "4 rows written to" in (said := capsys.readouterr().out) and "3 labels added to" in said
+    assert "4 rows are in" in (said := capsys.readouterr().out) and "3 labels added to" in said
 
 
 def test_labels_of_the_same_draw_on_another_machine_are_added_and_of_another_draw_not(

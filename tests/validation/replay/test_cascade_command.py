@@ -40,10 +40,10 @@ def chosen(folder: Path, *words: object) -> dict[str, Any]:
 
 
 def test_the_threshold_keeps_the_rows_that_are_sure_and_says_what_they_save(tmp_path: Path) -> None:
-    found = chosen(tmp_path, *runs(tmp_path, *planted(800)))
+    found = chosen(tmp_path, *runs(tmp_path, *planted(400)))
     held_out = found["held_out"]
     assert found["chosen"]["cascade_threshold"] == pytest.approx(0.9) and found["harm"] == 0.02
-    assert held_out["rows"] + found["chosen"]["rows"] == 800
+    assert held_out["rows"] + found["chosen"]["rows"] == 400
     assert held_out["harmed"] == 0 and held_out["agreement"] == 1.0
     assert held_out["escalated"] == pytest.approx(0.42, abs=0.08)
     assert held_out["cost"] == pytest.approx(1.0 + 10.0 * (held_out["escalated"] + 0.02 * (1 - held_out["escalated"])))
@@ -53,7 +53,7 @@ def test_the_threshold_keeps_the_rows_that_are_sure_and_says_what_they_save(tmp_
 
 
 def test_with_labels_only_what_the_strong_judge_gets_right_is_harmed(tmp_path: Path) -> None:
-    cheap, strong = planted(800)
+    cheap, strong = planted(400)
     labels = {uid: float(score > 0.5) for uid, score in cheap.items()}  # where both differ, the cheap one is right
     both = runs(tmp_path, cheap, strong)
     found = chosen(tmp_path, *both, "--labels", written_labels(tmp_path / "labels.jsonl", labels))
@@ -77,7 +77,7 @@ def test_a_cheap_judge_that_is_wrong_where_it_is_sure_is_refused(tmp_path: Path)
 
 
 def test_orders_are_a_confidence_of_comparisons(tmp_path: Path) -> None:
-    cheap, strong = planted(800)
+    cheap, strong = planted(400)
     orders = {uid: (score, score if abs(score - 0.5) > 0.4 else 1.0 - score) for uid, score in cheap.items()}
     small = written_run(tmp_path / "small", cheap, orders=orders)
     found = chosen(tmp_path, small, written_run(tmp_path / "large", strong), "--confidence=orders")
@@ -85,7 +85,7 @@ def test_orders_are_a_confidence_of_comparisons(tmp_path: Path) -> None:
 
 
 def test_graded_scores_agree_within_the_tolerance(tmp_path: Path) -> None:
-    strong = {f"row-{n + 1}": 0.45 for n in range(800)}
+    strong = {f"row-{n + 1}": 0.45 for n in range(400)}
     both = runs(tmp_path, dict.fromkeys(strong, 0.55), strong)
     assert cascade(*both).code == 4
     assert chosen(tmp_path, *both, "--tolerance=0.1")["held_out"]["escalated"] == 0.0

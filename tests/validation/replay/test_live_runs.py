@@ -82,11 +82,22 @@ def _calls(run: Path) -> Iterator[tuple[str, str, str]]:
             yield call["row"], call["component"], json.dumps(call.get("answer", call.get("error")))[:200]
 
 
-def test_a_replayed_jury_is_the_live_one(live: LiveRuns) -> None:
-    write_lines(live.data, rows(6))
-    runs = [live.single("cheap"), live.single("strong")]
-    replayed = live.replayed("replayed", *runs, "--jury", "median")
-    assert_equal_runs(replayed, live("live", {"judges": parts(cheap={}, strong={}), "jury_rule": "median"}))
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveRuns]:
+    """Six rows judged by `cheap`, by `strong`, and by the jury of both, `live`."""
+    with serving(steady_judge) as endpoint:
+        live = LiveRuns(tmp_path_factory.mktemp("recorded"), endpoint)
+        write_lines(live.data, rows(6))
+        for name in ("cheap", "strong"):
+            live.single(name)
+        live("live", {"judges": parts(cheap={}, strong={}), "jury_rule": "median"})
+        yield live
+
+
+def test_a_replayed_jury_is_the_live_one(recorded: LiveRuns) -> None:
+    runs = [recorded.folder / f"{name}.jsonl" for name in ("cheap", "strong")]
+    replayed = recorded.replayed("replayed", *runs, "--jury", "median")
+    assert_equal_runs(replayed, recorded.folder / "live.jsonl")
 
 
 @pytest.mark.slow
@@ -138,11 +149,10 @@ def test_a_preset_of_a_cascade_escalates_in_use_what_the_command_said(live: Live
     assert candidate["escalated"] == pytest.approx(sum(in_use) / len(in_use), abs=0.05)
 
 
-def test_a_call_that_is_not_recorded_is_an_error_with_row_and_call(live: LiveRuns) -> None:
-    write_lines(live.data, rows(4))
-    runs = [live.single("cheap"), live.single("plain")]
-    write_lines(live.data, [*rows(3), {"prompt": "Another", "response": "row."}])
-    ended = replay(*runs, "--jury", "mean", "--out", live.folder / "out.jsonl")
+def test_a_call_that_is_not_recorded_is_an_error_with_row_and_call(recorded: LiveRuns) -> None:
+    moved = write_lines(recorded.folder / "moved.jsonl", [*rows(5), {"prompt": "Another", "response": "row."}])
+    runs = [recorded.folder / f"{name}.jsonl" for name in ("cheap", "strong")]
+    ended = replay(*runs, "--jury", "mean", "--data", moved, "--out", recorded.folder / "out.jsonl")
     assert ended.code == 2
-    assert "cheap.run: the call judgment_1 of row-4 to cheap is not recorded" in ended.err, ended.err
-    assert not (live.folder / "out.jsonl").exists()
+    assert "cheap.run: the call judgment_1 of row-6 to cheap is not recorded" in ended.err, ended.err
+    assert not (recorded.folder / "out.jsonl").exists()

@@ -35,6 +35,7 @@ def measured(folder: Path, *words: object) -> tuple[Ended, Mapping[str, Mapping[
     return ended, {each["name"]: each for each in candidates}
 
 
+@pytest.mark.slow
 def test_a_majority_with_weak_members_harms_and_learned_weights_do_not(tmp_path: Path) -> None:
     runs = judges(tmp_path, [0.9, 0.55, 0.55])
     ended, found = measured(tmp_path, *runs, "--sweep", "--html", tmp_path / "page.html")
@@ -47,7 +48,7 @@ def test_a_majority_with_weak_members_harms_and_learned_weights_do_not(tmp_path:
 
 
 def test_the_front_has_what_nothing_cheaper_is_worth(tmp_path: Path) -> None:
-    _, found = measured(tmp_path, *judges(tmp_path, [0.7, 0.6, 0.85]), "--sweep")
+    _, found = measured(tmp_path, *judges(tmp_path, [0.7, 0.6, 0.85], rows=25), "--sweep")
     front = [each for each in found.values() if each["is_on_front"]]
     assert front[0]["name"] == "m1" and not found["m2"]["is_on_front"]
     for each in found.values():
@@ -56,6 +57,7 @@ def test_the_front_has_what_nothing_cheaper_is_worth(tmp_path: Path) -> None:
     assert {each["kind"] for each in found.values()} == {"single", "jury"}  # 0 and 1 alone: all are equally sure
 
 
+@pytest.mark.slow
 def test_equal_independent_members_beat_the_best_and_one_strong_member_is_not_beaten(tmp_path: Path) -> None:
     auto = "--jury", "mean", "--jury_weights", "auto"
     ended, found = measured(tmp_path, *judges(tmp_path, [0.75] * 5), *auto)
@@ -68,7 +70,7 @@ def test_equal_independent_members_beat_the_best_and_one_strong_member_is_not_be
 
 
 def test_a_preset_has_members_weights_and_the_sample_of_the_scale(tmp_path: Path) -> None:
-    runs = judges(tmp_path, [0.8, 0.75, 0.7], is_scored=True)
+    runs = judges(tmp_path, [0.95, 0.6, 0.6], rows=60, is_scored=True)
     words = "--jury=mean", "--jury_weights=auto", "--jury_scale=standardised", "--out", tmp_path / "jury.yaml"
     measured(tmp_path, *runs, *words)
     preset = yaml.safe_load((tmp_path / "jury.yaml").read_text("utf-8"))["env"]
@@ -76,7 +78,7 @@ def test_a_preset_has_members_weights_and_the_sample_of_the_scale(tmp_path: Path
     assert preset["judges"]["m2"] == {"judge": "rubric", "judge_model_name": "m2"}
     assert max(preset["jury_weights"], key=preset["jury_weights"].get) == "m1"
     assert {len(sample) for sample in preset["jury_sample"].values()} == {101}
-    ended, found = measured(tmp_path, *runs, "--jury", f"@{tmp_path / 'jury.yaml'}")
+    _, found = measured(tmp_path, *runs, "--jury", f"@{tmp_path / 'jury.yaml'}")
     assert found["jury: mean"]["members"] == ["m1", "m2", "m3"]
 
 
