@@ -2,11 +2,11 @@
 
 One process serves; the load and the judge's endpoint are other processes, and so is the collector, which takes spans
 over OTLP as a real one does. Rounds without and with spans (`--trace=spans`: request, judgment and call of each)
-alternate in one run, with requests that differ; the ratio is that of the medians. All CPU of the serving process
-counts, that of the thread which encodes and sends the spans, too. Off is measured twice, against itself: what `is None`
-costs is below what two such medians differ by.
+alternate in one run, with requests that differ; the ratio is that of the least disturbed rounds. All CPU of the serving
+process counts, that of the thread which encodes and sends the spans, too. Off is measured twice, against itself: what
+`is None` costs is below what two such rounds differ by.
 
-    python -m benchmarks.tracing [--requests 1500] [--concurrency 64] [--rounds 7]
+    python -m benchmarks.tracing [--requests 400] [--concurrency 64] [--rounds 15]
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import asyncio
 import multiprocessing
 import os
 import resource
-import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -118,14 +117,14 @@ async def measure(options: argparse.Namespace, judge: str, sender: Connection) -
                     await asyncio.to_thread(sender.recv)
                 if number:  # the first round warms up
                     found[name].append((cpu_ms() - began) / options.requests)
-    return {name: statistics.median(each) for name, each in found.items()}
+    return {name: min(each) for name, each in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=1500)
+    parser.add_argument("--requests", type=int, default=400)
     parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     results_option(parser)
     options = parser.parse_args()
     with beside(judge_process) as judge, beside(collector_process) as collector, beside(load_process) as sender:

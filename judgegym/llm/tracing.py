@@ -57,7 +57,7 @@ class StartsSpans(Protocol):
         """Begin a span below the one of the context, or of the current one."""
 
 
-class Tracing:
+class SpanTracer:
     """Makes the spans of a process.
 
     Attributes:
@@ -168,7 +168,7 @@ class Tracing:
         return carried
 
 
-active: Tracing | None = None
+active: SpanTracer | None = None
 """The spans of this process; `None` while none are made."""
 
 

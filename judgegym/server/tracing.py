@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from judgegym.judges.core.tasks import ResponseJudgment
-from judgegym.llm.tracing import Attributes, Tracing
+from judgegym.llm.tracing import Attributes, SpanTracer
 from judgegym.server.answers import RequestError
 from judgegym.server.request import ServerRequest, ServerResponse
 
@@ -19,7 +19,7 @@ _LONGEST_LABEL = 64
 
 
 async def trace_request(
-    tracing: Tracing, route: str, request: ServerRequest, response: Awaitable[ServerResponse]
+    tracing: SpanTracer, route: str, request: ServerRequest, response: Awaitable[ServerResponse]
 ) -> ServerResponse:
     """Answer a request within a span; `route` is its path without data.
 
@@ -42,7 +42,7 @@ async def trace_request(
 
 
 async def trace_judgment(
-    tracing: Tracing | None, judge: str, mount: str, judging: Awaitable[list[ResponseJudgment]]
+    tracing: SpanTracer | None, judge: str, mount: str, judging: Awaitable[list[ResponseJudgment]]
 ) -> list[ResponseJudgment]:
     """Judge within a span, if spans are made.
 

@@ -54,7 +54,7 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
         tracer: StartsSpans = known.get_tracer("judgegym", package_version())
         if not isinstance(known, TracerProvider):
             own, tracer = _own()
-    tracing.active = tracing.Tracing(tracer, has_texts=mode == "texts")
+    tracing.active = tracing.SpanTracer(tracer, has_texts=mode == "texts")
     try:
         yield
     finally:

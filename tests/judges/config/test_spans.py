@@ -14,14 +14,14 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
 from judgegym.judges.config.spans import QuickTracer, encode
-from judgegym.llm.tracing import Tracing
+from judgegym.llm.tracing import SpanTracer
 
 CARRIER = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=b,c=d"}
 
 
 def made(provider: TracerProvider) -> InMemorySpanExporter:
     exporter = InMemorySpanExporter()
-    tracing = Tracing(QuickTracer(provider, SimpleSpanProcessor(exporter), "1"), has_texts=False)
+    tracing = SpanTracer(QuickTracer(provider, SimpleSpanProcessor(exporter), "1"), has_texts=False)
     with tracing.span("outer", {"s": "é", "n": 1}, kind=SpanKind.SERVER, carrier=CARRIER) as outer:
         outer.attributes["f"] = 1.0
         with pytest.raises(ZeroDivisionError), tracing.span("inner", {"t": ("a", "b"), "u": (0.5, 1.0), "n": 1.5}):
@@ -46,6 +46,6 @@ def test_quick_spans_are_encoded_as_the_sdk_encodes_them() -> None:
 def test_spans_that_are_not_sampled_are_not_kept_and_carry_the_trace_on() -> None:
     assert made(TracerProvider(sampler=ALWAYS_OFF)).get_finished_spans() == ()
     tracer = QuickTracer(TracerProvider(sampler=ALWAYS_OFF), SimpleSpanProcessor(InMemorySpanExporter()), "1")
-    with Tracing(tracer, has_texts=False).span("outer", {}, carrier=CARRIER):
+    with SpanTracer(tracer, has_texts=False).span("outer", {}, carrier=CARRIER):
         current = trace.get_current_span().get_span_context()
     assert (f"{current.trace_id:032x}", current.trace_flags.sampled) == (CARRIER["traceparent"].split("-")[1], False)
