@@ -22,9 +22,9 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.llm.budget import Budget
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import DataError, SettingsError
 
 SettingsT = TypeVar("SettingsT", bound=JudgeSettings)

@@ -27,7 +27,7 @@ from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import ConfigLine, LoadedSettings
 from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
-from judgegym.llm.budget import Budget, Expense, counted_calls
+from judgegym.llm.cost.budget import Budget, Expense, counted_calls
 from judgegym.llm.errors import BudgetError, EndpointOutage
 from judgegym.monitoring.alarms import AlarmStop
 

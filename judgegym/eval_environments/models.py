@@ -49,10 +49,10 @@ from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import component
 from judgegym.llm.outcome import FinishRules
-from judgegym.llm.prices import prices_of
 from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import split_urls

@@ -30,8 +30,8 @@ import aiohttp
 
 from judgegym.llm.activity import on_its_way
 from judgegym.llm.at_once import SingleFlight
-from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.cache import JudgmentCache, request_key, vote_of_repeat
+from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.outcome import checked

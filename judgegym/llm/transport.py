@@ -28,8 +28,8 @@ from aiolimiter import AsyncLimiter
 from judgegym.llm import tracing, wire
 from judgegym.llm.activity import on_its_way
 from judgegym.llm.batches.queue import BATCHES, Batches
-from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
+from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
 from judgegym.llm.outcome import (

@@ -9,8 +9,8 @@ import aiohttp
 
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judgegym.judges.scorers.registry import open_judge
-from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget
 from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.monitor import MonitorTarget, RaiseAlarm, TrainingMonitor, WriteLine
 from judgegym.monitoring.settings import MonitorSettings

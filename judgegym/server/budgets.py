@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 
 OTHERS = "*"

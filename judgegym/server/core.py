@@ -29,7 +29,7 @@ from judgegym.judges.core.tasks import (
     parts_of,
 )
 from judgegym.llm import tracing
-from judgegym.llm.budget import OF_CALLER, Budget
+from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import UserError
 from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError

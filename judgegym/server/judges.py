@@ -17,9 +17,9 @@ import aiohttp
 
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.scorers.registry import open_judge
-from judgegym.llm.budget import Budget
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.server.operation import JudgeHealth, Telemetry
 from judgegym.server.settings import JudgeMount

@@ -24,7 +24,7 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import LineWriter
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.transport import ON_ADMISSION
 from judgegym.server.cohorts.register import cohort_key
 from judgegym.server.judges import MountedJudge

@@ -24,7 +24,7 @@ from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER
 from judgegym.llm import tracing
-from judgegym.llm.budget import OF_CALLER
+from judgegym.llm.cost.budget import OF_CALLER
 from judgegym.llm.errors import SettingsError, let_go
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.urls import is_loopback

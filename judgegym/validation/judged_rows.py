@@ -41,7 +41,7 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm import wire
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 

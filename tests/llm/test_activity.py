@@ -8,7 +8,7 @@ from typing import Any
 
 from judgegym.llm.activity import ACTIVITY, Activity, blocked, on_its_way, row_in_progress
 from judgegym.llm.at_once import SingleFlight
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 
 
 async def row(work: Coroutine[Any, Any, object]) -> None:

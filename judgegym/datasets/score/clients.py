@@ -28,8 +28,8 @@ from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.environments.command_line.arguments import without_secrets
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.llm.budget import Budget, Expense
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget, Expense
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 

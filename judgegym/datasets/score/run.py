@@ -50,7 +50,7 @@ from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
 from judgegym.judges.scorers.registry import open_judge
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.page import write_report_after
 

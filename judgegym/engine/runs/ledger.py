@@ -25,7 +25,7 @@ from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.lines import damage, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, read_answer, unpack
 from judgegym.llm import wire
-from judgegym.llm.budget import Expense
+from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation
 from judgegym.llm.types import ChatResponse

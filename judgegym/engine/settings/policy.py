@@ -20,8 +20,8 @@ from judgegym.judges.config.judge import (
     served_at,
 )
 from judgegym.llm import wire
+from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.outcome import FinishRules
-from judgegym.llm.prices import prices_of
 from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import split_urls

@@ -22,7 +22,7 @@ from judgegym.environments.command_line.program import CommandLine
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
-from judgegym.llm.budget import Expense
+from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON

@@ -19,7 +19,7 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey, RunUsage
 from judgegym.engine.runs.recorded_calls import CALLS
 from judgegym.llm import wire
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 

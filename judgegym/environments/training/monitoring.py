@@ -14,7 +14,7 @@ from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.llm.budget import Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
 from judgegym.monitoring.alarms import Alarm

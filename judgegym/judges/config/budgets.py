@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from judgegym.judges.config.fields import operational
-from judgegym.llm.budget import Budget, Expense
+from judgegym.llm.cost.budget import Budget, Expense
 
 BUDGETS = ("budget_calls", "budget_usd")
 """The settings, which are of one command: a file of a run has none of them."""

@@ -23,9 +23,9 @@ from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.parsing.verdict_parser import VerdictForm
+from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import FinishRules, accepted_reasons
-from judgegym.llm.prices import prices_of
 from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls

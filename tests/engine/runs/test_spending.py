@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.llm.budget import Expense
+from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.usage import Prices

@@ -15,8 +15,8 @@ from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.reward_models.judge import RewardCase, RewardModelJudge, RewardModelSettings
 from judgegym.judges.reward_models.protocols import read_number
-from judgegym.llm.budget import Budget
 from judgegym.llm.cache import JudgmentCache
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.wire import Choice
 from tests.judges.reward_models.servers import reward_server

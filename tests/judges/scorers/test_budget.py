@@ -12,8 +12,8 @@ from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.scorers.registry import JudgeKind, open_judge
-from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import BudgetError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.usage import Prices

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from judgegym.llm.prices import price_table, prices_of
+from judgegym.llm.cost.prices import price_table, prices_of
 from judgegym.llm.usage import Prices
 
 OPENAI = "https://api.openai.com/v1"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm.budget import OF_CALLER, Budget, Expense
 from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient, ChatSettings
+from judgegym.llm.cost.budget import OF_CALLER, Budget, Expense
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatResponse, Endpoint
 from judgegym.llm.usage import Prices

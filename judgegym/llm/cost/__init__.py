@@ -1,0 +1,1 @@
+"""What calls cost: budgets, and list prices of common models."""
