@@ -2,11 +2,11 @@
 
 One process serves; the load and the judge's endpoint are other processes, and so is the collector, which takes spans
 over OTLP as a real one does. Rounds without and with spans (`--trace=spans`: request, judgment and call of each)
-alternate in one run, with requests that differ; the ratio is that of the least disturbed rounds. All CPU of the serving
-process counts, that of the thread which encodes and sends the spans, too. Off is measured twice, against itself: what
-`is None` costs is below what two such rounds differ by.
+alternate in one run, with requests that differ; the ratio is the median of the rounds' own, since what else the
+machine does changes more slowly than rounds. All CPU of the serving process counts, that of the thread which encodes
+and sends the spans, too. Off is measured before and after on, also against itself: what `is None` costs is below that.
 
-    python -m benchmarks.tracing [--requests 400] [--concurrency 64] [--rounds 15]
+    python -m benchmarks.tracing [--requests 150] [--concurrency 64] [--rounds 31]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import asyncio
 import multiprocessing
 import os
 import resource
+import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -101,9 +102,9 @@ def cpu_ms() -> float:
     return 1000 * (used.ru_utime + used.ru_stime)
 
 
-async def measure(options: argparse.Namespace, judge: str, sender: Connection) -> dict[str, float]:
+async def measure(options: argparse.Namespace, judge: str, sender: Connection) -> dict[str, list[float]]:
     flags = ["--judge=rubric", f"--judge_base_url={judge}", "--judge_model_name=judge", "--judge_max_concurrency=256"]
-    found: dict[str, list[float]] = {"off": [], "off again": [], "on": []}
+    found: dict[str, list[float]] = {"off": [], "on": [], "off again": []}
     async with (
         opened(load(RewardServerSettings, flags, prog="benchmark")) as service,
         listening(service, "127.0.0.1", 0, shutdown_timeout=1.0) as (_, port),
@@ -117,24 +118,27 @@ async def measure(options: argparse.Namespace, judge: str, sender: Connection) -
                     await asyncio.to_thread(sender.recv)
                 if number:  # the first round warms up
                     found[name].append((cpu_ms() - began) / options.requests)
-    return {name: min(each) for name, each in found.items()}
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=400)
+    parser.add_argument("--requests", type=int, default=150)
     parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=31)
     results_option(parser)
     options = parser.parse_args()
     with beside(judge_process) as judge, beside(collector_process) as collector, beside(load_process) as sender:
         url = judge.recv()
         os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.recv()
         found = asyncio.run(measure(options, url, sender))
-    work, unit, off = f"{options.concurrency} at once, one call each", "ms of CPU a request", found["off"]
+    both = [(first + again) / 2 for first, again in zip(found["off"], found["off again"], strict=True)]
+    off, work, unit = statistics.median(both), f"{options.concurrency} at once, one call each", "ms of CPU a request"
+    on = off * statistics.median(each / other for each, other in zip(found["on"], both, strict=True))
+    again = off * statistics.median(each / other for each, other in zip(found["off again"], found["off"], strict=True))
     lines = [
-        Measured("tracing", f"spans on, {work}", unit, found["on"], "off", off, at_most=1.15),
-        Measured("tracing", f"spans off, {work}", unit, found["off again"], "off", off),
+        Measured("tracing", f"spans on, {work}", unit, on, "off", off, at_most=1.15),
+        Measured("tracing", f"spans off, {work}", unit, again, "off", off),
     ]
     report(lines, options.results)
 
