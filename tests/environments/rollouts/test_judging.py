@@ -26,7 +26,10 @@ async def judged_by(judge: Judge, *completions: Completion | str) -> Sequence[Ju
     async def checked_judge(task: Any, shown: Sequence[Completion], earlier: Judgment[Any] | None = None) -> Any:
         return await judge(shown[0], earlier)
 
-    env: Any = SimpleNamespace(checked_judge=checked_judge, policy_is_judge=True)
+    async def level(task: Any, shown: Any, judgments: Sequence[Judgment[Any]]) -> Sequence[Judgment[Any]]:
+        return judgments
+
+    env: Any = SimpleNamespace(checked_judge=checked_judge, level=level, policy_is_judge=True)
     wanted = [rollout(text=each).completion if isinstance(each, str) else each for each in completions]
     return await judge_each(env, Word("w"), wanted)
 

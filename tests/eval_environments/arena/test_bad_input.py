@@ -107,7 +107,9 @@ def test_a_dataset_that_the_hub_cannot_give(tmp_path: Path) -> None:
 def test_a_missing_key(arena: Arena, flags: tuple[str, ...], env: dict[str, str], words: list[str]) -> None:
     """A key goes to no host but its own: the variable of one is not good enough for another."""
     run = arena.path / "run"
-    refused(in_process("evaluate", *arena.flags, *flags, f"--env.data_dir_to_save_evals={run}", env=env), *words)
+    ended = in_process("evaluate", *arena.flags, *flags, f"--env.data_dir_to_save_evals={run}", env=env)
+    # A judge whose key is there says first in which form it is asked, and at which price.
+    refused(ended, *words, lines=1 + ended.err.count(" INFO "))
     assert not run.exists()
 
 

@@ -29,7 +29,7 @@ def test_a_run_that_its_budget_ends_asks_no_response_again(
     with serving(reward_server(protocol, float)) as judge:
         scoring = Scoring(tmp_path, judge)
         stopped = scoring(*words, "--budget_calls=1", rows=ROWS)
-        assert (stopped.code, len(judge.requests)) == (1, 1)
+        assert (stopped.code, len(judge.requests)) == (3, 1)
         assert "the budget of 1 call is spent" in stopped.err
         ended = scoring(*words, "--budget_calls=9", "--resume")
         assert (ended.code, len(judge.requests)) == (0, requests), ended.said

@@ -41,7 +41,7 @@ def test_form_of_the_judge(
 
 
 def test_litellm_finds_the_provider_unless_a_url_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judgegym.judges.config.judge.require", lambda extra: None)
+    pytest.importorskip("litellm")
     judge = JudgeSettings(judge_api="litellm", judge_model_name="azure/gpt-4.1").chat_settings().endpoints[0]
     assert (judge.base_url, judge.shown, judge.api_key) == ("litellm://azure", "litellm://azure", None)
     policy = PolicySettings(api="litellm", model_name="gemini/g").endpoints()[0]
