@@ -30,13 +30,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
-from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
-from judgegym.llm import wire
+from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, read_text
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, let_go
 
@@ -52,13 +50,10 @@ def _from_text(value: object) -> object:
     Raises:
         ValueError: the text is none of these.
     """
-    text = text_or_file(value) if isinstance(value, str) else value
-    if not isinstance(text, str):
-        return text
-    if text.lstrip().startswith("{"):
-        return wire.loads(text)
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    lacking = [word for word in words if "=" not in word]
+    words = read_text(value)
+    if not isinstance(words, list):
+        return words
+    lacking = [word for word in words if "=" not in str(word)]
     if lacking:
         raise ValueError(f"{lacking[0]!r}: expected NAME=NUMBER, JSON, or @FILE")
     return dict(word.rsplit("=", 1) for word in words)
@@ -215,9 +210,9 @@ def jury_scores(
     """
     scales, found = JuryScales(settings.jury_scale, settings.jury_sample), list[float]()
     counting, fewest = settings.counting(scores), quorum or settings.quorum(scores)
-    for row in zip(*(scores[name] for name in counting), strict=True):
-        said = zip(counting, row, strict=True)
-        given = {name: scales.align(name, score) for name, score in said if not math.isnan(score)}
+    for row in zip(*scores.values(), strict=True):
+        known = {name: score for name, score in zip(scores, row, strict=True) if not math.isnan(score)}
+        given = {name: scales.align(name, known[name]) for name in counting if name in known}
         score = jury_score(given, settings.jury_rule, settings.jury_weights) if len(given) >= fewest else None
         found.append(math.nan if score is None else score)
     return found
