@@ -62,6 +62,14 @@ def points(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.
     return found
 
 
+def sides(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the verdicts of scores from 0 to 1: the side of ½, −1 or 1, or 0 for ½; NaN of NaN."""
+    import numpy as np
+
+    found: NDArray[np.float64] = np.sign(np.round(scores, 9) - 0.5)
+    return found
+
+
 def gain_over(points: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, float]:
     """Return what a jury gains over a member, mean by row, and its one-sided 90 % lower bound; of one row −1."""
     from scipy import stats

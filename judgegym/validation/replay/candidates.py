@@ -20,7 +20,7 @@ from judgegym.judges.parts.cascade import CascadeSettings, is_kept
 from judgegym.judges.parts.jury import JuryRule, JurySettings, jury_scores
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import t_quantile, wilson
-from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights
+from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights, sides
 from judgegym.validation.replay.table import JudgedTable
 
 MOST_IN_ALL_SUBSETS = 5
@@ -193,7 +193,7 @@ def weights_by_labels(
 ) -> JuryWeights | str:
     """Learn the weights of a jury from the labels (`learned_weights`), but for some rows; or say why there are none."""
     assert table.labels is not None  # who asks for them has labels
-    gold = np.sign(np.round(table.labels, 9) - 0.5)
+    gold = sides(table.labels)
     chosen = (gold != 0) if without is None else (gold != 0) & ~without
     return learned_weights(votes_of(table, members)[chosen], gold[chosen], seed=seed)
 

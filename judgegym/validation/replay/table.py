@@ -32,6 +32,7 @@ from judgegym.llm.errors import DataError
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
+from judgegym.statistics.juries import sides
 from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_client, score_settings, without_keys
 from judgegym.validation.replay.recordings import ROW
 
@@ -87,9 +88,7 @@ class JudgedTable:
         """Return by row how far two scores agree: 1, ½ if one of them is no verdict, 0; with a tolerance 1 or 0."""
         if self.tolerance is not None:
             return (np.abs(one - other) <= self.tolerance + 1e-9).astype(float)
-        sides = [np.nan_to_num(np.sign(np.round(each, DIGITS) - 0.5)) for each in (one, other)]
-        agreed: NDArray[np.float64] = 1.0 - np.abs(sides[0] - sides[1]) / 2.0
-        return agreed
+        return 1.0 - np.abs(np.nan_to_num(sides(one)) - np.nan_to_num(sides(other))) / 2.0
 
     def of(self, name: str) -> NDArray[np.float64]:
         """Return the scores of a member."""
