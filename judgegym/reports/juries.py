@@ -309,14 +309,11 @@ def promise_words(
     found = f"{differ:,} of {rechecked:,} rechecked rows differ (at least {least:.1%}, at most {most:.1%} of all rows)"
     if harm is None:
         return (said, found), False
-    is_broken = least > harm
-    if is_broken:
-        return (
-            said,
-            f"the promise of {harm:.1%} no longer holds: {found}; judge with the strong one, or choose again",
-        ), True
+    promise = f"the promise of {harm:.1%}"
+    if least > harm:
+        return (said, f"{promise} no longer holds: {found}; judge with the strong one, or choose again"), True
     holds = "holds" if most <= harm else "is not contradicted"
-    return (said, f"the promise of {harm:.1%} {holds}: {found}"), False
+    return (said, f"{promise} {holds}: {found}"), False
 
 
 _REPORT = TypeAdapter(JudgesReport)

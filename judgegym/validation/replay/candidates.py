@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Literal, get_args
 
 import numpy as np
@@ -152,15 +152,14 @@ class Bench:
             yield self.jury(f"Dawid-Skene {of}", members, JurySettings(jury_weights=weights, jury_quorum=1))
             if table.labels is not None and not isinstance(learned := learned_scores(table, members, seed), str):
                 yield self.measure("jury", f"learned weights {of}", members, learned)
-        for cheap in table.names:
-            for strong in table.names:
-                if cheap == strong or table.cost_of(cheap).mean() > table.cost_of(strong).mean():
-                    continue
-                for rule, confidences in table.confidences[cheap].items():
-                    for level in sorted({*np.quantile(confidences, _LEVELS, method="lower").tolist()}):
-                        if level > max(0.0, confidences.min()):  # else the cheap judge decides all
-                            chosen = {"cascade_confidence": rule, "cascade_threshold": level}
-                            yield self.cascade(CascadeSettings.model_validate(chosen), cheap, strong)
+        for cheap, strong in permutations(table.names, 2):
+            if table.cost_of(cheap).mean() > table.cost_of(strong).mean():
+                continue
+            for rule, confidences in table.confidences[cheap].items():
+                for level in sorted({*np.quantile(confidences, _LEVELS, method="lower").tolist()}):
+                    if level > max(0.0, confidences.min()):  # else the cheap judge decides all
+                        chosen = {"cascade_confidence": rule, "cascade_threshold": level}
+                        yield self.cascade(CascadeSettings.model_validate(chosen), cheap, strong)
 
 
 def scores_of_jury(table: JudgedTable, members: Sequence[str], settings: JurySettings) -> NDArray[np.float64]:
