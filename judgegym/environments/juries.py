@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import model_validator
@@ -123,18 +123,11 @@ class CaseJury(JuryJudge):
             detail: makes the detail from the judgments of the members that have a score, and the jury's score.
         """
         found = await self.ask(self.parts, case)
-        whole = self.verdict(found)
+        whole: Judgment[Any] = self.verdict(found)
+        if whole.score is None:
+            return replace(whole, detail=None)
         given = {name: judgment for name, judgment in found.items() if judgment.score is not None}
-        value = whole.score
-        return Judgment(
-            None if value is None else score(value),
-            whole.status,
-            whole.label,
-            whole.explanation,
-            whole.calls,
-            None if value is None else detail(given, value),
-            suspects=whole.suspects,
-        )
+        return replace(whole, score=score(whole.score), detail=detail(given, whole.score))
 
     def units(self, given: Mapping[str, Judgment[Any]]) -> dict[str, float]:
         """Return the members' scores from 0 to 1."""

@@ -9,8 +9,9 @@ worse than its best member only if the 95 % interval of the difference, paired b
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,12 +19,13 @@ from pydantic import TypeAdapter, ValidationError
 from judgegym.engine.terminal.output import dollars
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
-from judgegym.judges.parts.jury import JuryScales, JurySettings, jury_score
+from judgegym.judges.parts.jury import JurySettings, jury_scores
 from judgegym.llm import wire
 from judgegym.llm.usage import Usage
 from judgegym.reports.results.run import SavedRun, mapping_of
 from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, ratio_interval
 from judgegym.statistics.cascades import upper_bound
+from judgegym.statistics.juries import sides
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,8 +114,7 @@ class JudgesReport:
             if each.points is not None:
                 said.append(f"{each.points:.1%} of points")
             if each.adds is not None and each.adds_interval is not None:
-                low, high = each.adds_interval.low, each.adds_interval.high
-                said.append(f"adds {100 * each.adds:+.1f} points (95 %: {100 * low:+.1f} to {100 * high:+.1f})")
+                said.append(f"adds {100 * each.adds:+.1f} points (95 %: {_in_points(each.adds_interval)})")
             yield SummaryLine(each.name, "–" if each.mean is None else f"{each.mean:.4f}", "; ".join(said))
         for sentence in self.words:
             yield SummaryLine("", "", sentence)
@@ -136,42 +137,35 @@ def _number(value: float | str) -> str:
 
 
 class _Rows:
-    """The scores of a run's judges; NaN where there is none."""
+    """The scores of a run's judges, a row for each judge, NaN where there is none; and those of the whole."""
 
     def __init__(self, run: SavedRun, names: Sequence[str], labels: Mapping[str, float]) -> None:
         """Read them."""
         import numpy as np
 
-        scores, whole, given, escalated = [], list[float](), list[float](), list[bool]()
-        self.calls, self.usage = dict.fromkeys(names, 0), {name: Usage() for name in names}
+        rows = list[list[object]]()
+        self.names, self.calls, self.usage = names, Counter[str](), defaultdict[str, Usage](Usage)
         for sample in run.samples():
             for call, of_call in (sample.run.judge_calls or {}).items():
                 name = call.partition("/")[0]
-                if name in self.calls:
-                    self.calls[name] += 1
-                    self.usage[name] += of_call.usage
+                self.calls[name] += 1
+                self.usage[name] += of_call.usage
             parts = next(filter(None, (mapping_of(wire.lookup(sample.detail, key)) for key in _PLACES)), {})
-            if not parts or sample.headline is None:
-                continue
-            found = [parts.get(name) for name in names]
-            scores.append([score if isinstance(score, int | float) else np.nan for score in found])
-            whole.append(sample.headline.total / sample.headline.weight if sample.headline.weight else np.nan)
-            given.append(labels.get(sample.uid, np.nan))
-            escalated.append(parts.get(ESCALATED) == 1.0)
-        self.names = names
-        self.scores = np.array(scores, dtype=float).reshape(-1, len(names)).T
-        self.whole, self.labels, self.escalated = np.array(whole), np.array(given), np.array(escalated, dtype=bool)
+            if parts and sample.headline is not None:
+                whole = sample.headline.value if sample.headline.weight else None
+                scores = (parts.get(name) for name in names)
+                rows.append([parts.get(ESCALATED) == 1.0, labels.get(sample.uid), whole, *scores])
+        table = np.array(rows, dtype=float).reshape(-1, len(names) + 3).T  # None becomes NaN
+        self.escalated, self.labels, self.whole, self.scores = table[0] == 1.0, table[1], table[2], table[3:]
 
     def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the points of scores on each labelled row."""
+        """Return the points of scores on each labelled row; NaN without label or score."""
         import numpy as np
 
         labels = self.labels
-        known = labels[np.isfinite(labels)]
-        if np.isin(known, (0.0, 1.0)).all():
-            found: NDArray[np.float64] = 1.0 - np.abs(_sides(scores) - np.sign(labels - 0.5)) / 2.0
-        else:
-            found = 1.0 - np.abs(scores - labels)
+        if np.isin(labels[np.isfinite(labels)], (0.0, 1.0)).all():
+            scores, labels = sides(scores) / 2.0, sides(labels) / 2.0
+        found: NDArray[np.float64] = 1.0 - np.abs(scores - labels)
         return found
 
     def members(self) -> list[MemberReport]:
@@ -180,22 +174,14 @@ class _Rows:
 
         found = []
         for name, column in zip(self.names, self.scores, strict=True):
-            own, calls = column[np.isfinite(column)], self.calls[name]
-            mean = float(own.mean()) if len(own) else None
+            rows, calls = int(np.isfinite(column).sum()), self.calls[name]
             cost = self.usage[name].cost if calls else 0.0
-            found.append(MemberReport(name, len(own), len(column) - len(own), mean, calls, cost))
+            found.append(MemberReport(name, rows, len(column) - rows, _mean(column), calls, cost))
         return found
 
 
 _PLACES = ("components", "parts", "members")
 """Where the detail of a sample has the scores of judges: of scored data, of the environment prompts, of others."""
-
-
-def _sides(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    found: NDArray[np.float64] = np.sign(np.round(scores, 9) - 0.5)
-    return found
 
 
 def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, float]) -> JudgesReport:
@@ -206,46 +192,23 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     """
     import numpy as np
 
-    names, scales = [*settings.judges], JuryScales(settings.jury_scale, settings.jury_sample)
-    rows = _Rows(run, names, labels)
-
-    def jury_of(members: Sequence[str]) -> NDArray[np.float64]:
-        """Return the score of a jury of some members, by row; NaN without one."""
-        found = np.full(rows.scores.shape[1], np.nan)
-        for place, column in enumerate(rows.scores.T):
-            own = dict(zip(names, column, strict=True))
-            given = {name: scales.align(name, own[name]) for name in members if np.isfinite(own[name])}
-            score = jury_score(given, settings.jury_rule, settings.jury_weights)
-            found[place] = np.nan if score is None else score
-        return found
-
+    rows = _Rows(run, [*settings.judges], labels)
+    scores, points = dict(zip(rows.names, rows.scores.tolist(), strict=True)), rows.points(rows.whole)
     members: list[MemberReport] = []
-    for name, column, base in zip(names, rows.scores, rows.members(), strict=True):
-        others = jury_of([other for other in names if other != name])
-        moved, difference = np.abs(rows.whole - others), rows.points(rows.whole) - rows.points(others)
-        adds, interval = _paired(difference)
-        members.append(
-            MemberReport(
-                *(base.name, base.rows, base.missing, base.mean, base.calls, base.cost),
-                with_rest=quadratic_kappa(column, others),
-                moves=float(np.nanmean(moved)) if np.isfinite(moved).any() else None,
-                points=_mean(rows.points(column)),
-                adds=adds,
-                adds_interval=interval,
-            )
-        )
-    kappas = tuple(tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores)
+    for base, column in zip(rows.members(), rows.scores, strict=True):
+        rest = {name: of_other for name, of_other in scores.items() if name != base.name}
+        others = np.array(jury_scores(rest, settings, quorum=1))
+        kappa, moves = quadratic_kappa(column, others), _mean(np.abs(rows.whole - others))
+        own, (adds, interval) = _mean(rows.points(column)), _paired(points - rows.points(others))
+        members.append(replace(base, with_rest=kappa, moves=moves, points=own, adds=adds, adds_interval=interval))
     alpha = krippendorff_alpha(rows.scores) if rows.scores.size else "no row has a score"
-    points = rows.points(rows.whole)
+    words = f"α of all members: {alpha:.2f}" if isinstance(alpha, float) else f"no α: {alpha}"
     return JudgesReport(
         "jury",
         rows=len(rows.whole),
         members=tuple(members),
-        words=(
-            *([f"α of all members: {alpha:.2f}"] if isinstance(alpha, float) else [f"no α: {alpha}"]),
-            *_against_best(rows, members, points),
-        ),
-        kappas=kappas,
+        words=(words, *_against_best(rows, members, points)),
+        kappas=tuple(tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores),
         alpha=alpha,
         labels=int(np.isfinite(points).sum()),
         points=_mean(points),
@@ -267,17 +230,18 @@ def _against_best(rows: _Rows, members: Sequence[MemberReport], points: NDArray[
     if gain is None or interval is None:
         return
     name, of = members[best].name, f"{members[best].points or 0.0:.1%}"
-    by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} (95 %: {100 * interval.low:+.1f} to "
-    by += f"{100 * interval.high:+.1f})"
-    verdict = (
-        "the jury beats its best member"
-        if interval.low > 0
-        else f"the jury harms: {name} alone is better and cheaper"
-        if interval.high < 0
-        else f"it is not certain that the jury is better than {name} alone"
-    )
+    by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} (95 %: {_in_points(interval)})"
+    verdict = f"it is not certain that the jury is better than {name} alone"
+    if interval.low > 0:
+        verdict = "the jury beats its best member"
+    elif interval.high < 0:
+        verdict = f"the jury harms: {name} alone is better and cheaper"
     both = f"the jury has {mean:.1%} of points, its best member, {name}, {of}"
     yield f"On {count:,} labelled rows {both}: {by}; {verdict}"
+
+
+def _in_points(interval: Interval) -> str:
+    return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:
@@ -308,7 +272,7 @@ def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
     cheap, strong = rows.scores
     count, both = len(rows.whole), np.isfinite(cheap) & np.isfinite(strong) & ~rows.escalated
     escalated, rechecked = int(rows.escalated.sum()), int(both.sum())
-    differ = int((_sides(cheap) != _sides(strong))[both].sum())
+    differ = int((sides(cheap) != sides(strong))[both].sum())
     words, is_broken = promise_words(count, escalated, rechecked, differ, settings.cascade_harm)
     return JudgesReport(
         *("cascade", count, tuple(rows.members()), words),
@@ -345,14 +309,11 @@ def promise_words(
     found = f"{differ:,} of {rechecked:,} rechecked rows differ (at least {least:.1%}, at most {most:.1%} of all rows)"
     if harm is None:
         return (said, found), False
-    is_broken = least > harm
-    if is_broken:
-        return (
-            said,
-            f"the promise of {harm:.1%} no longer holds: {found}; judge with the strong one, or choose again",
-        ), True
+    promise = f"the promise of {harm:.1%}"
+    if least > harm:
+        return (said, f"{promise} no longer holds: {found}; judge with the strong one, or choose again"), True
     holds = "holds" if most <= harm else "is not contradicted"
-    return (said, f"the promise of {harm:.1%} {holds}: {found}"), False
+    return (said, f"{promise} {holds}: {found}"), False
 
 
 _REPORT = TypeAdapter(JudgesReport)

@@ -177,7 +177,7 @@ def _interval_alpha(paired: NDArray[np.float64]) -> float:
 
 
 def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
-    """Cohen's kappa with quadratic weights over the items that both rated, or why it is undefined.
+    """Cohen's kappa with quadratic weights of the rows that have both values, or why it is undefined.
 
     1 − Σ (x − y)² / Σ of all pairs of an x and a y, (x − y)². Of verdicts 0 and 1 it is Cohen's kappa; scores may be
     any numbers. It is Lin's coefficient of concordance, too.
@@ -190,11 +190,11 @@ def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
     one, other = np.array(first, dtype=float), np.array(second, dtype=float)
     both = np.isfinite(one) & np.isfinite(other)
     if not both.any():
-        return "no item has both ratings"
+        return "no row has both values"
     one, other = one[both], other[both]
     by_chance = one.var() + other.var() + (one.mean() - other.mean()) ** 2
     if by_chance < 1e-18:
-        return "both give one and the same rating to every item"
+        return "both give one and the same value to every row"
     return float(1.0 - ((one - other) ** 2).mean() / by_chance)
 
 

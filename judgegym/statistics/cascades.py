@@ -11,6 +11,7 @@ Sources: Clopper and Pearson (1934); fixed-sequence testing: Angelopoulos et al.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,11 +53,8 @@ def upper_bound(events: int, rows: int, *, level: float) -> float:
 
 
 def rows_for(harm: float, *, level: float) -> int:
-    """Return with how many rows a threshold can be certified at all: with no harmed row among them."""
-    rows = 1
-    while upper_bound(0, rows, level=level) > harm:
-        rows += max(1, rows // 64)
-    return rows
+    """Return with how many rows a threshold can be certified at all: with none harmed, 1 − (1 − level)^(1/rows)."""
+    return math.ceil(math.log(1.0 - level) / math.log(1.0 - harm))
 
 
 def choose_threshold(

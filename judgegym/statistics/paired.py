@@ -254,29 +254,6 @@ def rows_needed(first: RatioTerms, second: RatioTerms, *, level: float = 0.95, p
     return RowsNeeded(math.ceil(needed))
 
 
-def quadratic_kappa(first: Numbers, second: Numbers) -> float | str:
-    """Cohen's kappa with quadratic weights, of values on an even scale whose steps need not be known.
-
-    1 − Σ (x − y)² / E Σ (x − y)², where E is over all pairs of a first and a second value: what the table of levels
-    comes to when the weights are squared distances.
-
-    Returns:
-        Kappa, or why it is undefined.
-
-    Source:
-        Cohen, Weighted kappa (1968); Fleiss and Cohen (1973).
-    """
-    import numpy as np
-
-    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if not len(one):
-        return "no row has both values"
-    by_chance = one.var() + other.var() + (one.mean() - other.mean()) ** 2
-    if by_chance < 1e-12:
-        return "both give one and the same value to every row"
-    return float(1 - np.mean((one - other) ** 2) / by_chance)
-
-
 def kappa_interval(
     sides: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     rows: Sequence[int],

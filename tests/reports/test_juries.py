@@ -33,8 +33,8 @@ def test_quadratic_kappa_is_cohens_of_verdicts_and_the_weighted_one_of_scores() 
         assert quadratic_kappa(one / (levels - 1), other / (levels - 1)) == pytest.approx(expected, abs=1e-12)
         gaps = [*one[:30], *[np.nan] * 30]
         assert quadratic_kappa(gaps, other) == pytest.approx(quadratic_kappa(one[:30], other[:30]))
-    assert quadratic_kappa([1, 1], [1, 1]) == "both give one and the same rating to every item"
-    assert quadratic_kappa([None], [1]) == "no item has both ratings"
+    assert quadratic_kappa([1, 1], [1, 1]) == "both give one and the same value to every row"
+    assert quadratic_kappa([None], [1]) == "no row has both values"
 
 
 @pytest.mark.parametrize(

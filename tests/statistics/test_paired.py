@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgegym.statistics import paired
-from judgegym.statistics.agreement import ratio_interval
+from judgegym.statistics.agreement import quadratic_kappa, ratio_interval
 from judgegym.statistics.paired import (
     PairedIntervals,
     PairedTest,
     RatioTerms,
     holm,
     paired_intervals,
-    quadratic_kappa,
     rows_needed,
     sign_test,
     wilcoxon_test,

@@ -35,7 +35,7 @@ from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_jud
 from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
 from judgegym.llm.at_once import all_results
 
-_DIGITS = 9
+DIGITS = 9
 """Of a confidence: 2·0.8 − 1 is the threshold 0.6."""
 Confidence = Literal["margin", "orders", "votes", "probability", "members"]
 KINDS_OF_CONFIDENCE: Mapping[Confidence, tuple[str, ...]] = {
@@ -78,6 +78,18 @@ class CascadeSettings(JudgeSettings):
         return self
 
 
+def is_kept(settings: CascadeSettings, confidence: float, number: float) -> bool:
+    """Return whether the cheap judge decides a row of which it is so sure.
+
+    Args:
+        settings: of the cascade.
+        confidence: from 0 to 1; below 0 for a judge without a score, which never decides.
+        number: the row's, from 0 to 1 (`row_number`); it decides at the threshold itself.
+    """
+    confidence, threshold = round(confidence, DIGITS), round(settings.cascade_threshold, DIGITS)
+    return number < settings.cascade_share if confidence == threshold else confidence > threshold
+
+
 def row_number(seed: int, task: JudgeTask, purpose: str) -> float:
     """Return a number from 0 to 1 for all responses to a row, by seed, row and purpose."""
     row = repr((task.prompt, task.reference, task.rubric, task.baseline, task.context))
@@ -107,20 +119,14 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         """Several responses are judged together, so that they have one judge."""
         return len(task.responses) > 1
 
-    def decides(self, task: JudgeTask, confidence: float) -> bool:
-        """Return whether the cheap judge decides a row of which it is so sure."""
-        settings, threshold = self.settings, round(self.settings.cascade_threshold, _DIGITS)
-        if confidence != threshold:
-            return confidence > threshold
-        return row_number(settings.seed, task, "cascade") < settings.cascade_share
-
     async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
         """Ask the cheap judge, and the strong one if that is not sure, or if the row is shown to both."""
         found = await self.ask([self.cheap], case)
         first, settings = found[self.cheap.name], self.settings
         confidences = self.cheap.judge.confidences(first)
-        confidence = round(confidences.get(settings.cascade_confidence, 0.0), _DIGITS)
-        is_escalated = first.score is None or not self.decides(case, confidence)
+        confidence = round(confidences.get(settings.cascade_confidence, 0.0), DIGITS)
+        number = row_number(settings.seed, case, "cascade")
+        is_escalated = first.score is None or not is_kept(settings, confidence, number)
         if is_escalated or row_number(settings.seed, case, "recheck") < settings.cascade_recheck:
             found |= await self.ask([self.strong], case)
         deciding = self.strong if is_escalated else self.cheap

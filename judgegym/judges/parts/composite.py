@@ -32,8 +32,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import current_group, derive
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, check_names
-from judgegym.llm import wire
+from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, check_names, read_text
 from judgegym.llm.at_once import all_results
 
 Combination = Literal["weighted_sum", "product", "min", "first_that_says", "alternate"]
@@ -84,17 +83,16 @@ class TermOptions(PartOptions):
 
 
 def parts_of(value: object) -> object:
-    """Parts from their short form, kinds of judges with or without weights: `rule,rubric` or `rubric=0.8,rule=0.2`.
+    """Parts from JSON, a file (`@path`), or kinds of judges: `rule,rubric`, or with weights `rubric=0.8,rule=0.2`.
 
     Raises:
         ValueError: a weight is no number, a kind is named twice, or the text is not JSON.
     """
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("{"):
-        return wire.loads(value)
+    words = read_text(value)
+    if not isinstance(words, list):
+        return words
     parts: dict[str, dict[str, JsonValue]] = {}
-    for word in filter(None, map(str.strip, value.split(","))):
+    for word in map(str, words):
         kind, has_weight, weight = word.partition("=")
         if kind in parts:
             raise ValueError(f"two parts are named {kind!r}; expected JSON, which names each: {{NAME: {{judge: …}}}}")

@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -30,13 +30,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
-from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
-from judgegym.llm import wire
+from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, read_text
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, let_go
 
@@ -52,13 +50,10 @@ def _from_text(value: object) -> object:
     Raises:
         ValueError: the text is none of these.
     """
-    text = text_or_file(value) if isinstance(value, str) else value
-    if not isinstance(text, str):
-        return text
-    if text.lstrip().startswith("{"):
-        return wire.loads(text)
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    lacking = [word for word in words if "=" not in word]
+    words = read_text(value)
+    if not isinstance(words, list):
+        return words
+    lacking = [word for word in words if "=" not in str(word)]
     if lacking:
         raise ValueError(f"{lacking[0]!r}: expected NAME=NUMBER, JSON, or @FILE")
     return dict(word.rsplit("=", 1) for word in words)
@@ -92,6 +87,14 @@ class JurySettings(JudgeSettings):
     jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_from_text)] = setting({})
     """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym replay writes them."""
 
+    def counting(self, names: Iterable[str]) -> list[str]:
+        """Return those of the members that count."""
+        return [name for name in names if not self.jury_weights or self.jury_weights.get(name, 0.0) > 0.0]
+
+    def quorum(self, names: Iterable[str]) -> int:
+        """Return how many members that count must have a score."""
+        return self.jury_quorum or len(self.counting(names)) // 2 + 1
+
     @model_validator(mode="after")
     def _is_a_jury(self) -> Self:
         if self.judges:
@@ -111,7 +114,7 @@ def check_jury(settings: JurySettings) -> None:
     unknown = [name for name in (*weights, *settings.jury_sample) if name not in names]
     if unknown:
         raise ValueError(f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but {', '.join(names)}")
-    count = sum(weights.get(name, 0.0) > 0 for name in names) if weights else len(names)
+    count = len(settings.counting(names))
     if not count:
         raise ValueError("jury_weights: expected a member that counts, but all weights are 0")
     if weights and settings.jury_rule == "trimmed_mean" and len({*weights.values()} - {0.0}) > 1:
@@ -195,6 +198,26 @@ class JuryScales:
         return min(1.0, max(0.0, standardised))
 
 
+def jury_scores(
+    scores: Mapping[str, Sequence[float]], settings: JurySettings, *, quorum: int | None = None
+) -> list[float]:
+    """Return the score of a jury by row; NaN below its quorum, and where it abstains.
+
+    Args:
+        scores: from 0 to 1, by member and row; NaN where a member has none.
+        settings: of the jury.
+        quorum: another one than that of the settings.
+    """
+    scales, found = JuryScales(settings.jury_scale, settings.jury_sample), list[float]()
+    counting, fewest = settings.counting(scores), quorum or settings.quorum(scores)
+    for row in zip(*scores.values(), strict=True):
+        known = {name: score for name, score in zip(scores, row, strict=True) if not math.isnan(score)}
+        given = {name: scales.align(name, known[name]) for name in counting if name in known}
+        score = jury_score(given, settings.jury_rule, settings.jury_weights) if len(given) >= fewest else None
+        found.append(math.nan if score is None else score)
+    return found
+
+
 class JuryJudge(PartsJudge[JurySettings, PartOptions]):
     """Judges a response by all members."""
 
@@ -215,13 +238,13 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
     @property
     def counting(self) -> list[Part[PartOptions]]:
         """The members that count."""
-        weights = self.settings.jury_weights
-        return [part for part in self.parts if not weights or weights.get(part.name, 0.0) > 0.0]
+        names = self.settings.counting(part.name for part in self.parts)
+        return [part for part in self.parts if part.name in names]
 
     @property
     def quorum(self) -> int:
         """How many members that count must have a score."""
-        return self.settings.jury_quorum or len(self.counting) // 2 + 1
+        return self.settings.quorum(part.name for part in self.parts)
 
     def confidences(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
         """Also `members`: 1 − the distance between the highest and the lowest score of members that count."""

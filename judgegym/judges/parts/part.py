@@ -44,16 +44,27 @@ class PartOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def read_text(value: object) -> object:
+    """JSON, or the words between commas, of a text or of a file (`@path`); any other value as it is.
+
+    Raises:
+        ValueError: the file cannot be read, or is not JSON where it begins as such.
+    """
+    text = text_or_file(value)
+    if not isinstance(text, str):
+        return text
+    if text.lstrip()[:1] in ("[", "{"):
+        return wire.loads(text)
+    return [word for word in map(str.strip, text.split(",")) if word]
+
+
 def _members_of(value: object) -> object:
     """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
 
     Raises:
         ValueError: the text is not JSON.
     """
-    value = text_or_file(value) if isinstance(value, str) else value
-    if isinstance(value, str):
-        words = [word.strip() for word in value.split(",")]
-        value = wire.loads(value) if value.lstrip()[:1] in ("[", "{") else list(filter(None, words))
+    value = read_text(value)
     if not isinstance(value, list):
         return value
     members: dict[str, object] = {}

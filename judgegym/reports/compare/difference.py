@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from judgegym.reports.compare.rows import CommonRows
 from judgegym.reports.results.run import Kind
-from judgegym.statistics.agreement import Interval, rank_correlation
-from judgegym.statistics.paired import (
-    RatioTerms,
-    paired_intervals,
-    quadratic_kappa,
-    rows_needed,
-    sign_test,
-    wilcoxon_test,
-)
+from judgegym.statistics.agreement import Interval, quadratic_kappa, rank_correlation
+from judgegym.statistics.paired import RatioTerms, paired_intervals, rows_needed, sign_test, wilcoxon_test
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,8 +26,7 @@ from judgegym.engine.runs.lines import DiskFile, RawLine, whole_lines
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, UserError
 from judgegym.llm.wire import JSON
-from judgegym.statistics.agreement import krippendorff_alpha
-from judgegym.statistics.paired import quadratic_kappa
+from judgegym.statistics.agreement import krippendorff_alpha, quadratic_kappa
 
 LABELS = "labels.jsonl"
 Sampling = Literal["random", "by_score"]

@@ -7,23 +7,32 @@ right; without labels, if its verdict differs from the strong one's.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from judgegym.engine.terminal.output import Table, say, show_table
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.parts.cascade import CascadeSettings
+from judgegym.llm.errors import SettingsError
+from judgegym.reports.document import write_outputs
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
-from judgegym.validation.replay.candidates import cascade, kept_rows, rows_of
-from judgegym.validation.replay.table import JudgedTable
+from judgegym.validation.replay.candidates import cascaded
+from judgegym.validation.replay.members import judge_settings, open_members
+from judgegym.validation.replay.presets import write_preset
+from judgegym.validation.replay.table import JudgedTable, open_table
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+UNCERTIFIED = 4
+"""The exit code where no threshold can be promised."""
 _SHOWN = 10
 """Thresholds in the table."""
+_CHOSEN = {"cascade_confidence", "cascade_threshold", "cascade_share", "cascade_harm"}
+"""Settings that the preset has."""
+_HEADER = ("confidence", "escalated", "agreement", "accuracy", "harmed", "cost")
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,11 @@ class CascadeOutcome:
     harmed: int
     harmed_at_most: float
     cost: float
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of the table."""
+        accuracy = "–" if self.accuracy is None else f"{self.accuracy:.1%}"
+        return f"{self.escalated:.1%}", f"{self.agreement:.1%}", accuracy, f"{self.harmed:,}", f"{self.cost:.3g}"
 
 
 @dataclass(frozen=True)
@@ -77,70 +91,113 @@ class CascadeTrial:
         return self.table.agreement(strong, labels) > self.table.agreement(cheap, labels)
 
     @cached_property
-    def halves(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The rows on which the threshold is chosen, and the others."""
-        import numpy as np
-
+    def is_held_out(self) -> NDArray[np.bool_]:
+        """Whether a row is of the half on which the threshold is not chosen."""
         first = np.unique(self.table.units, return_index=True)[1]
         names = [self.table.uids[place] for place in first]
-        is_first = np.array([derive(self.seed, name, "half") < 2**63 for name in names])[self.table.units]
-        return is_first, ~is_first
+        return np.array([derive(self.seed, name, "half") >= 2**63 for name in names])[self.table.units]
 
     def choose(self) -> CascadeThreshold | str:
         """Choose the threshold on its half; or say why there is none."""
-        import numpy as np
-
-        half, harms = rows_of(self.table, self.halves[0]), self.harms[self.halves[0]]
-        units, first, of = np.unique(half.units, return_index=True, return_inverse=True)
-        is_harm = np.zeros(len(units), dtype=bool)
-        np.logical_or.at(is_harm, of, harms)
+        table, chosen = self.table, np.flatnonzero(~self.is_held_out)
+        units, first = np.unique(table.units[chosen], return_index=True)
         needed = rows_for(self.harm, level=self.certainty)
         if len(units) < needed:
             return (
-                f"not enough rows: {len(np.unique(self.table.units))}, of which {len(units)} are to choose on; "
+                f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to choose on; "
                 f"to promise {self.harm:.1%} with {self.certainty:.0%} certainty takes {needed}, so {2 * needed} in all"
             )
-        confidences = half.confidences[half.names[0]][self.rule][first].tolist()
-        numbers = half.numbers[first].tolist()
-        return choose_threshold(confidences, is_harm.tolist(), numbers, harm=self.harm, level=self.certainty)
+        confidences = table.confidences[table.names[0]][self.rule][chosen[first]].tolist()
+        harms, numbers = np.isin(units, table.units[self.harms]).tolist(), table.numbers[chosen[first]].tolist()
+        return choose_threshold(confidences, harms, numbers, harm=self.harm, level=self.certainty)
 
-    def settings(self, chosen: CascadeThreshold) -> CascadeSettings:
+    def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
         """The settings of the cascade with a threshold; a cheap judge without a score never decides in use."""
-        is_all = chosen.confidence < 0.0
         values: Mapping[str, object] = {
             "cascade_confidence": self.rule,
-            "cascade_threshold": 0.0 if is_all else chosen.confidence,
-            "cascade_share": 1.0 if is_all else chosen.share_at,
+            "cascade_threshold": max(0.0, threshold),
+            "cascade_share": share if threshold >= 0.0 else 1.0,
             "cascade_harm": self.harm,
         }
         return CascadeSettings.model_validate(values)
 
-    def outcome(self, settings: CascadeSettings, rows: NDArray[np.bool_] | None = None) -> CascadeOutcome:
-        """What a cascade does to some rows; by default to all."""
-        import numpy as np
-
-        chosen = np.ones(len(self.harms), dtype=bool) if rows is None else rows
-        table = rows_of(self.table, chosen)
-        pair = (table.names[0], table.names[1])
-        found = cascade(table, pair, settings, table.of(pair[1]))
-        is_kept = kept_rows(table, pair[0], settings)
-        harmed, count = len(np.unique(table.units[is_kept & self.harms[chosen]])), len(np.unique(table.units))
+    def outcome(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
+        """What a cascade does to some rows."""
+        table, (cheap, strong) = self.table, self.table.names
+        kept, scores, costs = cascaded(table, settings, cheap, strong)
+        harmed, units = (len(np.unique(table.units[rows & each])) for each in (kept & self.harms, rows))
+        labels = table.labels
         return CascadeOutcome(
-            rows=len(table.uids),
-            escalated=found.escalated or 0.0,
-            agreement=found.value,
-            accuracy=None if table.labels is None else cascade(table, pair, settings, table.labels).value,
+            rows=int(rows.sum()),
+            escalated=float(1.0 - kept[rows].mean()),
+            agreement=float(table.agreement(scores, table.of(strong))[rows].mean()),
+            accuracy=None if labels is None else float(table.agreement(scores, labels)[rows].mean()),
             harmed=harmed,
-            harmed_at_most=upper_bound(harmed, count, level=self.certainty) if count else 1.0,
-            cost=found.cost,
+            harmed_at_most=upper_bound(harmed, units, level=self.certainty) if units else 1.0,
+            cost=float(costs[rows].mean()),
         )
 
     def outcomes(self) -> Iterator[tuple[float, CascadeOutcome]]:
         """Some ten thresholds, the highest first, with what each does to all rows."""
-        import numpy as np
-
         confidences = self.table.confidences[self.table.names[0]][self.rule]
         levels = np.quantile(confidences, [step / _SHOWN for step in range(_SHOWN)], method="lower")
         for level in sorted({max(0.0, float(each)) for each in levels}, reverse=True):
-            settings = CascadeSettings.model_validate({"cascade_confidence": self.rule, "cascade_threshold": level})
-            yield level, self.outcome(settings)
+            yield level, self.outcome(self.settings(level), np.full(len(confidences), True))
+
+    def words(self, found: CascadeOutcome, settings: CascadeSettings) -> str:
+        """Say what the chosen cascade does to the rows that did not choose it."""
+        cheap, strong = self.table.names
+        alone = self.table.cost_of(strong).mean()
+        cost = f", and costs {found.cost / alone:.0%} of {strong} alone" if alone else ""
+        right = "" if found.accuracy is None else f", is right on {found.accuracy:.1%}"
+        return (
+            f"{cheap} decides where its confidence ({self.rule}) is above {settings.cascade_threshold:.4g} "
+            f"(of rows at it, {settings.cascade_share:.0%}); {strong} decides the rest.\n"
+            f"On the {found.rows:,} rows that did not choose it: it escalates {found.escalated:.1%}, agrees with "
+            f"{strong} on {found.agreement:.1%}{right}{cost}.\n"
+            f"Harmed there: {found.harmed:,}, so at most {found.harmed_at_most:.1%} with {self.certainty:.0%} "
+            f"certainty; promised: at most {self.harm:.1%}, for rows of the same population."
+        )
+
+
+def run(flags: argparse.Namespace) -> int:
+    """Choose the threshold of two runs as the flags say, show and write it; return the exit code.
+
+    Raises:
+        UserError: flags, runs or labels are wrong, or a file cannot be written.
+    """
+    if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
+        raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
+    members = open_members(flags.runs)
+    table = open_table(members, flags.labels, flags.tolerance, flags.data, scored_by=members[1].name)
+    known = table.confidences[members[0].name]
+    if flags.confidence not in known:
+        raise SettingsError(f"--confidence: {members[0].name} knows {', '.join(known)}, and not {flags.confidence}")
+    trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
+    chosen, outcomes = trial.choose(), [*trial.outcomes()]
+    facts = {"members": table.names, "cost_unit": table.cost_unit, "left_out": table.left_out}
+    facts |= {"confidence": trial.rule, "harm": trial.harm, "certainty": trial.certainty, "seed": trial.seed}
+    facts |= {"thresholds": [{"confidence": level, **asdict(each)} for level, each in outcomes]}
+    if isinstance(chosen, str):
+        rules, said = {}, chosen
+        facts |= {"chosen": None, "why": chosen}
+    else:
+        settings = trial.settings(chosen.confidence, chosen.share_at)
+        rules = settings.model_dump(
+            include={f"cascade_{name}" for name in ("confidence", "threshold", "share", "harm")}
+        )
+        held_out = trial.outcome(settings, trial.is_held_out)
+        said = trial.words(held_out, settings)
+        facts |= {"chosen": {**rules, **asdict(chosen)}, "held_out": asdict(held_out)}
+    title = f"{' > '.join(table.names)}, {len(table.uids):,} rows; cost of a row in {table.cost_unit}"
+    shown = Table(title, _HEADER, tuple((f"≥ {level:.3f}", *each.cells()) for level, each in outcomes))
+
+    def show() -> None:
+        show_table(shown)
+        say(said)
+
+    write_outputs(flags, facts, lambda: (), show)
+    if rules and flags.out is not None:
+        write_preset(flags.out, judge_settings(members, "cascade", rules), said)
+        say(f"judgegym score DATA --out FILE --config {flags.out} judges with it, and evaluate prompts, too")
+    return 0 if rules else UNCERTIFIED

@@ -6,12 +6,11 @@ samples are those of a live run of that jury or cascade.
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.score.clients import ScoreClients
@@ -58,10 +57,8 @@ class RecordedJudge:
         """The settings of its judge that differ from their defaults."""
         config, usual = self.run.config, ScorerSettings().model_dump(mode="json")
         kind = text_of(config.get("judge"))
-        made = MADE_OF_JUDGES.get(kind)
-        names = {name for name in usual if kind in kinds_that_read(name)} - _NOT_OF_A_PART
-        for other in MADE_OF_JUDGES.values():
-            names -= set() if other is made else {other.field}
+        of_others = {made.field for other, made in MADE_OF_JUDGES.items() if other != kind}
+        names = {name for name in usual if kind in kinds_that_read(name)} - _NOT_OF_A_PART - of_others
         found = {name: config[name] for name in sorted(names) if name in config and config[name] != usual[name]}
         return {"judge": kind, **found}
 
@@ -159,18 +156,15 @@ def without_keys(settings: ScoreSettings) -> ScoreSettings:
     """The settings for judges that send nothing, so that they ask for no key."""
     opened = settings.model_copy(deep=True)
     for made in MADE_OF_JUDGES.values():
-        _without_keys(getattr(opened, made.field))
+        _remove_keys(getattr(opened, made.field))
     return opened
 
 
-def _without_keys(parts: dict[str, dict[str, JSON]]) -> None:
+def _remove_keys(parts: dict[str, Any]) -> None:
     for fields in parts.values():
         fields["judge_api_key"] = "none"
         for made in MADE_OF_JUDGES.values():
-            if made.field in fields:
-                nested = copy.deepcopy(fields[made.field])
-                _without_keys(cast("dict[str, dict[str, JSON]]", nested))
-                fields[made.field] = nested
+            _remove_keys(fields.get(made.field, {}))
 
 
 async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> EvaluationResult:

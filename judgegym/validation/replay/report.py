@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.engine.terminal import Table
+import numpy as np
+
+from judgegym.engine.terminal.output import Table, say, show_table
 from judgegym.reports.document import base_style, document, render
 from judgegym.validation.replay.candidates import ReplayedJudge
 
@@ -39,32 +41,36 @@ class ReplayReport:
     candidates: Sequence[ReplayedJudge]
     said: Sequence[str]
 
-    @property
-    def title(self) -> str:
-        """What was measured, in a line."""
-        return f"{len(self.candidates):,} judges on {self.rows:,} recorded rows: {self.value}"
+    def table(self, shown: Sequence[ReplayedJudge]) -> Table:
+        """Return the table of some judges."""
+        title = f"{len(self.candidates):,} judges on {self.rows:,} recorded rows: {self.value}"
+        header = "judge", "value", "95 %", f"cost ({self.cost_unit})", "escalated", "front"
+        return Table(title, header, tuple(map(_cells, shown)))
 
-    @property
-    def header(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return "judge", "value ± 95 %", f"cost ({self.cost_unit})", "escalated", "front"
-
-    def table(self) -> Table:
-        """The table on the terminal: single judges, the front, and what was asked for by name; the page has all."""
+    def show(self) -> None:
+        """Print single judges, the front, and what was asked for by name; the page has all."""
         few = len(self.candidates) <= 20
-        shown = [each for each in self.candidates if few or each.is_on_front or each.kind == "single"]
-        return Table(self.title, self.header, tuple(map(cells, shown)))
+        show_table(self.table([one for one in self.candidates if few or one.is_on_front or one.kind == "single"]))
+        for line in self.said:
+            say(line)
 
-    def to_json(self) -> Mapping[str, object]:
-        """All numbers."""
-        return asdict(self)
+    def html(self) -> Iterator[bytes]:
+        """Write the page, part by part: no script, no network, every text escaped."""
+        costs, values = [each.cost for each in self.candidates], [each.value for each in self.candidates]
+        ends = {"least_cost": min(costs), "most_cost": max(costs), "least": min(values), "most": max(values)}
+        across = np.interp(costs, (min(costs), max(costs)), (48, _WIDTH - 14)).round(1).tolist()
+        up = np.interp(values, (min(values), max(values)), (_HEIGHT - 40, 20)).round(1).tolist()
+        points, size = [*zip(across, up, self.candidates, strict=True)], {"width": _WIDTH, "height": _HEIGHT}
+        table = self.table(self.candidates)
+        body = render("replay.html", report=self, table=table, points=points, **size, **ends)
+        styles = [base_style(), _STYLE.read_text("utf-8")]
+        yield from document(title=table.title, body=body, styles=styles, scripts=[])
 
 
-def cells(each: ReplayedJudge) -> tuple[str, ...]:
-    """The cells of one judge."""
+def _cells(each: ReplayedJudge) -> tuple[str, ...]:
     escalated = "" if each.escalated is None else f"{each.escalated:.1%}"
-    value = f"{each.value:.3f} ± {1.96 * each.error:.3f}"
-    return each.name, value, f"{each.cost:.3g}", escalated, "yes" if each.is_on_front else ""
+    interval = f"{each.interval.low:.3f} to {each.interval.high:.3f}"
+    return each.name, f"{each.value:.3f}", interval, f"{each.cost:.3g}", escalated, "yes" if each.is_on_front else ""
 
 
 def jury_words(each: ReplayedJudge, value: str) -> str:
@@ -74,34 +80,3 @@ def jury_words(each: ReplayedJudge, value: str) -> str:
     if at_least > 0.0:
         return f"{each.name} beats its best member, {each.best}: {by}."
     return f"{each.name} is not known to beat its best member, {each.best}: {by}. {each.best} alone costs less."
-
-
-def html(report: ReplayReport) -> Iterator[bytes]:
-    """Write the page, part by part: no script, no network, every text escaped."""
-    costs, values = [each.cost for each in report.candidates], [each.value for each in report.candidates]
-    least_cost, most_cost, least, most = min(costs), max(costs), min(values), max(values)
-
-    def at(value: float, low: float, high: float) -> float:
-        return (value - low) / (high - low) if high > low else 0.5
-
-    points = [
-        (
-            round(48 + (_WIDTH - 62) * at(each.cost, least_cost, most_cost), 1),
-            round(_HEIGHT - 40 - (_HEIGHT - 60) * at(each.value, least, most), 1),
-            each,
-        )
-        for each in report.candidates
-    ]
-    numbers = {"least_cost": least_cost, "most_cost": most_cost, "least": least, "most": most}
-    rows = [cells(each) for each in report.candidates]
-    body = render(
-        "replay.html",
-        report=report,
-        header=report.header,
-        rows=rows,
-        points=points,
-        width=_WIDTH,
-        height=_HEIGHT,
-        **numbers,
-    )
-    yield from document(title=report.title, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])

@@ -15,7 +15,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.run import ScoreRun
@@ -24,17 +27,14 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import parts_of
-from judgegym.judges.parts.cascade import CascadeJudge, row_number
+from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, row_number
 from judgegym.llm.errors import DataError
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
+from judgegym.statistics.juries import sides
 from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_client, score_settings, without_keys
 from judgegym.validation.replay.recordings import ROW
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 NEVER = -1.0
 """The confidence of a judge without a score: it decides at no threshold."""
@@ -86,13 +86,9 @@ class JudgedTable:
 
     def agreement(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return by row how far two scores agree: 1, ½ if one of them is no verdict, 0; with a tolerance 1 or 0."""
-        import numpy as np
-
         if self.tolerance is not None:
             return (np.abs(one - other) <= self.tolerance + 1e-9).astype(float)
-        sides = [np.nan_to_num(np.sign(np.round(each, 9) - 0.5)) for each in (one, other)]
-        agreed: NDArray[np.float64] = 1.0 - np.abs(sides[0] - sides[1]) / 2.0
-        return agreed
+        return 1.0 - np.abs(np.nan_to_num(sides(one)) - np.nan_to_num(sides(other))) / 2.0
 
     def of(self, name: str) -> NDArray[np.float64]:
         """Return the scores of a member."""
@@ -126,8 +122,6 @@ def open_table(
         DataError: no row is in all runs, or has a label; a score is not from 0 to 1; a call is not recorded.
         RunDirectoryError: a file of a run is damaged.
     """
-    import numpy as np  # late, as everywhere in this package
-
     runs = [{sample.uid: sample for sample in member.run.samples()} for member in members]
     gold = None if labels is None else read_labels(labels).means()
     for uid, label in (gold or {}).items():
@@ -200,13 +194,11 @@ def _cost(sample: Sample[JSON]) -> float:
 
 def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> Mapping[str, NDArray[np.float64]]:
     """The confidences of each row's unit by rule; a scored row without one has 0, as in use."""
-    import numpy as np
-
     found = {}
     for rule in dict.fromkeys(rule for each in said for rule in each):
         lowest = np.full(units.max() + 1, np.inf)
         np.minimum.at(lowest, units, [each.get(rule, 0.0) if each else NEVER for each in said])
-        found[rule] = lowest[units]
+        found[rule] = lowest[units].round(DIGITS)
     return found
 
 

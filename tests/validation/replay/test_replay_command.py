@@ -98,6 +98,21 @@ def test_a_failed_member_is_left_out_above_the_quorum(tmp_path: Path) -> None:
     assert found["jury: mean"]["value"] == pytest.approx(0.9)  # two rows without a score count half
     _, found = measured(tmp_path, *runs, "--jury=mean", "--jury_quorum=1")
     assert found["jury: mean"]["value"] == 1.0
+    bounds = {"low": pytest.approx(10 / (10 + 1.96**2), abs=1e-4), "high": pytest.approx(1.0)}  # Wilson's for 10 of 10
+    assert found["jury: mean"]["interval"] == bounds
+
+
+@pytest.mark.parametrize(("share", "escalated"), [(0.0, 1.0), (1.0, 0.0)])
+def test_a_confidence_at_the_threshold_is_at_it_whatever_its_last_digits(
+    tmp_path: Path, share: float, escalated: float
+) -> None:
+    scores = dict.fromkeys(("row-1", "row-2"), 0.8)  # 2 · 0.8 − 1 is 0.6000000000000001
+    runs = [written_run(tmp_path / name, scores) for name in ("small", "large")]
+    settings = tmp_path / "cascade.yaml"
+    settings.write_text(f"cascade_threshold: 0.6\ncascade_share: {share}\n", "utf-8")
+    ended = replay(*runs, "--cascade", f"@{settings}", "--json", "-")
+    assert ended.code == 0, ended.said
+    assert [each["escalated"] for each in json.loads(ended.out)["candidates"]][-1] == escalated
 
 
 @pytest.mark.parametrize(
