@@ -11,7 +11,6 @@ from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 from judgegym.validation.replay.cascade_command import add_shared
 
-AUTO, UNLABELLED = "auto", "dawid_skene"
 _DESCRIPTION = """Compute a jury or a cascade from finished runs of the same rows, or sweep over all of them, without a
 call: what it is worth against labels or a reference, and what it costs. With --out FILE.jsonl or .parquet the rows are
 judged as a live run of judgegym score would judge them, with the same calls and cost; those runs are of score. Runs of
@@ -28,7 +27,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     what.add_argument("--jury", metavar="RULE", help=words)
     words = "a cascade of two runs, the cheap one first: margin, orders, votes, probability, members, or @FILE"
     what.add_argument("--cascade", metavar="RULE", help=words)
-    words = f"weights of the jury: a=2,b=1; {AUTO}: learned from --labels; {UNLABELLED}: without labels"
+    words = "weights of the jury: a=2,b=1; auto: learned from --labels; dawid_skene: without labels"
     add("--jury_weights", metavar="WEIGHTS", help=words)
     add("--jury_quorum", type=whole_number(1), metavar="N", help="fewest members with a score (default: the most)")
     scales = ("own", "standardised", "rank")

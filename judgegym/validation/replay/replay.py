@@ -20,11 +20,13 @@ from judgegym.reports.document import write_outputs
 from judgegym.statistics.juries import JuryWeights
 from judgegym.validation.replay import candidates as measuring
 from judgegym.validation.replay.candidates import Bench, ReplayedJudge, with_front
-from judgegym.validation.replay.command import AUTO, UNLABELLED
 from judgegym.validation.replay.members import judge_settings, open_members, replay_run, score_settings
 from judgegym.validation.replay.presets import YAML, rules_of, write_preset
 from judgegym.validation.replay.report import HARM, SELECTION, ReplayReport, jury_words
 from judgegym.validation.replay.table import JudgedTable, open_table
+
+AUTO, UNLABELLED = "auto", "dawid_skene"
+"""Values of --jury_weights."""
 
 
 def run(flags: argparse.Namespace) -> int:
