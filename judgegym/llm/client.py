@@ -28,8 +28,7 @@ from typing import Any, Literal
 
 import aiohttp
 
-from judgegym.llm.activity import on_its_way
-from judgegym.llm.at_once import SingleFlight
+from judgegym.llm.at_once import SingleFlight, on_its_way
 from judgegym.llm.cache import JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from judgegym.llm.activity import row_in_progress
+from judgegym.llm.at_once import row_in_progress
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.outcome import ReadItems
 from judgegym.llm.types import ChatResponse

@@ -26,7 +26,7 @@ import aiohttp
 from aiolimiter import AsyncLimiter
 
 from judgegym.llm import tracing, wire
-from judgegym.llm.activity import on_its_way
+from judgegym.llm.at_once import on_its_way
 from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.cost.budget import OF_CALLER, Budget

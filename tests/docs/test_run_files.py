@@ -15,6 +15,7 @@ import pytest
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.llm.cost.budget import Budget
 from tests.command import RunFiles, in_process
 from tests.docs.runs import CONFIGURED, Runs
 from tests.docs.tables import DOCS, Check, fields_of, names_in, tables
@@ -77,6 +78,7 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
     assert in_process("evaluate", *resumed, env_type=ArenaHardEnv).code == 0
     run, _ = RunDirectory.open(tmp_path / "served", config={}, matters={}, resume=False)
     ledger = GroupLedger(run, keep=False)
+    ledger.budget = Budget(calls=9)
     row = ledger.begin("row-1", step=3, epoch=0, position=1)
     ledger.note_step(4)
     ledger.done(1)

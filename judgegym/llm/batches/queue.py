@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Protocol
 
 from judgegym.llm import wire
-from judgegym.llm.activity import ACTIVITY, Activity, blocked
+from judgegym.llm.at_once import ACTIVITY, Activity, blocked
 from judgegym.llm.batches.kinds import BatchApi, BatchRequest, BatchState, Caller, open_batches
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord

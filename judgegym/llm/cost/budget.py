@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from judgegym.llm import wire
-from judgegym.llm.activity import blocked
+from judgegym.llm.at_once import blocked
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import JSON

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from judgegym.llm.activity import ACTIVITY, Activity, blocked, on_its_way, row_in_progress
-from judgegym.llm.at_once import SingleFlight
+from judgegym.llm.at_once import ACTIVITY, Activity, SingleFlight, blocked, on_its_way, row_in_progress
 from judgegym.llm.cost.budget import Budget
 
 
