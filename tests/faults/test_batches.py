@@ -108,14 +108,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "moment"),
     [
         ("openai", lambda method, path: method == "POST" and path == "/batches"),  # created, and not recorded
         ("anthropic", lambda method, path: is_result(path)),  # come, and not recorded
-        pytest.param("anthropic", lambda method, path: method == "POST", marks=pytest.mark.slow),
-        pytest.param("openai", lambda method, path: is_result(path), marks=pytest.mark.slow),
-        pytest.param("openai", lambda method, path: path == "/files", marks=pytest.mark.slow),
+        ("anthropic", lambda method, path: method == "POST"),
+        ("openai", lambda method, path: is_result(path)),
+        ("openai", lambda method, path: path == "/files"),
     ],
 )
 def test_killed_at_the_worst_moments(tmp_path: Path, whole: Path, kind: str, moment: Moment) -> None:

@@ -58,6 +58,7 @@ def parts_at(endpoint: ScriptedEndpoint) -> dict[str, Any]:
     return {"judge": "composite", "reward": parts}
 
 
+@pytest.mark.slow
 def test_offline_asks_no_endpoint_of_a_part(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", ROWS)
     with serving("[FEEDBACK] fine [SCORE] 4") as endpoint:
