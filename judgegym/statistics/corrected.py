@@ -84,7 +84,7 @@ class CorrectedMean(Estimate):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelsNeeded:
+class LabelCount:
     """How many labels an interval takes in all; `None` is more than there are rows.
 
     `fewest` and `most` are a range of 80 %, since a few labels tell a judge's correlation and the variance roughly.
@@ -299,7 +299,7 @@ def t_quantile(level: float, freedom: float = math.inf) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.95) -> LabelsNeeded:
+def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.95) -> LabelCount:
     """Return how many randomly drawn labels in all make the interval ± `half_width`, judging by the labels so far.
 
     The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation of labels and judge.
@@ -317,7 +317,7 @@ def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.9
         needed = factor * (1 - r**2) / room if room > 0 else math.inf
         return math.ceil(needed) if needed <= rows else None
 
-    return LabelsNeeded(
+    return LabelCount(
         fewest(math.tanh(math.atanh(r) + reach), factor * max(0.0, 1 - spread)),
         fewest(r, factor),
         fewest(max(0.0, math.tanh(math.atanh(r) - reach)), factor * (1 + spread)),

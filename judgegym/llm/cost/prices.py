@@ -27,7 +27,7 @@ _OTHER_PRICES = "service_tier"
 
 @dataclass(frozen=True, slots=True)
 class ListPrice:
-    """The prices of a model: since when they are known, and where the provider lists them."""
+    """The prices of a model: when they were compared with the provider's list, and where that is."""
 
     provider: str
     prices: Prices
@@ -81,6 +81,6 @@ def prices_of(given: Prices, urls: Sequence[str], model: str, body: Collection[s
 def _say(model: str, listed: ListPrice) -> None:
     prices = listed.prices
     logger.info(
-        "%s: $%g a million prompt tokens, $%g a million of answers, by the list of %s of %s (%s); settings override it",
+        "%s: $%g a million prompt tokens, $%g a million of answers, by our table (%s, %s, %s); settings override it",
         *(model, prices.input, prices.output, listed.provider, listed.at, listed.source),
     )

@@ -17,7 +17,7 @@ from judgegym.reports.labels.correction import LabelledRows
 from judgegym.reports.labels.drawing import draw_of, order_of, strata_of
 from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
 from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.corrected import TOP_UP, LabelsNeeded, labels_needed
+from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
 from judgegym.validation.labelling.questions import Question, question_of, rows_of
 
 PILOT = 30
@@ -57,7 +57,7 @@ class Precision:
     goal: int
     half_width: float | str
     target: float
-    needed: LabelsNeeded | None = None
+    needed: LabelCount | None = None
 
 
 class Session:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import UserError
-from judgegym.statistics.corrected import LabelsNeeded
+from judgegym.statistics.corrected import LabelCount
 from judgegym.validation.labelling.server import app_of, in_words
 from judgegym.validation.labelling.session import LabelPlan, Precision, Session
 from tests.validation.labelling.made import run_of, session_of
@@ -104,10 +104,10 @@ def names(session: Session) -> list[str]:
             Precision(0, 60, "0 labels, of 2 that are the fewest", 0.05),
             "; no interval yet: 0 labels, of 2 that are the",
         ),
-        (Precision(9, 60, 0.2, 0.05, LabelsNeeded(80, 90, 1200)), "± 0.200; ± 0.05 takes 80 to 1,200"),
-        (Precision(9, 60, 0.2, 0.05, LabelsNeeded(80, 90, None)), "± 0.05 takes 80 to all there are"),
-        (Precision(9, 60, 0.2, 0.01, LabelsNeeded(None, None, None)), "± 0.01 takes more rows than there are"),
-        (Precision(9, 60, 0.04, 0.05, LabelsNeeded(5, 6, 7)), "9 of 60 rows labelled; 95 % interval ± 0.040"),
+        (Precision(9, 60, 0.2, 0.05, LabelCount(80, 90, 1200)), "± 0.200; ± 0.05 takes 80 to 1,200"),
+        (Precision(9, 60, 0.2, 0.05, LabelCount(80, 90, None)), "± 0.05 takes 80 to all there are"),
+        (Precision(9, 60, 0.2, 0.01, LabelCount(None, None, None)), "± 0.01 takes more rows than there are"),
+        (Precision(9, 60, 0.04, 0.05, LabelCount(5, 6, 7)), "9 of 60 rows labelled; 95 % interval ± 0.040"),
     ],
 )
 def test_the_progress_says_how_many_more_labels_are_needed(precision: Precision, words: str) -> None:
