@@ -21,10 +21,10 @@ from judgegym.eval_environments.arena.standings import style_of
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
 from judgegym.judges.aspects.prompt import aspect_prompt
+from judgegym.judges.conversations.turns import Turn, shared_turns, transcript
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
-from judgegym.judges.core.turns import Turn, shared_turns, transcript
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.criteria import criteria_verdicts

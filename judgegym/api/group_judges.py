@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
 from judgegym.api.session import WithSession, in_sync, optional_text
+from judgegym.judges.conversations.turns import ChatTurn, TextOrMessages, UnseenPart, answer_of, text_of
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.group import (
     GroupCase,
@@ -22,7 +23,6 @@ from judgegym.judges.core.group import (
     looks_in_words,
     orders_in_words,
 )
-from judgegym.judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
@@ -175,3 +175,21 @@ def _conversation(given: str | Messages, what: str) -> TextOrMessages:
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(f"{expected}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def conversation_case(
+    prompt: TextOrMessages,
+    completions: Sequence[TextOrMessages],
+    *,
+    criteria: str = "",
+    reference: str | None = None,
+    context: str | None = None,
+    anchor: str | None = None,
+) -> GroupCase:
+    """The case of a group whose prompt and completions are conversations; empty completions stay, as empty answers.
+
+    A blank anchor is none: whatever the answers are, they would be better than that.
+    """
+    anchor = anchor if anchor and anchor.strip() else None
+    answers = tuple(answer_of(completion) for completion in completions)
+    return GroupCase(text_of(prompt), answers, criteria, reference, context, anchor)

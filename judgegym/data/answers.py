@@ -17,7 +17,7 @@ from typing import cast, get_args
 from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
-from judgegym.judges.core.turns import Turn, text_turn, transcript, turns_of
+from judgegym.judges.conversations.turns import Turn, text_turn, transcript, turns_of
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 

@@ -26,8 +26,7 @@ from typing import Literal, TypeAlias
 from judgegym.data.answers import CONVERSATIONS, warn_of_unread_columns
 from judgegym.data.rows import Row
 from judgegym.data.task_list import TaskList
-from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.turns import (
+from judgegym.judges.conversations.turns import (
     Turn,
     UnseenPart,
     answer_text,
@@ -36,6 +35,7 @@ from judgegym.judges.core.turns import (
     turns_of,
     turns_of_transcript,
 )
+from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import LETTERS
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError

@@ -18,7 +18,7 @@ from typing import Literal, Protocol, TypeVar
 from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.opening import STDIN, kind_of, open_data
-from judgegym.judges.core.turns import UnseenPart
+from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON

@@ -30,9 +30,9 @@ from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
+from judgegym.judges.conversations.turns import Turn
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import ScoreItem, failure, results_of
-from judgegym.judges.core.turns import Turn
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message

@@ -19,7 +19,7 @@ from judgegym.data.pairs import pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
-from judgegym.judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of
+from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript, turns_of
 from judgegym.llm.wire import JSON
 
 _JOINED = "; several columns, separated by commas, are joined by blank lines"

@@ -19,9 +19,9 @@ import orjson
 from judgegym.data.rows import Row
 from judgegym.engine.completions import Completion
 from judgegym.engine.runs.directory import uid_of_response, uid_of_row
+from judgegym.judges.conversations.turns import Turn
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.judges.core.turns import Turn
 from judgegym.judges.scorers.registry import ScorerSettings
 
 KEY_BYTES = 16

@@ -22,7 +22,7 @@ import orjson
 
 from judgegym.datasets.files.columns import ENDINGS, PARQUET, is_parquet
 from judgegym.datasets.select.candidates import DECIMALS, Turns
-from judgegym.judges.core.turns import Turn, UnseenPart
+from judgegym.judges.conversations.turns import Turn, UnseenPart
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 

@@ -206,7 +206,7 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 def conversation_json(conversation: object) -> JSON:
     """Text, or messages with role and content; a completion of one assistant turn is sent as text.
 
-    Tool calls, their results and names go along: `judgegym.judges.core.turns` writes them out. Of an image, which no
+    Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out. Of an image, which no
     judge sees, the kind alone is sent, and refused there.
 
     Raises:

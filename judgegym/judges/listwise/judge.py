@@ -23,6 +23,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
+from judgegym.judges.conversations.turns import continuation, shared_turns
 from judgegym.judges.core.group import (
     OF_GROUPS,
     AnswerCollector,
@@ -34,7 +35,6 @@ from judgegym.judges.core.group import (
 )
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.turns import continuation, shared_turns
 from judgegym.judges.listwise.asking import ChunkResult, agreement, ask_order, divide, judgments
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, ListwiseJudgeSettings, shared_texts
 from judgegym.llm.at_once import all_results

@@ -23,11 +23,11 @@ from typing_extensions import Self
 from judgegym.judges.config.extras import needs
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.conversations.turns import messages_of
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.core.turns import messages_of
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.reward_models.batches import RewardBatches
 from judgegym.judges.reward_models.protocols import PROTOCOLS, AmbiguousLabel, RewardInput, RewardProtocol, read_number
@@ -100,7 +100,7 @@ class RewardModelSettings(JudgeSettings):
 
 @dataclass(frozen=True, slots=True)
 class RewardCase:
-    """A prompt, which may be a conversation as `judgegym.judges.core.turns` writes it, and a response to it."""
+    """A prompt, which may be a conversation as `conversations.turns` writes it, and a response to it."""
 
     prompt: str
     response: str

@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.conversations.turns import TextOrMessages, answer_of, text_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.judges.core.turns import TextOrMessages, answer_of, text_of
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.wire import JSON

@@ -40,8 +40,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from judgegym.judges.conversations.turns import transcript, turn_of_item
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
-from judgegym.judges.core.turns import transcript, turn_of_item
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON

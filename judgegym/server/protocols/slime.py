@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from judgegym.judges.conversations.turns import TextOrMessages, text_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.judges.core.turns import TextOrMessages, text_of
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
 from judgegym.server.protocols.base import RequestBody

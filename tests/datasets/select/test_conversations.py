@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from judgegym.data.rows import Row
 from judgegym.datasets.rows.schema import ColumnSettings, read_responses
 from judgegym.datasets.select.candidates import as_turns
-from judgegym.judges.core.turns import answer_text, transcript
+from judgegym.judges.conversations.turns import answer_text, transcript
 from judgegym.llm.wire import JSON
 
 SYSTEM = {"role": "system", "content": "Be brief."}

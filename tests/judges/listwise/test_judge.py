@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from judgegym.api.group_judges import conversation_case
+from judgegym.judges.conversations.turns import ChatTurn
 from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.turns import ChatTurn, conversation_case
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.cache import JudgmentCache

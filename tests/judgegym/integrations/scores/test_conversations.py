@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from judgegym.integrations.scores.requests import CellError, completion_row, conversation_json, request_of
-from judgegym.judges.core.turns import ChatTurn, UnseenPart, answer_of
+from judgegym.judges.conversations.turns import ChatTurn, UnseenPart, answer_of
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
 PICTURE = object()

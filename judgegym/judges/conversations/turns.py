@@ -18,7 +18,6 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from judgegym.judges.core.group import GroupCase
 from judgegym.llm import wire
 from judgegym.llm.template_tokens import BREAK
 from judgegym.llm.wire import JSON, Message, Role
@@ -176,24 +175,6 @@ def answer_text(turns: Sequence[Turn]) -> str:
     """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
     own = any(turn.text.strip() or turn.calls for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
     return transcript(turns) if own else ""
-
-
-def conversation_case(
-    prompt: TextOrMessages,
-    completions: Sequence[TextOrMessages],
-    *,
-    criteria: str = "",
-    reference: str | None = None,
-    context: str | None = None,
-    anchor: str | None = None,
-) -> GroupCase:
-    """The case of a group whose prompt and completions are conversations; empty completions stay, as empty answers.
-
-    A blank anchor is none: whatever the answers are, they would be better than that.
-    """
-    anchor = anchor if anchor and anchor.strip() else None
-    answers = tuple(answer_of(completion) for completion in completions)
-    return GroupCase(text_of(prompt), answers, criteria, reference, context, anchor)
 
 
 def transcript(turns: Sequence[Turn]) -> str:

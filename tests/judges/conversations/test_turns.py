@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.turns import (
+from judgegym.api.group_judges import conversation_case
+from judgegym.judges.conversations.turns import (
     ChatTurn,
     Turn,
     UnseenPart,
     continuation,
-    conversation_case,
     shared_turns,
     text_turn,
     transcript,
@@ -23,6 +22,7 @@ from judgegym.judges.core.turns import (
     turns_of,
     turns_of_transcript,
 )
+from judgegym.judges.core.group import GroupCase
 
 ROLES = ("assistant", "user", "tool")
 
