@@ -50,6 +50,8 @@ class Completion:
         thinking_fault: what is wrong with the thinking; `None` if it is valid or was not asked for.
         finish_reason: as in `Choice`; `None` for an answer from a file.
         short: the answer is shorter than `min_response_length`, after all retries.
+        follow_up: in a conversation of several turns, the user's message that it answers; empty for the first turn,
+            which answers the task.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
@@ -59,6 +61,7 @@ class Completion:
     thinking_fault: ThinkingFault | None = None
     finish_reason: str | None = None
     short: Annotated[bool, Field(validation_alias="short_response")] = False
+    follow_up: str = ""
 
     @property
     def valid(self) -> bool:
@@ -87,6 +90,19 @@ class Completion:
         that it only quotes.
         """
         return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
+
+
+def continued(conversation: Conversation, completions: Sequence[Completion]) -> list[Message]:
+    """Return a conversation with the completions that were given in it and the follow-ups between them.
+
+    Of a completion its answer stands there, without its thinking: what a chat sends of earlier turns.
+    """
+    messages = list(conversation)
+    for completion in completions:
+        if completion.follow_up:
+            messages.append(Message(role="user", content=completion.follow_up))
+        messages.append(Message(role="assistant", content=completion.answer))
+    return messages
 
 
 def system_text(config: CompletionSettings, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:

@@ -233,6 +233,15 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             raise _breach(self, "conversations", f"returned {wrong}; {expected}")
         return cast("list[Conversation]", conversations)
 
+    async def follow_up(self, task: TaskT, completions: Sequence[Completion]) -> str | None:
+        """Return what the user says next in a row's only conversation; `None` ends it, as by default after one turn.
+
+        Args:
+            task: the row.
+            completions: the policy's turns so far, at least one, each valid (`Completion.unjudgeable` is `None`).
+        """
+        return None
+
     async def checked_judge(
         self, task: TaskT, completions: Sequence[Completion], earlier: Judgment[DetailT] | None = None
     ) -> Judgment[DetailT]:
@@ -253,7 +262,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     @abstractmethod
     async def judge(self, task: TaskT, completions: Sequence[Completion]) -> Judgment[DetailT]:
-        """Judge the completions, one for each conversation. Return a judge's failure as a judgment, too.
+        """Judge the completions, one for each conversation, or for each turn of a conversation that has `follow_up`s.
+
+        Return a judge's failure as a judgment, too.
 
         `judge_completions` calls this, and holds back completions that must not be judged.
         """

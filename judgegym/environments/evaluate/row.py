@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import uids_of
-from judgegym.engine.completions import Completion, judge_completions, read_completion
+from judgegym.engine.completions import Completion, Conversation, continued, judge_completions, read_completion
 from judgegym.engine.records import Sample, SampleRun, digest
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import DetailT, JudgedEnv
@@ -24,7 +24,7 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import component
-from judgegym.llm.wire import JSON, Choice
+from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.reports.results.answers import JudgedAgain, RowAnswers, are_verdicts, run_of, subject_of
 from judgegym.reports.results.run import SavedRun
 
@@ -134,18 +134,19 @@ class RowRunner(Generic[TaskT, DetailT]):
         if existing is not None:
             completions = existing.completions
         else:
-            verdict_at = partial(env.verdict_at, task) if env.policy_is_judge else None
-            asking: list[asyncio.Task[tuple[Completion, CallRun]]] = []
-            for number, conversation in enumerate(env.checked_conversations(task)):
+            asking: list[asyncio.Task[list[tuple[Completion, CallRun]]]] = []
+            conversations = env.checked_conversations(task)
+            alone = len(conversations) == 1
+            for number, conversation in enumerate(conversations):
                 with component(f"conversation_{number}"):  # a row may have the same one several times
-                    asking.append(asyncio.create_task(env.clients.policy.complete(conversation, verdict_at)))
+                    asking.append(asyncio.create_task(self._converse(task, conversation, alone=alone)))
             # Wait for all, so that no call is left running.
             replies = await asyncio.gather(*asking, return_exceptions=True)
             failures = [reply for reply in replies if isinstance(reply, EndpointError)]
             for reply in replies:
                 if isinstance(reply, BaseException) and reply not in failures:
                     raise reply
-            answers = [reply for reply in replies if not isinstance(reply, BaseException)]
+            answers = [each for reply in replies if not isinstance(reply, BaseException) for each in reply]
             completions, policy_calls = tuple(text for text, _ in answers), tuple(run for _, run in answers)
             if failures:
                 failed = (CallRun(attempts=error.attempts, usage=error.usage) for error in failures)
@@ -156,6 +157,27 @@ class RowRunner(Generic[TaskT, DetailT]):
         run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
         sample = replace(sample, completions=completions, run=run)
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
+
+    async def _converse(
+        self, task: TaskT, conversation: Conversation, *, alone: bool
+    ) -> list[tuple[Completion, CallRun]]:
+        """Return the completion of a conversation, or of each of its turns where the user goes on.
+
+        It ends with a turn that cannot be judged: a malformed answer is no ground for a further one.
+        """
+        env = self._env
+        verdict_at = partial(env.verdict_at, task) if env.policy_is_judge else None
+        turns = [await env.clients.policy.complete(conversation, verdict_at)]
+        while alone and turns[-1][0].unjudgeable is None:
+            said = [completion for completion, _ in turns]
+            follow_up = await env.follow_up(task, said)
+            if follow_up is None:
+                break
+            asked = [*continued(conversation, said), Message(role="user", content=follow_up)]
+            with component(f"turn_{len(turns)}"):
+                completion, run = await env.clients.policy.complete(asked, verdict_at)
+            turns.append((replace(completion, follow_up=follow_up), run))
+        return turns
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""

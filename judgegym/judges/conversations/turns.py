@@ -77,6 +77,30 @@ TextOrMessages: TypeAlias = str | list[ChatTurn]
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool: its name, its arguments as the policy wrote them, and the id by which its result refers to it.
+
+    `id` is empty where the format has none.
+    """
+
+    name: str
+    arguments: str
+    id: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The call as a judge sees it."""
+        return f"[tool call: {self.name}({self.arguments})]" if self.name else f"[tool call: {self.arguments}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of a turn: `url` is an http(s) address, which we never fetch, a data URL, or the path of a file."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of a conversation.
 
@@ -85,7 +109,10 @@ class Turn:
         text: its text.
         shown: its text with all else that it holds written out, as a judge sees it.
         name: whose turn it is, or which tool's; empty without one.
-        calls: its tool calls, written out.
+        calls: its tool calls.
+        answers: of a tool's result, the id of the call that it answers; empty if unknown.
+        reasoning: the reasoning that came apart from the text; no judge is shown it.
+        images: its images, in the order of their marks in `shown`.
         more: the fields of the message beside role and content, for a policy or a trainer that reads it.
     """
 
@@ -93,7 +120,10 @@ class Turn:
     text: str
     shown: str
     name: str = ""
-    calls: tuple[str, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+    reasoning: str = ""
+    images: tuple[Image, ...] = ()
     more: Mapping[str, JSON] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -107,7 +137,7 @@ class Turn:
         Raises:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
-        whole = "\n".join([*([self.text] if self.text else []), *self.calls])
+        whole = "\n".join([*([self.text] if self.text else []), *(call.shown for call in self.calls)])
         if whole != self.shown or (self.calls and not {"tool_calls", "function_call"} & self.more.keys()):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
@@ -244,8 +274,8 @@ def turn_of_item(item: Mapping[str, object]) -> Turn:
     """
     kind = item.get("type")
     if kind == "function_call":
-        call = _call(item.get("name"), item.get("arguments"))
-        return Turn("assistant", "", call, calls=(call,))
+        call = _call(item.get("name"), item.get("arguments"), item.get("call_id"))
+        return Turn("assistant", "", call.shown, calls=(call,))
     if kind == "function_call_output":
         output = item.get("output")
         return Turn("tool", "", _output(output))
@@ -254,7 +284,7 @@ def turn_of_item(item: Mapping[str, object]) -> Turn:
     if kind in (None, "message") or "role" in item:
         role = item.get("role")
         text, shown, calls = _parts(item.get("content"))
-        whole = "\n".join([*([shown] if shown else []), *calls])
+        whole = "\n".join([*([shown] if shown else []), *(call.shown for call in calls)])
         return Turn(_role(role) if isinstance(role, str) else "assistant", text, whole, calls=tuple(calls))
     return Turn("assistant", "", f"[{kind}]")
 
@@ -279,13 +309,14 @@ def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
     names |= {str(call["id"]): _name(_called(call).get("name")) for call in calls if call.get("id")}
     text, shown, written = _parts(content)
     if said_by == "function_call":  # of ShareGPT with tools: the text is the call
-        text, shown, written = "", "", [f"[tool call: {shown}]"]
-    written += [_call(_called(call).get("name"), _called(call).get("arguments")) for call in calls]
+        text, shown, written = "", "", [ToolCall("", shown)]
+    written += [_call(_called(call).get("name"), _called(call).get("arguments"), call.get("id")) for call in calls]
     role = _role(said_by)
     name = _name(message.get("name")) or (names.get(str(message.get("tool_call_id")), "") if role == "tool" else "")
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
-    whole = "\n".join([*([shown] if shown else []), *written])
-    return Turn(role, text, whole, name, tuple(written), more)
+    whole = "\n".join([*([shown] if shown else []), *(call.shown for call in written)])
+    answers = str(message.get("tool_call_id") or "")
+    return Turn(role, text, whole, name, tuple(written), answers, more=more)
 
 
 def _role(word: str) -> str:
@@ -305,11 +336,11 @@ def _called(call: Mapping[str, object]) -> Mapping[str, object]:
     return function if isinstance(function, Mapping) else call
 
 
-def _call(name: object, arguments: object) -> str:
-    return f"[tool call: {_plain(name)}({_plain(arguments)})]"
+def _call(name: object, arguments: object, number: object = None) -> ToolCall:
+    return ToolCall(_plain(name), _plain(arguments), _plain(number))
 
 
-def _parts(content: object) -> tuple[str, str, list[str]]:
+def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
     """The text of a message's content, the text with its other parts written out, and the tool calls among them.
 
     Raises:
@@ -320,7 +351,7 @@ def _parts(content: object) -> tuple[str, str, list[str]]:
         return text, text, []
     texts: list[str] = []
     shown: list[str] = []
-    calls: list[str] = []
+    calls: list[ToolCall] = []
     for part in content:
         if isinstance(part, str):
             part = {"type": "text", "text": part}
@@ -332,7 +363,7 @@ def _parts(content: object) -> tuple[str, str, list[str]]:
             shown.append(words)
         elif kind in _CALLS:
             called = _called(part)
-            calls.append(_call(called.get("name"), called.get("arguments", called.get("input"))))
+            calls.append(_call(called.get("name"), called.get("arguments", called.get("input")), part.get("id")))
         elif kind in _RESULTS:
             shown.append(_output(part.get("content", part.get("output"))))
         elif kind in _SILENT_PARTS:

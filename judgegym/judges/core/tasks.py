@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 
 import orjson
 
+from judgegym.judges.conversations.turns import Image, Turn
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
@@ -45,6 +46,8 @@ class JudgeTask:
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
+        traces: of each response its turns, where it came as a conversation; empty where all came as texts.
+        images: the images of the prompt, in the order of their marks in it.
         repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.
         group: the protocol's own id of the group to which the response belongs.
         member: the protocol's own id of the response in its group: its sample, and not one try of sending it.
@@ -64,6 +67,8 @@ class JudgeTask:
     places: tuple[int, ...] | None = None
     fault: str | None = None
     criteria: tuple[Criterion, ...] | None = None
+    traces: tuple[tuple[Turn, ...], ...] = ()
+    images: tuple[Image, ...] = ()
     repeat: int = 0
     group: str | None = field(default=None, compare=False)
     member: str | None = field(default=None, compare=False)
@@ -80,6 +85,18 @@ class JudgeTask:
         """The numbers of the responses in the request, from 1, if empty ones were left out."""
         return tuple(place + 1 for place in self.places or ())
 
+    @property
+    def trace(self) -> tuple[Turn, ...]:
+        """The turns of the response of a task that has one; empty if it came as a text."""
+        return self.traces[0] if self.traces else ()
+
+    def only(self, numbers: Sequence[int], places: tuple[int, ...] | None = None) -> JudgeTask:
+        """The task with some of its responses, by their numbers from 0, and with `places`."""
+        traces = tuple(self.traces[number] for number in numbers) if self.traces else ()
+        return replace(
+            self, responses=tuple(self.responses[number] for number in numbers), traces=traces, places=places
+        )
+
     def key(self, judge: str) -> str:
         """A digest, the same for equal tasks at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
@@ -89,6 +106,8 @@ class JudgeTask:
             places.append([criterion.model_dump() for criterion in self.criteria])
         if self.repeat:
             places.append({"repeat": self.repeat})
+        if any(self.traces) or self.images:
+            places.append(repr((self.traces, self.images)))
         return hashlib.sha256(orjson.dumps([*parts, self.baseline, self.context, *places])).hexdigest()
 
 
@@ -283,12 +302,14 @@ def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     if len(filled) == count == 1:
         return TaskParts((task,), ((0, 0),))
     if not filled or not judge.compares(task):
-        texts = {text: number for number, text in enumerate(dict.fromkeys(responses[number] for number in filled))}
-        cases = tuple(replace(task, responses=(text,)) for text in texts)
-        return TaskParts(cases, tuple((texts[text], 0) if text in texts else _EMPTY for text in responses))
+        shown = list(zip(responses, task.traces or ((),) * count, strict=True))
+        firsts = {shown[number]: number for number in reversed(filled)}  # equal text and trace: judged once
+        cases = {number: case for case, number in enumerate(sorted(firsts.values()))}
+        results = tuple((cases[firsts[each]], 0) if each in firsts else _EMPTY for each in shown)
+        return TaskParts(tuple(task.only((number,)) for number in cases), results)
     if len(filled) == count:
         return TaskParts((task,), tuple((0, number) for number in range(count)))
-    rest = replace(task, responses=tuple(responses[number] for number in filled), places=filled)
+    rest = task.only(filled, filled)
     try:
         judge.check(rest)
     except TaskError as error:
