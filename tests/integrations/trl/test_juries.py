@@ -1,4 +1,4 @@
-"""A jury and a cascade in `GRPOTrainer`: the advantages are those of the scores that the server gives the same texts."""
+"""A jury and a cascade in `GRPOTrainer`: advantages are those of the scores that the server gives the same texts."""
 
 from __future__ import annotations
 
