@@ -17,7 +17,7 @@ from typing import Literal, cast, get_args
 from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
-from judgegym.judges.conversations.turns import Turn, text_turn, transcript, turns_of
+from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript, turns_of
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 
@@ -231,7 +231,7 @@ def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]
     later: list[str] = []
     for before, turn in pairwise(turns[end:]):
         if turn.role == "system" or (turn.role == "user" and not turn.text.strip()):
-            raise DataError(f"after an answer of the assistant: expected a text of the user, found {turn.role}: {turn.text!r}")
+            raise UnseenPart(f"expected a text of the user after an answer, found one of {turn.role}: {turn.text!r}")
         if turn.role == "user":
             later = [*later[:-1], f"{later[-1]}\n\n{turn.text}"] if before.role == "user" else [*later, turn.text]
     return turns[:end], [*later]
