@@ -245,3 +245,32 @@ def test_task_of_a_judge_has_the_turns_themselves(
     several = [task for task in seen if task not in once]
     assert [[turn.role for turn in task.trace] for task in several] == traces
     assert {turn.reasoning for task in several for turn in task.trace if turn.role == "assistant"} == {"Hm."}
+
+
+def test_keys_of_the_user_go_to_its_endpoint_and_nowhere_else(tmp_path: Path, stack: ExitStack) -> None:
+    talk = Talk(tmp_path, stack, policy=speaks, user=REFUSES)
+    key, header = "sk-of-the-user-0123", "a-secret-of-the-header"
+    secrets = (f"--env.user_api_key={key}", f"--env.user_extra_headers=X-Team={header}")
+    ended = talk.evaluate([{"prompt": "Why?"}], "--env.user_max_turns=1", *secrets)
+    (request,) = talk.user.requests
+    assert (request.headers["Authorization"], request.headers["X-Team"]) == (f"Bearer {key}", header)
+    said = [
+        ended.said,
+        *talk.files.texts(),
+        *(str(each.headers) for each in talk.policy.requests + talk.judge.requests),
+    ]
+    assert not any(secret in text for text in said for secret in (key, header))
+
+
+def test_offline_asks_no_user_that_only_a_file_names(tmp_path: Path, stack: ExitStack) -> None:
+    talk = Talk(tmp_path, stack, policy=speaks, user="never")
+    named = f"{{user_max_turns: 1, user_base_url: '{talk.user.base_url}', user_model_name: mine}}"
+    (tmp_path / "user.yaml").write_text(f"env: {named}\n")
+    ended = talk.evaluate([{"uid": "r", "prompt": "Why?"}], "--offline", f"--config={tmp_path / 'user.yaml'}")
+    assert ended.code == 0, ended.said
+    assert not talk.user.requests
+    assert "--offline overrides env.user_base_url, env.user_model_name" in ended.err
+    (sample,) = talk.files.samples
+    assert len(sample["run"]["user_calls"]) == 1
+    config = (talk.files.path / "config.yaml").read_text()
+    assert "user_model_name: offline-user" in config and "user_base_url" not in config
