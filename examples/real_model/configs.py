@@ -75,8 +75,10 @@ class Run:
         }
         limit = "num_requests_for_eval" if self.verb == "evaluate" else "num_max_requests_at_once"
         policy: dict[str, JSON] = {"model_name": model.NAME, "base_url": url, limit: slots}
+        user: dict[str, JSON] = {"user_model_name": model.NAME, "user_base_url": url, "user_max_concurrency": slots}
+        roles = {**(judge if self.has_judge else {}), **(user if "user_max_turns" in self.env else {})}
         values = {
-            "env": {**(judge if self.has_judge else {}), **_at(self.env, url)},
+            "env": {**roles, **_at(self.env, url)},
             "openai": {**policy, **_at(self.openai, url)},
         }
         command = " ".join(["judgegym", *self.words(self.path.relative_to(FOLDER.parents[2]))])
@@ -198,6 +200,23 @@ RUNS = (
         {
             "eval_dataset": f"{_SAMPLES}/rubric_absolute.jsonl",
             "max_judge_error_rate": 1.0,
+            **_ANSWERS,
+        },
+        {"extra_body": dict(_STOP)},
+    ),
+    Run(
+        "prompts_two_turns",
+        "prompts",
+        "evaluate",
+        "grammar, also of the user",
+        {
+            "eval_dataset": f"{_SAMPLES}/rubric_absolute.jsonl",
+            "judge_extra_body": grammars.rubric(_FIVE_LEVELS),
+            "judged": "turns",
+            "user_max_turns": 1,
+            "user_goal": "Ask for an example.",
+            "user_max_tokens": grammars.MOST_TOKENS,
+            "user_extra_body": grammars.question(),
             **_ANSWERS,
         },
         {"extra_body": dict(_STOP)},

@@ -57,6 +57,11 @@ def arena(protocol: ArenaProtocol = "three_way") -> dict[str, JSON]:
     return grammar(rf'reasons "\n\nMy final verdict is " {_one_of(f"[[{label}]]" for label in labels)}')
 
 
+def question() -> dict[str, JSON]:
+    """Return the form of what a simulated user says: one question."""
+    return grammar('reasons "?"')
+
+
 def rubric(scale: Scale, form: RubricFormat = "feedback_score") -> dict[str, JSON]:
     """Return the form of a score by a rubric: feedback, and a score of the scale."""
     feedback, score = ("[FEEDBACK]", "[SCORE]") if form == "feedback_score" else ("Feedback:", "[RESULT]")

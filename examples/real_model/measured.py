@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from judgegym.engine.terminal.summary import ROLES
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.usage import Usage
 from judgegym.reports.results.run import HeadlineOfRun, SavedRun
@@ -18,6 +19,7 @@ _FAILURES: Mapping[str, str] = {
     Status.JUDGE_FAILED.value: "judge failed",
     Status.UNPARSABLE.value: "no verdict",
     "policy_failed": "policy failed",
+    "user_failed": "user failed",
     Status.INVALID_COMPLETION.value: "malformed answer",
 }
 
@@ -31,9 +33,9 @@ class Measured:
         verdicts: rows whose judgment has a score that a verdict gave.
         failures: the other rows by kind.
         headline: the result with its interval; `None` if the run has none.
-        calls: of policy and judge together.
-        tokens_in: prompt tokens of both.
-        tokens_out: completion tokens of both.
+        calls: of policy, judge and simulated user together.
+        tokens_in: prompt tokens of all.
+        tokens_out: completion tokens of all.
         longest: tokens of the longest prompt together with its answer.
         seconds: how long the evaluation took; 0 of one in which nothing succeeded.
     """
@@ -59,7 +61,8 @@ class Measured:
         statuses, longest, spent = Counter[str](), 0, list[Usage]()
         for sample in run.samples():
             statuses[sample.status] += 1
-            for call in (*sample.run.policy_calls, *(sample.run.judge_calls or {}).values()):
+            judge_calls = (sample.run.judge_calls or {}).values()
+            for call in (*sample.run.policy_calls, *judge_calls, *sample.run.user_calls):
                 spent.append(call.usage)
                 longest = max(longest, call.usage.prompt_tokens + call.usage.completion_tokens)
         verdicts = statuses.pop(Status.OK.value, 0)
@@ -94,5 +97,5 @@ class Measured:
 
 
 def _sum(run: SavedRun, name: str) -> int:
-    """Add up a metric of policy and judge."""
-    return sum(int(run.metrics.get(f"eval/{who}_{name}") or 0) for who in ("policy", "judge"))
+    """Add up a metric of all roles."""
+    return sum(int(run.metrics.get(f"eval/{who}_{name}") or 0) for who in ROLES)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
-from judgegym.judges.conversations.turns import Turn, text_turn, transcript, turns_of
+from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript, turns_of
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 
@@ -76,6 +76,9 @@ RESPONSES = (
     *("model_answer", "output", "answers", "answer", "solution"),  # often what is expected, where there are others
 )
 SYSTEM = ("system", "system_prompt")
+TURNS = "turns"
+"""The column of what a user says, one message after the other; and, in `PromptTask.fields`, of all but the first."""
+AskedTurns = Literal["last", "all"]
 OF_INSTRUCTION = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
@@ -155,38 +158,56 @@ class PromptTask:
         return transcript(self.turns)
 
     @property
+    def follow_ups(self) -> tuple[str, ...]:
+        """What the user says after the policy's answers, one message after each; empty for most rows."""
+        return tuple(cast("list[str]", self.fields.get(TURNS, ())))
+
+    @property
     def messages(self) -> list[Message]:
         """The prompt as chat messages."""
         return [cast(Message, turn.message()) for turn in self.turns]
 
 
-def prompt_tasks(dataset: str, split: str = "train", *, also: Collection[str] = ()) -> TaskList[PromptTask]:
+def prompt_tasks(
+    dataset: str, split: str = "train", *, also: Collection[str] = (), turns: AskedTurns | None = None
+) -> TaskList[PromptTask]:
     """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
 
     Args:
         dataset: hub name or file.
         split: of a hub dataset.
         also: further columns that the environment reads, for the tasks' `fields`.
+        turns: which user turns of messages are asked by an environment that holds conversations, which reads the column
+            `turns`, too; `None` for another one, which asks the last.
 
     Raises:
         DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
     """
     rows = load_rows(dataset, split=split)
-    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS),), (*SYSTEM, *also))
+    of_turns = () if turns is None else (TURNS,)
+    warn_of_unread_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *also))
 
     def build(uid: str, row: Row) -> PromptTask:
         with named_row(row):
-            return read_prompt(uid, row, also)
+            return read_prompt(uid, row, also, turns)
 
     return TaskList.of(by_uid(rows, numbered=True), build)
 
 
-def read_prompt(uid: str, row: Row, also: Collection[str] = ()) -> PromptTask:
+def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None) -> PromptTask:
     """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
 
     Raises:
         DataError: it has none, or one that is more than texts.
     """
+    fields = {name: row.values[name] for name in also if row.values.get(name) is not None}
+    said = row.values.get(TURNS)
+    if asked is not None and isinstance(said, list):
+        if not said or not all(isinstance(text, str) and text.strip() for text in said):
+            raise row.lacks("in turns one or more texts of the user", TURNS)
+        fields |= {TURNS: said[1:]} if said[1:] else {}
+        whole = whole_prompt(row.values, TURNS, (text_turn("user", str(said[0])),))
+        return PromptTask(uid, whole, row.optional_text("category"), fields)
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
         turns = (text_turn("user", value),) if isinstance(value, str) and value.strip() else turns_of(value)
@@ -196,9 +217,24 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = ()) -> PromptTask:
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
                 raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)
-            fields = {name: row.values[name] for name in also if row.values.get(name) is not None}
+            if asked == "all":
+                whole, later = _asked_apart(whole)
+                fields |= {TURNS: later} if later else {}
             return PromptTask(uid, whole, row.optional_text("category"), fields)
     raise row.lacks(f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}")
+
+
+def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
+    """A conversation up to its first answer, and what the user says after each answer, which the policy replaces."""
+    asked = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
+    end = next((n for n, turn in enumerate(turns) if n > asked and turn.role == "assistant"), len(turns))
+    later: list[str] = []
+    for before, turn in pairwise(turns[end:]):
+        if turn.role == "system" or (turn.role == "user" and not turn.text.strip()):
+            raise UnseenPart(f"expected a text of the user after an answer, found one of {turn.role}: {turn.text!r}")
+        if turn.role == "user":
+            later = [*later[:-1], f"{later[-1]}\n\n{turn.text}"] if before.role == "user" else [*later, turn.text]
+    return turns[:end], [*later]
 
 
 def unread(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
@@ -236,5 +272,6 @@ def warn_of_unread_columns(rows: Sequence[Row], first_of: Sequence[Sequence[str]
 
 def _read_of(row: Row, group: Sequence[str]) -> Sequence[str]:
     """The column of a group that is read; all of them where it is the original of the others, which are made of it."""
-    read = next((name for name in group if row.values.get(name) not in (None, "")), None)
+    held = (name for name in group if row.values.get(name) not in (None, ""))
+    read = next((name for name in held if name != TURNS or isinstance(row.values[name], list)), None)
     return () if read is None else group if read.startswith("orig_") else (read,)

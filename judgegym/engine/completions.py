@@ -287,6 +287,7 @@ class Clients:
         self.budget = settings.env.budget()
         self._judges: list[ChatClient] = []
         self._policies: list[ChatClient] = []
+        self._users: list[ChatClient] = []
         self._served_before: dict[str, Mapping[str, int]] = {}
 
     @cached_property
@@ -320,14 +321,26 @@ class Clients:
 
     def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
         """Open a client of the policy, whose answers are never cached."""
-        self._policies.append(ChatClient(chat_settings, session=self.session, budget=self.budget))
+        return self._open(chat_settings, self._policies)
+
+    def open_user(self, chat_settings: ChatSettings) -> ChatClient:
+        """Open the client of a simulated user, whose messages are never cached."""
+        return self._open(chat_settings, self._users)
+
+    def _open(self, chat_settings: ChatSettings, clients: list[ChatClient]) -> ChatClient:
+        clients.append(ChatClient(chat_settings, session=self.session, budget=self.budget))
         self.note_served({})
-        return self._policies[-1]
+        return clients[-1]
+
+    @property
+    def _roles(self) -> dict[str, list[ChatClient]]:
+        users = {"user": self._users} if self._users else {}
+        return {"policy": self._policies, "judge": self._judges, **users}
 
     def note_served(self, earlier: Mapping[str, Mapping[str, int]]) -> None:
         """Add the models that answered policies and judges in an earlier part of the run."""
         self._served_before |= earlier
-        for role, clients in (("policy", self._policies), ("judge", self._judges)):
+        for role, clients in self._roles.items():
             if clients:
                 clients[0].note_served(self._served_before.pop(role, {}))
 
@@ -335,7 +348,10 @@ class Clients:
         """Count in the budget what an earlier part of the run has spent, at the prices of now."""
         if self.budget is not None:
             asked = [
-                each.settings for client in (*self._policies, *self._judges) for each in (client, *client.siblings)
+                each.settings
+                for clients in self._roles.values()
+                for client in clients
+                for each in (client, *client.siblings)
             ]
             prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
             self.budget.begin_after(earlier.priced(prices))
@@ -343,20 +359,20 @@ class Clients:
     @property
     def waiting(self) -> str | None:
         """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
-        found = (client.waiting for client in (*self._policies, *self._judges))
+        found = (client.waiting for clients in self._roles.values() for client in clients)
         return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
 
     @property
     def finish_reasons(self) -> dict[str, Counter[str]]:
-        """Return how many choices of policies and judges ended with each finish reason."""
-        roles = {"policy": self._policies, "judge": self._judges}
-        return {role: sum((client.finish_reasons for client in found), Counter[str]()) for role, found in roles.items()}
+        """Return how many choices of policies, judges and users ended with each finish reason."""
+        roles = self._roles.items()
+        return {role: sum((client.finish_reasons for client in found), Counter[str]()) for role, found in roles}
 
     @property
     def served_models(self) -> dict[str, Counter[str]]:
-        """Return how many answers of policies and judges named each model that they come from."""
-        roles = {"policy": self._policies, "judge": self._judges}
-        return {role: sum((client.served_models for client in found), Counter[str]()) for role, found in roles.items()}
+        """Return how many answers of policies, judges and users named each model that they come from."""
+        roles = self._roles.items()
+        return {role: sum((client.served_models for client in found), Counter[str]()) for role, found in roles}
 
     @property
     def notices(self) -> list[str]:

@@ -241,9 +241,10 @@ class RunProgress:
         self._failed += not sample.finished
         self.add_paid(sample.headline, "judge", [run.usage for run in (sample.run.judge_calls or {}).values()])
         self.add_paid(None, "policy", [run.usage for run in sample.run.policy_calls])
+        self.add_paid(None, "user", [run.usage for run in sample.run.user_calls])
 
     def add_paid(self, share: HeadlineTerm | None, role: str, usages: Sequence[Usage]) -> None:
-        """Count what a sample adds to the headline metric, and what its calls of `policy` or `judge` cost."""
+        """Count what a sample adds to the headline metric, and what its calls of a role cost."""
         if share is not None:
             self._total += share.total
             self._weight += share.weight

@@ -12,7 +12,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, Literal
+
+from pydantic import model_validator
+from typing_extensions import Self
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -20,7 +24,7 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
-from judgegym.data.answers import PromptTask, prompt_tasks
+from judgegym.data.answers import AskedTurns, PromptTask, prompt_tasks
 from judgegym.data.rows import Split
 from judgegym.engine.completions import Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator, record_parts, slug
@@ -29,9 +33,11 @@ from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings, turns_of_completions
 from judgegym.judges.config.fields import setting
+from judgegym.judges.conversations.turns import transcript
 from judgegym.judges.core.judge import SingleJudge
-from judgegym.judges.core.judgment import Judgment, ScoreParts
+from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
 from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column, judge_task_of
@@ -44,11 +50,17 @@ from judgegym.judges.scorers.registry import (
     open_judge,
     shown_fields,
 )
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import DataError
+from judgegym.llm.ledger import component
+
+_TURN = "turn_"
+_OF_USER = sorted(UserSettings.model_fields.keys() - {"user_max_turns"})
+_NO_CASCADE = "the judge cascade judges conversations of one turn; expected another judge"
 
 
-class PromptsConfig(ScorerSettings, EnvConfig):
-    """The judge, and the prompts."""
+class PromptsConfig(ScorerSettings, UserSettings, EnvConfig):
+    """The judge, the prompts, and who goes on after the first answer."""
 
     unread = frozenset(name for name in ScorerSettings.model_fields if kinds_that_read(name).isdisjoint(SINGLE))
 
@@ -61,16 +73,34 @@ class PromptsConfig(ScorerSettings, EnvConfig):
     """Evaluate on this dataset: hub name or file."""
     eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
+    asked_turns: AskedTurns = setting("last", group="data")
+    """Choose what is asked of messages with several turns of the user. last: the last one, after the turns before it.
+    all: one after the other, each after the policy's own answer instead of that of the row."""
+    judged: Literal["whole", "turns", "last"] = setting("whole", common=True)
+    """Choose how a conversation of several turns is judged. whole: once, what follows the prompt as one response.
+    turns: each of the policy's turns, as a response to the conversation before it; the score is their mean. last: the
+    last turn so."""
+
+    @model_validator(mode="after")
+    def _fits_several_turns(self) -> Self:
+        if self.user_max_turns and self.model_answers is not None:
+            raise ValueError("user_max_turns: model_answers are given already, so that no user can go on after them")
+        if self.user_max_turns and self.judge == "cascade":
+            raise ValueError(f"user_max_turns: {_NO_CASCADE}")
+        if self.judged == "turns" and self.judge_critique_rounds:
+            raise ValueError("judge_critique_rounds: judged=turns has several judgments; expected whole or last")
+        return self
 
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:
-        """The settings of other judges than the chosen one."""
+        """The settings of other judges than the chosen one, and of a simulated user where there is none."""
         readers = {name: kinds_that_read(name) for name in ScorerSettings.model_fields}
-        return {
+        others = {
             name: [f"judge={kind}" for kind in SINGLE if kind in kinds]
             for name, kinds in readers.items()
             if self.judge not in kinds
         }
+        return others if self.user_max_turns else {**others, **dict.fromkeys(_OF_USER, ("user_max_turns",))}
 
 
 class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
@@ -78,6 +108,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     name = "prompts"
     headline = ("mean_score", "score")
+    _holds_conversations = False
     offline_samples = {name: str(SAMPLES / "rubric_absolute.jsonl") for name in ("train_dataset", "eval_dataset")}
 
     def open_judges(self) -> None:
@@ -86,6 +117,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         assert isinstance(judge, SingleJudge)  # the settings allow no other kind
         self.single_judge: SingleJudge[Any, Any, Any] = judge
         self._reads_criteria = "criteria" in shown_fields(self.config)
+        self._user: SimulatedUser | None = None
+        if self.config.user_max_turns:
+            client = self.clients.open_user(self.config.user_chat_settings(self.config))
+            self._user = SimulatedUser(client, self.config, self.config.seed)
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; each row is one that the judge can judge."""
@@ -94,31 +129,72 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         source = config.train_dataset if train else config.eval_dataset
         shown = {*shown_fields(config)}
         shown |= {*CRITERIA_COLUMNS} if "criteria" in shown else set()
-        tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=sorted(shown))
+        shown |= {*ROW_TEXTS} if config.user_max_turns else set()
+        split_of = config.train_split if train else config.eval_split
+        tasks = prompt_tasks(source, split_of, also=sorted(shown), turns=config.asked_turns)
         for task in tasks:
             try:
-                self.single_judge.check(self._task(task, ""))
+                self.single_judge.check(self._task(task, task.question, ""))
+                if task.follow_ups and config.judge == "cascade":
+                    raise ValueError(f"it has several turns: {_NO_CASCADE}")
+                if task.follow_ups and config.model_answers is not None and not train:
+                    raise ValueError("it has several turns, to which model_answers has no answers")
             except ValueError as error:
                 raise DataError(f"{source}: the row {task.uid}: {error}") from error
         return tasks
 
-    def _task(self, task: PromptTask, answer: str) -> JudgeTask:
+    def _task(self, task: PromptTask, prompt: str, answer: str) -> JudgeTask:
         column = criteria_column(task.fields) if self._reads_criteria else None
         fields = {name: value for name, value in task.fields.items() if name != column}
         given = fields if column is None else {**fields, "criteria": task.fields[column]}
-        return judge_task_of(task.question, (answer,), given)
+        return judge_task_of(prompt, (answer,), given)
+
+    async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
+        """Return the row's next turn; after the last one, what a simulated user says."""
+        number, config = len(completions), self.config
+        if number <= len(task.follow_ups):
+            return task.follow_ups[number - 1]
+        if self._user is None or number - len(task.follow_ups) > config.user_max_turns:
+            return None
+        said = (*task.turns, *turns_of_completions(completions))
+        return await self._user.message(task.uid, said, task.fields, number)
 
     def conversations(self, task: PromptTask) -> list[Conversation]:
         """Ask the prompt."""
         return [[*self.system_messages, *task.messages]]
 
     def texts(self, task: PromptTask) -> Mapping[str, str]:
-        """Return what the judge is shown of the row, where it is a text."""
+        """Return what judge and simulated user are shown of the row, where it is a text."""
         return {name: value for name, value in task.fields.items() if isinstance(value, str)}
 
     async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
-        """Score the answer."""
-        judgment = await self.single_judge.judge_task(self._task(task, completions[0].answer))
+        """Score the answer, or the conversation as `judged` says."""
+        tasks = self._judge_tasks(task, completions)
+        if self.config.judged != "turns":
+            return await self._judge(tasks[0])
+        return _mean_of_turns(await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1)))
+
+    def _judge_tasks(self, task: PromptTask, completions: Sequence[Completion]) -> list[JudgeTask]:
+        """Return what is judged: the conversation after the prompt, its last turn, or each of its turns."""
+        judged, last = self.config.judged, len(completions) - 1
+        tasks: list[JudgeTask] = []
+        for first in range(last + 1) if judged == "turns" else [last if judged == "last" else 0]:
+            shown = completions[first:] if judged == "whole" else completions[first : first + 1]
+            (turn, *more), said = turns_of_completions(shown), completions[:first]
+            asked = [turn] if first else []
+            response = more if first else [turn, *more]
+            answer = transcript(response) if len(shown) > 1 else shown[0].answer
+            before = (*task.turns, *turns_of_completions(said), *asked)
+            one = self._task(task, transcript(before), answer)
+            tasks.append(replace(one, traces=(tuple(response),)) if last else one)
+        return tasks
+
+    async def _judge_turn(self, number: int, task: JudgeTask) -> Judgment[ScoreParts]:
+        with component(f"turn_{number}"):
+            return await self._judge(task)
+
+    async def _judge(self, task: JudgeTask) -> Judgment[ScoreParts]:
+        judgment = await self.single_judge.judge_task(task)
         if judgment.score is None:
             return replace(judgment, detail=None)
         judge = self.single_judge
@@ -131,7 +207,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         """Let the strong judge of a cascade decide all completions of a group if it decides one."""
         if not isinstance(self.single_judge, CascadeJudge):
             return judgments
-        tasks = [self._task(task, completion.answer) for completion in completions]
+        tasks = [self._task(task, task.question, completion.answer) for completion in completions]
         found = [(judgment, {} if judgment.detail is None else judgment.detail.parts) for judgment in judgments]
         levelled = await self.single_judge.level(tasks, found)
         name = self.single_judge.strong.name
@@ -148,8 +224,13 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         metrics.mean("mean_score", score, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+        if self._holds_conversations:
+            metrics.mean("turns", len(sample.completions))
         detail = sample.judgment.detail if sample.judgment is not None else None
         if detail is not None:
+            for name, value in detail.parts.items():
+                if name.startswith(_TURN):
+                    metrics.mean(f"mean_score_{name}", value)
             record_parts(metrics, self.config.part_names, detail.parts)
             self._record_cascade(metrics, detail.parts)
 
@@ -168,7 +249,13 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in self.config.part_names]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
-        """Name the means of categories and of parts."""
+        """Name the means of categories, of turns and of parts."""
+        most = 1 + self.config.user_max_turns + max((len(task.follow_ups) for task in tasks), default=0)
+        self._holds_conversations = most > 1
+        if most > 1:
+            metrics.expect("no completion has a score", "turns")
+        for number in range(1, most + 1) if self.config.judged == "turns" else ():
+            metrics.expect("no conversation with a score has this turn", f"mean_score_{_TURN}{number}")
         for name in self.config.part_names:
             metrics.expect("no completion has a score of this part", f"part_{slug(name)}")
             metrics.expect("no completion has a score", f"part_{slug(name)}_missing_rate")
@@ -177,6 +264,31 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             metrics.expect("no row that the cheap judge decides was shown to both", "rechecked_differ_rate")
         for category in {task.category: None for task in tasks if task.category is not None}:
             metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
+
+
+def _mean_of_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
+    """The judgment of a conversation whose turns were judged: without a score if one of them has none."""
+    named = [(f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)]
+    said = "\n\n".join(f"{name}: {judgment.explanation}" for name, judgment in named if judgment.explanation)
+    calls = tuple(replace(call, name=f"{call.name}/{name}") for name, judgment in named for call in judgment.calls)
+    suspects = sum(judgment.suspects for judgment in judgments)
+    failed = [(name, judgment) for name, judgment in named if judgment.score is None]
+    if failed:
+        name, first = next((each for each in failed if each[1].status.is_failure), failed[0])
+        why = f"{name}: {first.explanation}"
+        return Judgment(None, first.status, explanation=why, calls=calls, suspects=suspects)
+    scores = {name: judgment.score for name, judgment in named if judgment.score is not None}
+    details = [judgment.detail for judgment in judgments if judgment.detail is not None]
+    parts, terms = (_means([getattr(detail, field) for detail in details]) for field in ("parts", "contributions"))
+    label = ", ".join(f"{score:.4g}" for score in scores.values())
+    detail = ScoreParts({**scores, **parts}, terms)
+    return Judgment(fmean(scores.values()), Status.OK, label, said, calls, detail, suspects=suspects)
+
+
+def _means(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each number that all have."""
+    shared = [name for name in values[0] if all(name in each for each in values)]
+    return {name: fmean(each[name] for each in values) for name in shared}
 
 
 if __name__ == "__main__":

@@ -1,14 +1,216 @@
-"""The calls of a simulated user, collected for the row in which they are made."""
+"""A simulated user: a model at an endpoint of its own says what the user says next in a conversation with the policy.
+
+Guarantees: it sees the conversation with the roles swapped, the policy's texts delimited as data. It ends a
+conversation by a closing line, or by the limit of its turns; the policy is never shown the closing line. Each message
+is seeded by the seed, the row and the turn. A message that is empty, cut off or refused, or that has the closing line
+elsewhere than at its end, is asked for again; what fails after that is a `UserFailure`, never a message.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import ClassVar
 
+from pydantic import BaseModel, SecretStr
+
+from judgegym.engine.completions import Completion
+from judgegym.engine.settings import EnvConfig
+from judgegym.judges import prompts
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.judge import BaseUrls, ExtraBody, ExtraHeaders, FinishReasons, endpoints_of, served_at
+from judgegym.judges.conversations.turns import Turn, text_turn
+from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
+from judgegym.judges.core.seeding import derive
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.prices import prices_of
+from judgegym.llm.errors import EndpointError, UserFailure, let_go
+from judgegym.llm.ledger import component
+from judgegym.llm.outcome import FinishRules
+from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.urls import split_urls
+from judgegym.llm.usage import Prices
+from judgegym.llm.wire import Choice, Message
 
+ROW_TEXTS = ("persona", "goal")
+"""The columns of a row that the user is told."""
+_CLOSING = prompts.load("user").rpartition("\n")[2]
+_LOOKALIKES = Lookalikes("assistant message:", "user persona:", "user goal:")
+_ASKED_AGAIN = 3
+_SEEDS = 2**31
 _CALLS: ContextVar[list[CallRun] | None] = ContextVar("user_calls", default=None)
+
+
+class UserSettings(BaseModel, use_attribute_docstrings=True):
+    """Who plays the user, and for how long."""
+
+    help_group: ClassVar[str] = "user"
+
+    user_max_turns: int = setting(0, ge=0, common=True)
+    """Let a model play the user, who goes on after the policy's answer in at most this many messages; 0: nobody does.
+    After a row's own turns, where it has several."""
+    user_persona: str | None = setting(None)
+    """Tell the simulated user who it is, in rows without a column persona."""
+    user_goal: str | None = setting(None)
+    """Tell the simulated user what it wants, in rows without a column goal."""
+    user_model_name: str = setting("gpt-4.1", common=True)
+    """Ask for this model at the simulated user's endpoint."""
+    user_base_url: BaseUrls = operational("https://api.openai.com/v1", common=True)
+    """Call the simulated user at this OpenAI-compatible URL; separate several replicas with commas."""
+    user_api: ApiName = operational("openai")
+    """Ask the simulated user in this form: openai, anthropic or litellm."""
+    user_api_key: SecretStr | None = operational(None, instead_of="user_api_key_env")
+    """Send this API key to the simulated user. Prefer user_api_key_env, which keeps the key off the command line."""
+    user_api_key_env: str = operational("OPENAI_API_KEY", common=True)
+    """Read the simulated user's API key from this environment variable. Only a public host needs one."""
+    user_temperature: float = setting(0.7, ge=0)
+    """Sample the simulated user at this temperature."""
+    user_max_tokens: int = setting(1024, ge=0)
+    """Limit a message of the simulated user to this many tokens; 0 sends no limit. One that is cut off is asked for
+    again."""
+    user_timeout: float = operational(600.0, gt=0)
+    """Stop one attempt of a call to the simulated user after this many seconds. policy_deadline and max_retries are
+    those of its calls, too."""
+    user_max_concurrency: int = operational(64, ge=1)
+    """Send the simulated user at most this many requests at once."""
+    user_extra_body: ExtraBody = setting({})
+    """Add these fields to each request to the simulated user."""
+    user_extra_headers: ExtraHeaders = operational({})
+    """Send these headers with each request to the simulated user: NAME=VALUE, or JSON. Their values are secrets, which
+    no file keeps."""
+    user_finish_reasons: FinishReasons = operational([])
+    """Take these finish reasons of the simulated user's endpoint, beside the known ones, to mean a whole message."""
+    user_price_input: float | None = operational(None, ge=0)
+    """Report the simulated user's cost with this price in US dollars for a million prompt tokens; if no price is set,
+    with those of the table of list prices, or else the cost is unknown."""
+    user_price_output: float | None = operational(None, ge=0)
+    """Report the simulated user's cost with this price in US dollars for a million completion tokens."""
+    user_price_cached_input: float | None = operational(None, ge=0)
+    """Report the simulated user's cost with this price in US dollars for a million prompt tokens in a prefix cache."""
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The base URLs of the simulated user; none without one."""
+        return (self.user_base_url,) if self.user_max_turns else ()
+
+    def user_chat_settings(self, config: EnvConfig) -> ChatSettings:
+        """What the client of the simulated user needs; `config` says how the policy is called.
+
+        Raises:
+            SettingsError: the endpoint needs a key and none is set.
+        """
+        owner, where = UserSettings.model_fields["user_base_url"].default, "--env.user_"
+        url, api, name = served_at(self.user_api, self, "user_base_url"), self.user_api, self.user_model_name
+        given = Prices(self.user_price_input, self.user_price_output, self.user_price_cached_input)
+        return ChatSettings(
+            endpoints=endpoints_of(self, url, name, owner=owner, where=where, api=api, prefix="user_"),
+            temperature=self.user_temperature,
+            max_tokens=self.user_max_tokens,
+            extra_body=self.user_extra_body,
+            timeout_s=self.user_timeout,
+            deadline_s=config.policy_deadline,
+            **config.waits("policy_deadline"),
+            max_retries=config.max_retries,
+            retry_delay_s=config.retry_delay,
+            max_concurrency=self.user_max_concurrency,
+            finish_rules=FinishRules(frozenset(self.user_finish_reasons), "env.user_finish_reasons"),
+            prices=api_of(api).prices(prices_of(given, split_urls(url), name, self.user_extra_body)),
+            title="the user",
+            section="env.",
+            url_setting="--env.user_base_url",
+            price_settings="env.user_price_",
+        )
+
+
+class SimulatedUser:
+    """Says what the user says next."""
+
+    def __init__(self, client: ChatClient, settings: UserSettings, seed: int) -> None:
+        """Speak through `client`, whose settings are the user's."""
+        self._client, self._settings, self._seed = client, settings, seed
+
+    async def message(self, uid: str, turns: Sequence[Turn], texts: Mapping[str, object], number: int) -> str | None:
+        """Ask for the user's next message; `None` if the user ends the conversation.
+
+        Args:
+            uid: of the row.
+            turns: the conversation, which ends with a turn of the assistant.
+            texts: the row's `persona` and `goal`, as far as it has them.
+            number: which of the policy's turns the message asks for, from 1.
+
+        Raises:
+            UserFailure: the endpoint never answered, or no answer is a usable message.
+        """
+        settings, usual = self._settings, (self._settings.user_persona, self._settings.user_goal)
+        told = [str(texts.get(name) or given or "") for name, given in zip(ROW_TEXTS, usual, strict=True)]
+        messages, seed = user_prompt(turns, *told), derive(self._seed, uid, f"user, turn {number}") % _SEEDS
+        for attempt in range(1 + _ASKED_AGAIN):
+            try:
+                with component(f"turn_{number}"):
+                    answer = await self._client.chat(
+                        messages, vote=attempt, seed=seed + attempt, fresh=True, keep=_is_usable, name="user"
+                    )
+            except EndpointError as error:
+                let_go(error)
+                _note(CallRun(attempts=error.attempts, usage=error.usage))
+                raise UserFailure(f"{settings.user_model_name} at {error}") from None
+            _note(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
+            message = read_message(answer.first)
+            if message is not None:
+                return message or None
+        states = {"cut_off": "was cut off", "refused": "is a refusal"}
+        wrong = states.get(answer.first.state, "is empty, or has the closing line elsewhere than at its end")
+        said = f"none of its {1 + _ASKED_AGAIN} messages can be used; the last one {wrong}"
+        raise UserFailure(f"{settings.user_model_name} at {self._client.settings.endpoints[0].shown}: {said}")
+
+
+def user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
+    """The conversation as the user sees it: its own turns are those of the assistant, and the policy's are delimited.
+
+    Instructions to the policy (`system`) are not the user's to see.
+    """
+    spoken = [turn for turn in turns if turn.role in ("user", "assistant")]
+    delimited = delimit((persona, goal, *(turn.text for turn in spoken)), _LOOKALIKES, shared=2)
+    (persona, goal, *texts), title = delimited.texts, delimited.markers.title
+    begin, end = title("ASSISTANT MESSAGE"), title("END OF ASSISTANT MESSAGE")
+    told = [f"{title(name)}\n{text}" for name, text in (("USER PERSONA", persona), ("USER GOAL", goal)) if text]
+    system = prompts.fill(prompts.load("user"), {"{begin}": begin, "{end}": end})
+    messages = [Message(role="system", content="\n\n".join([system, *told]))]
+    if spoken[0].role == "user":  # chat templates want the first message of this role
+        messages.append(Message(role="user", content="Write your first message."))
+    for turn, text in zip(spoken, texts, strict=True):
+        is_own = turn.role == "user"
+        shown = text if is_own else f"{begin}\n{text}\n{end}"
+        messages.append(Message(role="assistant" if is_own else "user", content=shown))
+    return messages
+
+
+def read_message(choice: Choice) -> str | None:
+    """The message in an answer; empty if it ends the conversation, and `None` if it cannot be used."""
+    text = after_thinking(choice.text).strip() if choice.state == "whole" else ""
+    before, _, last = text.rpartition("\n")
+    is_over = last.strip() == _CLOSING
+    word = _CLOSING.strip("[]").casefold()
+    if not text or word in (before if is_over else text).casefold():
+        return None
+    return "" if is_over else text
+
+
+def _is_usable(choice: Choice) -> bool:
+    return read_message(choice) is not None
+
+
+def turns_of_completions(completions: Sequence[Completion]) -> tuple[Turn, ...]:
+    """The turns that the completions of a conversation are, with the follow-ups between them."""
+    turns: list[Turn] = []
+    for completion in completions:
+        turns += [text_turn("user", completion.follow_up)] if completion.follow_up else []
+        turns.append(Turn("assistant", completion.answer, completion.answer, reasoning=completion.thinking))
+    return tuple(turns)
 
 
 @contextmanager
@@ -20,3 +222,9 @@ def user_calls() -> Iterator[list[CallRun]]:
         yield calls
     finally:
         _CALLS.reset(token)
+
+
+def _note(run: CallRun) -> None:
+    calls = _CALLS.get()
+    if calls is not None:
+        calls.append(run)

@@ -244,6 +244,7 @@ def reference_of(prompt: PromptFormat | str) -> str:
     raise ValueError(f"give the prompt with the sections {prompt.sections} a name at the top of its file")
 
 
+_OF_MARKERS = ("assistant", "message", "end")
 _FALLBACK = ("question", "answer", "example", "reason", "purpose", "result")
 _SENTENCES = (
     "The short answer turns on {a} and {b}.",
@@ -274,6 +275,20 @@ def write(request: ChatRequest, index: int) -> str:
     while sum(len(sentence.split()) for sentence in sentences) < length:
         sentences += _sentences(rng.sample(_SENTENCES, 3), words)
     return ("\n- " if is_list else " ").join(sentences)
+
+
+def plays_user(request: ChatRequest) -> bool:
+    """Whether the request asks for the message of a simulated user."""
+    return system_text(request.messages).startswith(prompts.load("user").partition("\n")[0])
+
+
+def user_message(request: ChatRequest, index: int) -> str:
+    """What a user says next: a question about two of the policy's words, or, the likelier the later, a farewell."""
+    rng, said = _rng("user", request, index), sum(message.role == "assistant" for message in request.messages)
+    first, second = rng.sample([word for word in _topic(request) if word not in _OF_MARKERS] + [*_FALLBACK], 2)
+    if rng.random() < 0.2 * (said - 1):
+        return f"Thank you, that is all about {first}.\n\n{prompts.load('user').rpartition(chr(10))[2]}"
+    return f"You speak of {first}. What has it to do with {second}, and what would you advise me to do?"
 
 
 def think(request: ChatRequest, index: int) -> str:
@@ -309,6 +324,8 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
     Raises:
         BadRequest: the prompt is not known, and `judge_only` is set.
     """
+    if plays_user(request):
+        return [user_message(request, index) for index in range(request.n)]
     reading = read_prompt(request.asked, prompts)
     if reading is None and judge_only:
         lines = islice(marker_lines(request.messages[-1].content), 8)

@@ -185,6 +185,11 @@ def _checked(uid: str) -> Row:
     }
 
 
+def _conversation(uid: str) -> Row:
+    row = _question(uid)
+    return {"turns": [row.pop("question"), "What speaks against it?"], **row}
+
+
 def _query(uid: str) -> Row:
     return {"uid": uid, "query": f"How would you explain {uid} to a child?"}
 
@@ -287,6 +292,15 @@ SUBJECTS: Sequence[Subject] = (
         PromptsEnv,
         _TRAINING / "prompts_environment.py",
         _question,
+        {"train_dataset": _same, "eval_dataset": _same},
+        {"reference": "By an example."},
+        flags=("--env.judge=aspect", *_ASPECTS),
+    ),
+    Subject(
+        "prompts-conversations",
+        PromptsEnv,
+        _TRAINING / "prompts_environment.py",
+        _conversation,
         {"train_dataset": _same, "eval_dataset": _same},
         {"reference": "By an example."},
         flags=("--env.judge=aspect", *_ASPECTS),

@@ -10,7 +10,17 @@ import pytest
 
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import DOWN, Lab, row_of_sample
-from tests.conformance.subjects import POLICY, uids
+from tests.conformance.subjects import POLICY, SUBJECTS, Subject, uids
+
+ONCE = [subject for subject in SUBJECTS if subject.title != "prompts-conversations"]
+"""Subjects whose completions can be judged again; what the policy said in several turns is refused."""
+
+
+@pytest.fixture(params=ONCE, ids=lambda subject: subject.title)
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """Each environment in each of its roles."""
+    found: Subject = request.param
+    return found
 
 
 def again(lab: Lab, *flags: str, of: Path, run: str = "again") -> Ended:

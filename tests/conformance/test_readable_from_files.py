@@ -27,6 +27,7 @@ TEXTS = {
     "rubric_checklist-policy": {"criteria"},
     "rubric_checklist-judge": {"criteria", "answer"},
     "prompts": set[str](),
+    "prompts-conversations": set[str](),
     "self_critique": {"rubric"},
     "example-constitution": set[str](),
 }

@@ -59,3 +59,54 @@ def test_column_that_is_not_read_is_named(tmp_path: Path, caplog: pytest.LogCapt
     tasks(tmp_path, {"prompt": "Why?", "reference": "So.", "system": "Be short.", "response": "Since."})
     (record,) = caplog.records
     assert record.getMessage().endswith("that nobody is shown: reference")
+
+
+FIRST, SECOND = SAID[0]["content"], SAID[2]["content"]
+
+
+@pytest.mark.parametrize(
+    ("row", "asked", "messages", "follow_ups"),
+    [
+        ({"turns": [FIRST, SECOND, "So?"], "prompt": "Not this."}, "last", SAID[:1], (SECOND, "So?")),
+        ({"turns": [FIRST]}, "last", SAID[:1], ()),
+        ({"turns": 2, "prompt": FIRST}, "last", SAID[:1], ()),
+        ({"turns": [FIRST, SECOND], "prompt": FIRST}, None, SAID[:1], ()),
+        ({"messages": SAID}, "last", SAID, ()),
+        ({"messages": SAID}, "all", SAID[:1], (SECOND,)),
+        ({"messages": SAID[:2]}, "all", SAID[:1], ()),
+        ({"messages": [*SAID, SAID[2]]}, "all", SAID[:1], (f"{SECOND}\n\n{SECOND}",)),
+        ({"messages": [SAID[1], *SAID]}, "all", [SAID[1], SAID[0]], (SECOND,)),
+        ({"messages": [*SAID[:2], SAID[1], *SAID[2:], SAID[1], SAID[0]]}, "all", SAID[:1], (SECOND, FIRST)),
+    ],
+)
+def test_turns_of_the_user(
+    tmp_path: Path, row: dict[str, Any], asked: Any, messages: list[Any], follow_ups: tuple[str, ...]
+) -> None:
+    path = write_lines(tmp_path / "rows.jsonl", [row])
+    (task,) = prompt_tasks(str(path), turns=asked)
+    assert (task.messages, task.follow_ups) == (messages, follow_ups)
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"turns": []}, "in turns one or more texts of the user"),
+        ({"turns": ["Why?", " "]}, "in turns one or more texts of the user"),
+        ({"turns": ["Why?", 3]}, "in turns one or more texts of the user"),
+        ({"messages": [*SAID[:2], {"role": "system", "content": "Stop."}, SAID[2]]}, "found one of system: 'Stop.'"),
+        ({"messages": [*SAID[:2], {"role": "user", "content": " "}]}, "found one of user: ' '"),
+    ],
+)
+def test_turns_that_cannot_be_asked_are_an_error_that_names_the_row(
+    tmp_path: Path, row: dict[str, Any], what: str
+) -> None:
+    path = write_lines(tmp_path / "rows.jsonl", [row])
+    with pytest.raises(DataError, match=rf"rows\.jsonl.* 1.*{what}"):
+        list(prompt_tasks(str(path), turns="all"))
+
+
+def test_prompt_beside_turns_is_named_as_unread(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{"turns": ["Why?"], "prompt": "Not this."}, {"turns": 1, "question": "This."}]
+    list(prompt_tasks(str(write_lines(tmp_path / "rows.jsonl", rows)), turns="last"))
+    (record,) = caplog.records
+    assert record.getMessage().endswith("that nobody is shown: prompt")

@@ -10,6 +10,7 @@ from typing import Any
 
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
@@ -43,7 +44,7 @@ ARENA, CANDIDATES, PAIRWISE = (
 ASPECTS, RUBRIC, PEERS = (
     f"environments/{name}.md" for name in ("aspect_critique", "rubric_absolute", "self_critique")
 )  # fmt: skip
-CHECKLIST = "environments/rubric_checklist.md"
+CHECKLIST, PROMPTS = "environments/rubric_checklist.md", "environments/prompts.md"
 _CRITIQUE = "--env.judge_critique_rounds=1"
 
 CONFIGURED = {
@@ -68,6 +69,7 @@ CONFIGURED = {
     "checklist": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.strictness=3", limit=0),
     "checklist-judge": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.role=judge", limit=0),
     "peers": _evaluate(PEERS, SelfCritiqueEnv, "--env.include_self=True"),
+    "conversations": _evaluate(PROMPTS, PromptsEnv, "--env.user_max_turns=2", "--env.judged=turns", limit=6),
     "arena-jury": _evaluate(ARENA, ArenaHardEnv, "--env.judges=a,b"),
     "rubric-jury": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.judges=a,b"),
     "arena-failing": _evaluate(ARENA, ArenaHardEnv, '--faults={"400": 0.2}', limit=12),

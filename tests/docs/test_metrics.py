@@ -16,13 +16,25 @@ from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise import SUBSETS
 from tests.command import RunFiles, write_lines
 from tests.datasets.scoring import score
-from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CHECKLIST, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
+from tests.docs.runs import (
+    ARENA,
+    ASPECTS,
+    CANDIDATES,
+    CHECKLIST,
+    CONFIGURED,
+    PAIRWISE,
+    PEERS,
+    PROMPTS,
+    RUBRIC,
+    Finished,
+    Runs,
+)
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
 from tests.environments.rollouts_of import group, recorder
 from tests.environments.words import Word
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
-OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped")
+OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped", "conversations")
 """Runs that write each shared metric between them."""
 _MODELS = [f"offline-policy-{number}" for number in (1, 2, 3)]
 
@@ -59,7 +71,8 @@ PLACEHOLDERS: Mapping[str, Sequence[str]] = {
     "model": _MODELS,
     "one": _MODELS,
     "other": [*_MODELS, "baseline"],
-    "role": ["policy", "judge"],
+    "role": ["policy", "judge", "user"],
+    "turn": list("123"),
     "reason": [
         "no_signal",
         "judge_failed",
@@ -99,7 +112,7 @@ def never_written(page: str, found: Sequence[Finished], beside: Sequence[str] = 
     return [metric.name for metric in metrics_of(page) if not names & set(metric.expanded(PLACEHOLDERS))]
 
 
-@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS])
+@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, PROMPTS])
 def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_is_written(
     page: str, runs: Runs
 ) -> None:
@@ -154,4 +167,6 @@ def test_no_name_of_the_data_makes_a_metric_that_a_page_explains() -> None:
         for name in plain
         if name.startswith(stem) and name != f"{stem}x" and slug(name.removeprefix(stem)) == name.removeprefix(stem)
     }
-    assert stems and met == {("eval/spearman_", "eval/spearman_x_x")}, "pairs of models are checked with their settings"
+    of_another = ("eval/mean_score_", "eval/mean_score_turn_x")  # candidates and turns are of different environments
+    pairs = ("eval/spearman_", "eval/spearman_x_x")
+    assert stems and met == {pairs, of_another}, "pairs of models are checked with their settings"

@@ -29,6 +29,7 @@ DETAILS = {
     "aspect critique": ("aspects", "aspects-judge"),
     "rubric checklist": ("checklist", "checklist-judge"),
     "rubric-absolute": ("rubric", "rubric-judge", "rubric-jury"),
+    "prompts": ("conversations",),
     "self-critique": ("peers",),
 }
 """The runs that write the detail of each environment."""

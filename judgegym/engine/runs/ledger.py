@@ -42,7 +42,7 @@ class RunUsage:
     Attributes:
         requests: those that were sent, retries included.
         usage: of each model, the tokens of all answers that were paid for, with the cost that was recorded.
-        served: of `policy` and `judge`, how many answers named each model that they come from.
+        served: of `policy`, `judge` and `user`, how many answers named each model that they come from.
     """
 
     requests: int = 0
@@ -54,7 +54,8 @@ class RunUsage:
         if call["id"] is not None:
             answer = call["answer"]
             if (served := answer.get("served")) is not None:
-                self.served["policy" if call["component"].endswith("policy") else "judge"][served] += 1
+                role = call["component"].rpartition("/")[2]
+                self.served[role if role in ("policy", "user") else "judge"][served] += 1
             self._add(call["model"], answer["attempts"], answer["usage"])
 
     def note_failure(self, line: Mapping[str, Any]) -> None:

@@ -94,14 +94,14 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return self.env.tokenizer_name or self.openai.model_name
 
     def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
-        """A copy of these settings in which `roles` (`judge`, `policy`) are stand-ins; its sections hold the URLs."""
+        """A copy of these settings in which `roles` (of `stand_ins`) are stand-ins; its sections hold the URLs."""
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)
         return settings
 
     @property
     def stand_ins(self) -> tuple[str, ...]:
-        """Which of `judge` and `policy` are an offline stand-in."""
+        """Which of `judge`, `policy` and `user` are an offline stand-in."""
         return tuple(sorted(self._stand_ins))
 
     def public(self) -> dict[str, JSON]:
@@ -111,9 +111,12 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         variable, because a key whose variable is named in a file may be sent to any host.
         """
         env, openai = self._section(self.env), self._section(self.openai)
-        for model, section, name in ((self.env, env, "judge_api_key_env"), (self.openai, openai, "api_key_env")):
+        variables = ((self.env, env, "judge_api_key_env"), (self.env, env, "user_api_key_env"))
+        for model, section, name in (*variables, (self.openai, openai, "api_key_env")):
             if name not in model.model_fields_set:
-                del section[name]
+                section.pop(name, None)
+        if "user" in self._stand_ins or not self.env.users:
+            env.pop("user_base_url", None)
         if "judge" in self._stand_ins or self.env.policy_is_judge or not self.env.asks_endpoint:
             del env["judge_base_url"]
         if not self.env.asks_endpoint:  # who reads the file has a name for the judge

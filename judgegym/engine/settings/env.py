@@ -94,10 +94,11 @@ class RunSettings(BaseModel, use_attribute_docstrings=True):
 
 @dataclass(frozen=True, slots=True)
 class AskedEndpoints:
-    """The base URLs that a command asks, of its judges and of its policies."""
+    """The base URLs that a command asks, of its judges, of its policies and of a simulated user."""
 
     judge: tuple[str, ...]
     policy: tuple[str, ...]
+    user: tuple[str, ...] = ()
 
 
 class EnvConfig(
@@ -141,7 +142,13 @@ class EnvConfig(
         return AskedEndpoints(
             judge=(self.judge_base_url,) if self.asks_endpoint and not self.policy_is_judge else (),
             policy=policy if self.model_answers is None else (),
+            user=self.users,
         )
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The base URLs of a model that plays the user; none without one."""
+        return ()
 
     def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
         """A copy in which the URLs of the stand-ins of judge and policy take the place of `url`."""

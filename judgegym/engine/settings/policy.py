@@ -219,6 +219,7 @@ BUNDLED_TOKENIZER = _PACKAGE / "environments" / "rollouts" / "tokenizers" / "byt
 
 STAND_IN_JUDGE = "offline-judge"
 STAND_IN_POLICY = "offline-policy"
+STAND_IN_USER = "offline-user"
 """The models of the offline stand-ins."""
 
 

@@ -23,6 +23,8 @@ from judgegym.engine.terminal.output import UNKNOWN, console, dollars, say
 
 Unit = Literal["share", "number", "count"]
 
+ROLES = ("judge", "policy", "user")
+"""Whose calls a run counts, by the beginnings of their metrics; a simulated user is not in every run."""
 COMPLETION_FAULTS = {
     "truncated_response_rate": "cut off",
     "refused_response_rate": "refused",
@@ -240,9 +242,9 @@ def number(value: float, unit: Unit) -> str:
 
 
 def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
-    """A line each for judge and policy, as far as they were asked: cost, calls, tokens, and what came from caches."""
+    """A line for each role, as far as it was asked: cost, calls, tokens, and what came from caches."""
     lines = []
-    for role in ("judge", "policy"):
+    for role in ROLES:
         found = {
             name.removeprefix(f"{prefix}/{role}_"): value
             for name, value in metrics.values.items()
@@ -269,9 +271,9 @@ def _with_cached(count: float | None, cached: float | None, what: str) -> str:
 
 
 def latency_words(metrics: Metrics, prefix: str) -> str:
-    """How long the calls of judge and policy took; empty if none was made."""
+    """How long the calls of each role took; empty if none was made."""
     parts = []
-    for role in ("judge", "policy"):
+    for role in ROLES:
         mean, p95 = (metrics.values.get(f"{prefix}/{role}_latency_{name}_s") for name in ("mean", "p95"))
         if mean is not None:
             parts.append(f"{role} {mean:.2f} s" + (f" (p95 {p95:.2f})" if p95 is not None else ""))

@@ -83,6 +83,7 @@ def check_flags_are_read(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -
 GROUPS = {
     "policy": "policy (the model that is trained or evaluated)",
     "judge": "judge (the model that scores it)",
+    "user": "user (the model that plays the user of a conversation)",
     "data": "data",
     "run": "run",
     OTHER_GROUP: "this environment",

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from judgegym.engine.settings import ConfigT, EnvSettings
-from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY, STAND_IN_USER
 from judgegym.judges.config.fields import Values, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -30,10 +30,11 @@ SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
 """The URL in the settings until the stand-in has a port."""
 
-_JUDGE = {f"env.judge_{name}" for name in ("base_url", "model_name", "api_key", "api_key_env")}
+_OF_ENDPOINT = ("base_url", "model_name", "api_key", "api_key_env")
+_JUDGE, _USER = ({f"env.{role}_{name}" for name in _OF_ENDPOINT} for role in ("judge", "user"))
 _POLICY = {f"openai.{name}" for name in ("base_url", "replicas", "model_name", "api_key", "api_key_env", "server_type")}
-_NAMES_OF_MODELS = {"env.judge_model_name", "openai.model_name"}
-_URLS = ("env.judge_base_url", "openai.base_url", "openai.replicas")
+_NAMES_OF_MODELS = {"env.judge_model_name", "env.user_model_name", "openai.model_name"}
+_URLS = ("env.judge_base_url", "env.user_base_url", "openai.base_url", "openai.replicas")
 
 
 def with_stand_ins(
@@ -58,6 +59,9 @@ def with_stand_ins(
     if not typed.get("openai.base_url") and not typed.get("openai.replicas"):
         endpoints |= _POLICY
         filled |= {"openai.base_url": STAND_IN_URL, "openai.model_name": STAND_IN_POLICY}
+    if "user_base_url" in config_type.model_fields and not typed.get("env.user_base_url"):
+        endpoints |= _USER
+        filled |= {"env.user_base_url": STAND_IN_URL, "env.user_model_name": STAND_IN_USER}
     data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
     places = {"env.tokenizer_name", *(f"env.{name}" for name in data)}
     asked = _asked(typed)
@@ -78,6 +82,7 @@ def _asked(typed: Values) -> list[str]:
     """The endpoints that the command line names, as a sentence says them."""
     asked = {
         "env.judge_base_url": "the judge at {}",
+        "env.user_base_url": "the user at {}",
         **{name: f"the models of {name}" for name in typed if name.startswith("env.") and _has_endpoint(typed[name])},
         "openai.base_url": "the policy at {}",
         "openai.replicas": "the policy of openai.replicas",
@@ -100,10 +105,10 @@ def _overridden(
     overridden: list[str] = []
     names_stand_ins = _is_true(source.values.get("offline", False))
     for name, value in source.values.items():
-        section = name.partition(".")[0]
+        section, prefix = name.partition(".")[0], name.removesuffix("model_name")
         is_endpoint = name in endpoints and bool(value)
         if name in _NAMES_OF_MODELS and names_stand_ins:
-            is_endpoint &= any(source.values.get(url) for url in _URLS if url.startswith(section))
+            is_endpoint &= any(source.values.get(url) for url in _URLS if url.startswith(prefix))
         is_place = name in places and isinstance(value, str)
         if (
             is_endpoint
@@ -169,9 +174,9 @@ def _is_true(value: object) -> bool:
 
 
 def stand_ins(settings: EnvSettings[ConfigT]) -> list[str]:
-    """Which of `judge` and `policy` are stand-ins."""
+    """Which of `judge`, `policy` and `user` are stand-ins."""
     asked = settings.env.endpoints_asked(settings.verb, settings.openai.urls)
-    return [role for role, urls in (("judge", asked.judge), ("policy", asked.policy)) if STAND_IN_URL in urls]
+    return [role for role in ("judge", "policy", "user") if STAND_IN_URL in getattr(asked, role)]
 
 
 @asynccontextmanager
@@ -212,6 +217,8 @@ async def running(
                 raise failed
         urls = {role: url for role, url in zip(roles, started, strict=True) if isinstance(url, str)}
         env = env.with_stand_ins(STAND_IN_URL, judge=urls.get("judge"), policy=urls.get("policy"))
+        if "user" in urls:
+            env = env.model_copy(update={"user_base_url": urls["user"], "user_api": "openai"})
         if "policy" in urls and openai.base_url == STAND_IN_URL:
             openai = openai.model_copy(update={"base_url": urls["policy"], "api": "openai"})
         yield settings.standing_in(roles, env=env, openai=openai)

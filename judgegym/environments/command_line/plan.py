@@ -116,7 +116,7 @@ class RunPlan:
         own = next((f" {each}" for each in current_component().split("/") if each in self._names), "")
         name, fresh = (
             settings.title.removeprefix("the ") + own,
-            ModelPlan(settings.prices, settings.title != "the judge"),
+            ModelPlan(settings.prices, settings.title not in ("the judge", "the user")),
         )
         part, typical = self.parts.setdefault(name, fresh), self.typical[True]
         part.calls += 1
@@ -240,12 +240,15 @@ class PlanClients(Clients):
         """See `Clients`."""
         return PlanClient(chat_settings, self.plan)
 
+    open_user = open_policy
+
 
 def _with_keys(settings: EnvSettings[Any]) -> EnvSettings[Any]:
     """The settings with keys, which are never sent, and without the judgment cache, to which nothing is written."""
     env, openai, key, update = settings.env, settings.openai, SecretStr("-"), dict[str, object](judge_cache=None)
-    if not env.judge_extra_headers:
-        update["judge_api_key"] = env.judge_api_key or key
+    for role in ("judge", "user"):
+        if not getattr(env, f"{role}_extra_headers", True):
+            update[f"{role}_api_key"] = getattr(env, f"{role}_api_key") or key
     keyed = openai if openai.extra_headers else openai.model_copy(update={"api_key": openai.api_key or key})
     return settings.standing_in(stand_ins(settings), env=env.model_copy(update=update), openai=keyed)
 

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 from judgegym.data.rows import TaskT
 from judgegym.engine.metrics import MetricAggregator, Metrics, RatioRecorder
-from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, digest
+from judgegym.engine.records import FINISHED, POLICY_FAILED, USER_FAILED, Sample, digest
 from judgegym.engine.settings import EnvConfig
+from judgegym.engine.terminal.summary import ROLES
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import Outcomes, SavedRows
@@ -55,7 +56,7 @@ def expect_shared(
     Args:
         metrics: the metrics are named here.
         config: the environment's settings.
-        roles: which of `policy` and `judge` the run asks.
+        roles: which of `policy`, `judge` and `user` the run asks.
         completions: whether the samples hold the policy's completions.
         thinking_mode: whether the policy was asked to think.
     """
@@ -77,14 +78,14 @@ def expect_shared(
 class SharedMetrics:
     """Collects the shared metrics of an evaluation from its samples, one by one; of each it keeps numbers."""
 
-    def __init__(self, *, thinking_mode: bool) -> None:
-        """Begin without a sample."""
-        self._thinking_mode = thinking_mode
+    def __init__(self, *, thinking_mode: bool, has_user: bool = False) -> None:
+        """Begin without a sample; `has_user`: a model plays the user."""
+        self._thinking_mode, self._has_user = thinking_mode, has_user
         self._suspects = 0
         self._completions, self._critiques = MetricAggregator("eval"), MetricAggregator("eval")
-        self._calls: dict[str, Counter[str]] = {"judge": Counter(), "policy": Counter()}
-        self._usage = {"judge": Usage(), "policy": Usage()}
-        self._latencies = {"judge": array("d"), "policy": array("d")}
+        self._calls: dict[str, Counter[str]] = {role: Counter() for role in ROLES}
+        self._usage = dict.fromkeys(ROLES, Usage())
+        self._latencies = {role: array("d") for role in ROLES}
 
     def add(self, sample: Sample[Any]) -> None:
         """Add the sample of a row."""
@@ -103,7 +104,7 @@ class SharedMetrics:
             if sample.judgment.critique is not None:
                 record_critique(self._critiques, sample.judgment)
         judge_calls = (sample.run.judge_calls or {}).values()
-        for role, runs in (("judge", judge_calls), ("policy", sample.run.policy_calls)):
+        for role, runs in zip(ROLES, (judge_calls, sample.run.policy_calls, sample.run.user_calls), strict=True):
             for run in runs:
                 self._calls[role].update(calls=1, requests=run.attempts, cached=run.cached)
                 self._usage[role] += run.usage
@@ -123,10 +124,13 @@ class SharedMetrics:
             metrics.number("judge_error_rate", (failed + unparsable) / rows)
             metrics.number("policy_error_rate", statuses[POLICY_FAILED] / rows)
         metrics.expect("there are no rows", "judge_error_rate", "policy_error_rate")
+        if rows and (self._has_user or statuses[USER_FAILED]):
+            metrics.count("user_failed_count", statuses[USER_FAILED])
+            metrics.number("user_error_rate", statuses[USER_FAILED] / rows)
         metrics.extend(self._completions)
         metrics.count("judge_injection_suspects", self._suspects)
         metrics.extend(self._critiques)
-        for role in ("judge", "policy"):
+        for role in ROLES:
             self._record_calls(metrics, role)
 
     def _record_calls(self, metrics: MetricAggregator, role: str) -> None:
@@ -197,8 +201,8 @@ def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> s
     if not outcomes.finished:
         return f"no row has a score; the last error: {outcomes.last_error}"
     allowed = f"env.max_judge_error_rate allows {highest:.1%}"
-    for name, what in (("eval/judge_error_rate", "judgment"), ("eval/policy_error_rate", "answer of the policy")):
-        rate = metrics.values[name]
+    for role, what in zip(ROLES, ("judgment", "answer of the policy", "message of the user"), strict=True):
+        rate = metrics.values.get(f"eval/{role}_error_rate", 0)
         if rate > highest:
             return f"{rate:.1%} of the rows have no {what}; {allowed}"
     for name, what in _PARTS_OF_ROWS.items():
@@ -271,9 +275,11 @@ def compute_metrics(
     metrics = MetricAggregator("eval", seed=env.config.seed, names=env.metric_names)
     env.expect_metrics(metrics, saved.tasks)
     asks_judge = env.config.asks_endpoint and not env.policy_is_judge
-    roles = [role for role, is_asked in (("policy", runner.asks_policy), ("judge", asks_judge)) if is_asked]
+    has_user = runner.asks_policy and bool(env.config.users)
+    asked = zip(ROLES, (asks_judge, runner.asks_policy, has_user), strict=True)
+    roles = [role for role, is_asked in asked if is_asked]
     expect_shared(metrics, env.config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode)
-    shared = SharedMetrics(thinking_mode=runner.thinking_mode)
+    shared = SharedMetrics(thinking_mode=runner.thinking_mode, has_user=has_user)
     digests: list[str] = []
     categories = Categories()
 

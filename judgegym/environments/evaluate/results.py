@@ -17,7 +17,7 @@ from typing import Any
 from judgegym.data.rows import DatasetRead, TaskT
 from judgegym.engine.anchors import AnchorResult
 from judgegym.engine.metrics import Metrics
-from judgegym.engine.records import POLICY_FAILED
+from judgegym.engine.records import POLICY_FAILED, USER_FAILED
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table
@@ -275,6 +275,7 @@ FAILURE_WORDS = {
     Status.JUDGE_FAILED.value: "the judge failed",
     Status.UNPARSABLE.value: "no verdict",
     POLICY_FAILED: "the policy failed",
+    USER_FAILED: "the user failed",
 }
 """What has failed, by the status of a row that does not count."""
 

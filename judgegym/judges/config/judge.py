@@ -340,6 +340,7 @@ def endpoints_of(
     api: ApiName = "openai",
     given: SecretStr | None = None,
     further: Mapping[str, SecretStr] | None = None,
+    prefix: str | None = None,
 ) -> tuple[Endpoint, ...]:
     """The servers of a model, with their key and headers; without a key if none is set and no host is public.
 
@@ -355,12 +356,14 @@ def endpoints_of(
         api: the form in which it is asked.
         given: a key of these servers alone.
         further: headers of these servers alone.
+        prefix: of the names of these settings in their section; by default `judge_` among those of a judge, else none.
 
     Raises:
         SettingsError: a package that the API needs is not installed; a host is public and there is no key; or a key
             cannot be sent in a header, or a URL or a header has another one.
     """
-    prefix = "judge_" if isinstance(section, JudgeSettings) else ""
+    if prefix is None:
+        prefix = "judge_" if isinstance(section, JudgeSettings) else ""
     if api == "litellm":
         require("litellm")
         urls = urls or f"litellm://{model.partition('/')[0]}"

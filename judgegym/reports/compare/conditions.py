@@ -147,7 +147,7 @@ def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
     seeds = [_seed(each) for each in (reference, run)]
     if seeds[0] != seeds[1]:
         yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
-    for role in ("policy", "judge"):
+    for role in ("policy", "judge", "user"):
         served = [mapping_of(wire.lookup(each.general, f"served_models.{role}")) for each in (reference, run)]
         models, others = (", ".join(sorted(each)) or "unknown" for each in served)
         if models != others and all(served):

@@ -39,7 +39,7 @@ from judgegym.reports.results.run import SavedRun, mapping_of
 _LINES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
 _OF_A_RUN = (*_LINES, CALLS, PACKED_CALLS)
-_POLICY_CALL = re.compile(r"conversation_(\d+)/policy")
+_POLICY_CALL = re.compile(r"conversation_(\d+)(?:/turn_(\d+))?/policy")
 _QUICK = 1
 _SHOWN = 60
 _BEFORE_DIFFERENCE = 20
@@ -118,9 +118,9 @@ class AnswersReader:
         return (), sample.error or "the policy never answered"
 
     def number_of(self, component: str) -> int | None:
-        """Return which conversation of its row a call was; `None` if it was no call of the policy."""
+        """Return which conversation of its row a call of the policy was, or which turn of the only one; else `None`."""
         found = _POLICY_CALL.fullmatch(component)
-        return None if found is None else int(found[1])
+        return None if found is None else int(found[2] or found[1])
 
 
 class JudgedAgain:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from judgegym.engine.terminal.output import dollars
-from judgegym.engine.terminal.summary import COMPLETION_FAULTS
+from judgegym.engine.terminal.summary import COMPLETION_FAULTS, ROLES
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -104,7 +104,7 @@ def facts(run: SavedRun) -> Facts:
         ("prompts", _pairs(general.get("judge_prompt_digests"), "")),
         ("sampling", _pairs(general.get("generation_parameters"), "")),
         ("protocol", _pairs(general.get("protocol"), "env.")),
-        *(fact for role in ("judge", "policy") for fact in _usage(run, role)),
+        *(fact for role in ROLES for fact in _usage(run, role)),
         *_by_reason("left out", general.get("left_out")),
         *_by_reason("unknown", general.get("unknown")),
     ]
@@ -139,7 +139,7 @@ def _earlier(value: JSON) -> str:
 
 
 def _costs(run: SavedRun) -> str:
-    costs = {role: f"eval/{role}_cost_usd" for role in ("judge", "policy")}
+    costs = {role: f"eval/{role}_cost_usd" for role in ROLES}
     there = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
     if there and all(cost is None for cost in there.values()):
         return "not known"
@@ -147,7 +147,7 @@ def _costs(run: SavedRun) -> str:
 
 
 def _usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
-    """Cost, calls, tokens and latency of judge or policy, as far as they are known."""
+    """Cost, calls, tokens and latency of a role, as far as they are known."""
     for name, parts in _USAGE.items():
         said = []
         for metric, form in parts.items():

@@ -8,13 +8,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from judgegym.engine.runs.directory import FAILURES, SAMPLES
+from judgegym.engine.terminal.summary import ROLES
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.live_file import LIVE, lines_of
 from judgegym.reports.results.folder import FoundRun, SavedGroups, SavedTraining, UnreadableRun
 from judgegym.reports.results.run import SavedRun, mapping_of, objects_in
 
-_FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count")
+_FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count", "eval/user_failed_count")
 _LONGEST_COUNTED = 100_000_000
 _BLOCK = 1_000_000
 
@@ -83,8 +84,8 @@ def _cell(text: str, number: float | None = None) -> dict[str, Any]:
 
 
 def _cost(run: SavedRun) -> dict[str, Any]:
-    """The cost of judge and policy; where one is not known, that of the other, and no sum."""
-    costs = {role: f"eval/{role}_cost_usd" for role in ("judge", "policy")}
+    """The cost of all roles; where one is not known, that of the others, and no sum."""
+    costs = {role: f"eval/{role}_cost_usd" for role in ROLES}
     asked = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
     known = {role: cost for role, cost in asked.items() if cost is not None}
     if len(known) == len(asked):
