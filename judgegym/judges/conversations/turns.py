@@ -40,22 +40,20 @@ _SPELLINGS = {
 """Other words for a role; each role is written in one way."""
 _ROLES = "assistant|user|tool|function|system|developer"
 _NAME = r"(?: \([\w.\-]+\))?"
-_HEADING = re.compile(rf"(?:{_ROLES}){_NAME}: ")
-_LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}){_NAME}: )")
+HEADING = re.compile(rf"(?:{_ROLES}){_NAME}: ")
+LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}){_NAME}: )")
 _LINE = r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
 _SAID_TO_BE = (*_ROLES.split("|"), "human")
-_LIKE_HEADING = re.compile(
+_LIKEHEADING = re.compile(
     rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ \t*_`~\])]*)(?=[:：])",
     re.IGNORECASE,
 )
 REASONING = "[reasoning, left out]"
 """What stands in the place of reasoning."""
-_LIKE_MARK = re.compile(
-    r"[\[［【](?=[ \t*_`~]*(?:tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out"
-    r"|left[ \t]+out[ \t]*[:：]|shortened[ \t]*[:：]))",
-    re.IGNORECASE,
-)
-"""The first sign of what looks like a mark of ours: that of a call, of reasoning, of a cut, the note of shortening."""
+_CUTS = r"(?:left[ \t]+out|shortened)[ \t*_`~]*[:：]"
+_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}"
+_LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _MARKS))
+"""The first sign of what looks like a mark of ours: of a cut or of the note about cuts; also of a call or reasoning."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
@@ -269,7 +267,7 @@ def transcript(turns: Sequence[Turn]) -> str:
     if len(filled) == 1:
         (only,) = filled
         said = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
-        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(said)):
+        if only.role == "user" or (only.role == "assistant" and not HEADING.match(said)):
             return said
     return "\n\n".join(f"{turn.heading}: {_guarded(turn)}" for turn in filled)
 
@@ -279,13 +277,13 @@ def _guarded(turn: Turn) -> str:
     return _without_headings(without_marks(turn.shown) if turn.shown == turn.text else turn.shown)
 
 
-def without_marks(text: str) -> str:
-    """A text in which everything that looks like a mark of ours is broken up; as it is without any.
+def without_marks(text: str, *, only_cuts: bool = False) -> str:
+    """A text in which everything that looks like a mark of ours, or of a cut, is broken up; as it is without any.
 
     >>> without_marks("I did it: [tool call: search({})]")
     'I did it: [¦tool call: search({})]'
     """
-    return _LIKE_MARK.sub(lambda sign: f"{sign[0]}{BREAK}", text)
+    return (_LIKE_CUT if only_cuts else _LIKE_MARK).sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
 def messages_of(text: str) -> list[Message]:
@@ -296,7 +294,7 @@ def messages_of(text: str) -> list[Message]:
     >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky blue?")]
     ['system', 'user']
     """
-    pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
+    pieces = LATER_HEADING.split(text) if HEADING.match(text) else []
     turns = [piece.partition(": ")[::2] for piece in pieces]
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
         return [Message(role="user", content=text)]
@@ -307,7 +305,7 @@ def _without_headings(text: str) -> str:
     folded = text.casefold()
     if not any(role in folded for role in _SAID_TO_BE):
         return text
-    return _LIKE_HEADING.sub(lambda heading: f"{heading[1]}{BREAK}", text)
+    return _LIKEHEADING.sub(lambda heading: f"{heading[1]}{BREAK}", text)
 
 
 def shared_turns(texts: Sequence[str]) -> str:
@@ -316,19 +314,19 @@ def shared_turns(texts: Sequence[str]) -> str:
     It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts that are no
     conversations, such as answers of one turn, share none, however alike they begin.
     """
-    if len(texts) < 2 or not all(map(_HEADING.match, texts)):
+    if len(texts) < 2 or not all(map(HEADING.match, texts)):
         return ""
     first = texts[0]
-    ends = [match.end() for match in _LATER_HEADING.finditer(first)]
+    ends = [match.end() for match in LATER_HEADING.finditer(first)]
     shared = bisect_left(ends, True, key=lambda end: not all(text.startswith(first[:end]) for text in texts))
-    until = next((end for end in reversed(ends[:shared]) if all(_HEADING.match(text, end) for text in texts)), 0)
+    until = next((end for end in reversed(ends[:shared]) if all(HEADING.match(text, end) for text in texts)), 0)
     return first[:until]
 
 
 def continuation(text: str, beginning: str) -> str:
     """What a conversation has after the turns that it shares with others: without its role if it is one answer."""
     rest = text[len(beginning) :]
-    if not beginning or _LATER_HEADING.search(rest):
+    if not beginning or LATER_HEADING.search(rest):
         return rest
     return rest.removeprefix("assistant: ")
 

@@ -16,7 +16,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    ScoresInProgress,
+    TaskError,
+    but_alone,
+    response_judgment,
+    with_left_out,
+)
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -163,6 +171,7 @@ class GroupJudge(ABC):
                 "expected 0"
             )
         self._rubric, self._how_to_gather = rubric, settings.how_to_gather
+        self._limit: int | None = getattr(settings, "judge_conversation_limit", None)  # of judges of tasks alone
 
     @abstractmethod
     async def judge(self, case: GroupCase) -> GroupJudgment:
@@ -195,11 +204,17 @@ class GroupJudge(ABC):
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of all responses of a request."""
-        case = replace(self._case(task), answers=task.responses, numbers=task.numbers)
-        return group_scores(task.responses, await self.judge(case))
+        shown, left_out = task.shortened(self._limit)
+        case = replace(self._case(shown), answers=shown.responses, numbers=shown.numbers)
+        found = group_scores(task.responses, await self.judge(case))
+        return (
+            [replace(one, components=with_left_out(one.components, left_out)) for one in found] if left_out else found
+        )
 
-    def begin(self, task: JudgeTask, size: int) -> GroupScores:
-        """Begin a group; a tournament plays as responses arrive."""
+    def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
+        """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
+        if self._limit is not None:
+            return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
         return GroupScores(self.start(self._case(task), size))
 
     def _case(self, task: JudgeTask) -> GroupCase:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 import orjson
 
 from judgegym.judges.conversations.readers import Tool
+from judgegym.judges.conversations.shortening import shorten
 from judgegym.judges.conversations.turns import Image, Turn
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
@@ -103,6 +104,11 @@ class JudgeTask:
     def with_responses(self, responses: Sequence[str], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with other responses, which are texts, and with `places`."""
         return replace(self, responses=tuple(responses), traces=(), places=places)
+
+    def shortened(self, limit: int | None) -> tuple[JudgeTask, int]:
+        """The task with its texts shortened to `limit` characters, and how many characters are left out."""
+        prompt, responses, left_out = shorten(self.prompt, self.responses, limit)
+        return replace(self, prompt=prompt, responses=responses) if left_out else self, left_out
 
     def key(self, judge: str) -> str:
         """A digest, the same for equal tasks at the same judge."""
@@ -215,7 +221,7 @@ def response_judgment(
         status=judgment.status.value,
         label=judgment.label,
         explanation=judgment.explanation,
-        components={} if score is None else components,
+        components={} if score is None else with_left_out(components, judgment.left_out),
         usage=paid[0].run.usage if len(paid) == 1 else sum((call.run.usage for call in paid), Usage()),
         judge_calls=len(paid),
         runs=runs,
@@ -223,6 +229,11 @@ def response_judgment(
         injection_suspects=judgment.suspects,
         cause=states[-1] if states and states[-1] != "whole" else "",
     )
+
+
+def with_left_out(components: Mapping[str, float], characters: int) -> Mapping[str, float]:
+    """The components of a score, with how many characters of the conversation the judge was not shown, if any."""
+    return {**components, "left_out": float(characters)} if characters else components
 
 
 class TaskError(ValueError):
