@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from judgegym.judges.conversations.turns import HEADING, LATER_HEADING, without_marks
 
@@ -24,14 +23,6 @@ _ROOM = 400
 FEWEST_CHARACTERS = 1_000
 _WHOLE = re.compile(r"(\[tool call: [^\n(]*\()(.*)(\)\])$|\[image[^\n\]]*\]", re.MULTILINE)
 """A tool call with its arguments on one line, or the mark of an image, which is not cut."""
-
-
-class Shortened(NamedTuple):
-    """Texts that were shortened together; `left_out` is how many characters of them are left out."""
-
-    prompt: str
-    responses: tuple[str, ...]
-    left_out: int = 0
 
 
 @dataclass
@@ -50,24 +41,28 @@ class _Piece:
         return f"{self.text[:begin]}{_mark(self.left_out)}{self.text[begin + self.left_out :]}"
 
 
-def shorten(prompt: str, responses: Sequence[str], limit: int | None) -> Shortened:
-    """Shorten a prompt, and each response to it, to `limit` characters of both; they stay as they are without one."""
-    if limit is None or len(prompt) + max(map(len, responses), default=0) <= limit:
-        return Shortened(prompt, tuple(responses))
+def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tuple[str, ...], int]:
+    """Shorten a prompt, and each response to it, to `limit` characters of both.
+
+    Returns:
+        The prompt, the responses, and how many characters of them are left out.
+    """
+    if len(prompt) + max(map(len, responses), default=0) <= limit:
+        return prompt, tuple(responses), 0
     asked = _pieces(without_marks(prompt, only_cuts=True), is_answer=False)
     answers = [_pieces(without_marks(response, only_cuts=True), is_answer=True) for response in responses]
     for answer in sorted(answers, key=lambda pieces: -sum(len(piece.text) for piece in pieces)):
         _cut([*asked, *answer], limit - _ROOM)
-    cut = [piece for piece in [*asked, *(piece for answer in answers for piece in answer)] if piece.left_out]
-    parts = [
-        f"{sum(piece.left_out for piece in of_kind):,} characters of {len(of_kind)} {kind}"
-        for number, kind in enumerate(_KINDS)
-        if (of_kind := [piece for piece in cut if piece.kind == number])
-    ]
-    note = f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n\n" if cut else ""
-    texts = tuple("".join(piece.shown for piece in answer) for answer in answers)
-    shown = note + "".join(piece.shown for piece in asked)
-    return Shortened(shown, texts, sum(piece.left_out for piece in cut))
+    counts, parts = [0] * len(_KINDS), list[str]()
+    for number, kind in enumerate(_KINDS):
+        cut = [piece.left_out for pieces in (asked, *answers) for piece in pieces if piece.kind == number]
+        counts[number] = sum(cut)
+        parts += [f"{sum(cut):,} characters of {sum(map(bool, cut))} {kind}"] if any(cut) else []
+    note = (
+        f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n\n" if parts else ""
+    )
+    shown, *texts = ("".join(piece.shown for piece in pieces) for pieces in (asked, *answers))
+    return note + shown, tuple(texts), sum(counts)
 
 
 def _mark(count: int) -> str:

@@ -40,11 +40,11 @@ _SPELLINGS = {
 """Other words for a role; each role is written in one way."""
 _ROLES = "assistant|user|tool|function|system|developer"
 _NAME = r"(?: \([\w.\-]+\))?"
-HEADING = re.compile(rf"(?:{_ROLES}){_NAME}: ")
-LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}){_NAME}: )")
+_HEADING = re.compile(rf"(?:{_ROLES}){_NAME}: ")
+_LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}){_NAME}: )")
 _LINE = r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
 _SAID_TO_BE = (*_ROLES.split("|"), "human")
-_LIKEHEADING = re.compile(
+_LIKE_HEADING = re.compile(
     rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ \t*_`~\])]*)(?=[:：])",
     re.IGNORECASE,
 )
@@ -150,9 +150,10 @@ class Turn:
         Raises:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
-        fields = ((self.calls, {"tool_calls", "function_call"}), (self.reasoning, {*_REASONING_FIELDS}))
-        has_more = any(value and not names & self.more.keys() for value, names in fields)
-        if has_more or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
+        kept = self.more.keys()
+        is_kept = kept & {"tool_calls", "function_call"} if self.calls else True
+        is_kept = is_kept and (kept & {*_REASONING_FIELDS} if self.reasoning else True)
+        if not is_kept or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
@@ -267,7 +268,7 @@ def transcript(turns: Sequence[Turn]) -> str:
     if len(filled) == 1:
         (only,) = filled
         said = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
-        if only.role == "user" or (only.role == "assistant" and not HEADING.match(said)):
+        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(said)):
             return said
     return "\n\n".join(f"{turn.heading}: {_guarded(turn)}" for turn in filled)
 
@@ -294,7 +295,7 @@ def messages_of(text: str) -> list[Message]:
     >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky blue?")]
     ['system', 'user']
     """
-    pieces = LATER_HEADING.split(text) if HEADING.match(text) else []
+    pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
     turns = [piece.partition(": ")[::2] for piece in pieces]
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
         return [Message(role="user", content=text)]
@@ -305,7 +306,7 @@ def _without_headings(text: str) -> str:
     folded = text.casefold()
     if not any(role in folded for role in _SAID_TO_BE):
         return text
-    return _LIKEHEADING.sub(lambda heading: f"{heading[1]}{BREAK}", text)
+    return _LIKE_HEADING.sub(lambda heading: f"{heading[1]}{BREAK}", text)
 
 
 def shared_turns(texts: Sequence[str]) -> str:
@@ -314,19 +315,19 @@ def shared_turns(texts: Sequence[str]) -> str:
     It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts that are no
     conversations, such as answers of one turn, share none, however alike they begin.
     """
-    if len(texts) < 2 or not all(map(HEADING.match, texts)):
+    if len(texts) < 2 or not all(map(_HEADING.match, texts)):
         return ""
     first = texts[0]
-    ends = [match.end() for match in LATER_HEADING.finditer(first)]
+    ends = [match.end() for match in _LATER_HEADING.finditer(first)]
     shared = bisect_left(ends, True, key=lambda end: not all(text.startswith(first[:end]) for text in texts))
-    until = next((end for end in reversed(ends[:shared]) if all(HEADING.match(text, end) for text in texts)), 0)
+    until = next((end for end in reversed(ends[:shared]) if all(_HEADING.match(text, end) for text in texts)), 0)
     return first[:until]
 
 
 def continuation(text: str, beginning: str) -> str:
     """What a conversation has after the turns that it shares with others: without its role if it is one answer."""
     rest = text[len(beginning) :]
-    if not beginning or LATER_HEADING.search(rest):
+    if not beginning or _LATER_HEADING.search(rest):
         return rest
     return rest.removeprefix("assistant: ")
 
@@ -337,42 +338,25 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     Raises:
         UnseenPart: a message has a part that no judge is shown.
     """
-    turns: list[Turn] = []
+    messages: list[dict[str, object]] = []
     for item in items:
-        turn = turn_of_item(item)
-        last = turns[-1] if turns else None
-        begins = last is not None and last.shown == REASONING
-        is_call, is_text = "role" not in item and bool(turn.calls), bool(turn.text or turn.shown == REASONING)
-        if last is not None and turn.role == last.role == "assistant" and (is_call or (begins and is_text)):
-            shown = [last.shown, *([turn.shown] if turn.shown != REASONING else [])]
-            reasoning = "\n".join(filter(None, (last.reasoning, turn.reasoning)))
-            calls = (*last.calls, *turn.calls)
-            turns[-1] = replace(last, text=turn.text or last.text, shown="\n".join(filter(None, shown)), calls=calls)
-            turns[-1] = replace(turns[-1], reasoning=reasoning)
+        kind, last = item.get("type"), messages[-1] if messages else {}
+        said: dict[str, object] = {"role": "assistant", "content": ""}
+        if kind == "function_call":
+            before = messages.pop() if last.get("role") == "assistant" else said
+            calls = cast("Sequence[object]", before.get("tool_calls") or ())
+            said = {**before, "tool_calls": [*calls, {**item, "id": item.get("call_id")}]}
+        elif kind == "function_call_output":
+            said = {"role": "tool", "content": _output(item.get("output")), "tool_call_id": item.get("call_id")}
+        elif kind == "reasoning":
+            said["reasoning"] = _thoughts(item) or REASONING
+        elif kind in (None, "message") or "role" in item:
+            is_begun = last.keys() == {*said, "reasoning"} and last["content"] == ""
+            said |= (messages.pop() if is_begun else {}) | {name: item[name] for name in item if item[name] is not None}
         else:
-            turns.append(turn)
-    return with_names(turns)
-
-
-def turn_of_item(item: Mapping[str, object]) -> Turn:
-    """An item of a Responses API list: a message, a tool call, a tool output, reasoning, or another kind.
-
-    Raises:
-        UnseenPart: a message has a part that no judge is shown.
-    """
-    kind = item.get("type")
-    if kind == "function_call":
-        call = _call(item.get("name"), item.get("arguments"), item.get("call_id"))
-        return Turn("assistant", "", call.shown, calls=(call,))
-    if kind == "function_call_output":
-        output = _output(item.get("output"))
-        return Turn("tool", output, without_marks(output), answers=_plain(item.get("call_id")))
-    if kind == "reasoning":
-        return Turn("assistant", "", REASONING, reasoning=_thoughts([item]))
-    if kind in (None, "message") or "role" in item:
-        turn = _turn({"role": "assistant", "content": "", **item})
-        return turn or Turn("assistant", "", "")
-    return Turn("assistant", "", f"[{_name(kind)}]")
+            said["content"] = f"[{_name(kind)}]"
+        messages.append(said)
+    return turns_of(messages) or ()
 
 
 def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
@@ -404,7 +388,9 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
     answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
     thoughts = [message[field] for field in _REASONING_FIELDS if isinstance(message.get(field), str)][:1]
-    reasoning = "\n".join(filter(None, (*map(str, thoughts), _thoughts(content))))
+    parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
+    thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
+    reasoning = "\n".join(map(str, thoughts))
     whole = _shown(shown, written, reasoning)
     return Turn(role, text, whole, name, tuple(written), answers, reasoning, more=more)
 
@@ -415,23 +401,18 @@ def _shown(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
     return "\n".join([*pieces, *(call.shown for call in calls)])
 
 
-def _thoughts(content: object) -> str:
-    """The reasoning among the parts of a message; its kind alone where its text is not given."""
-    found: list[str] = []
-    for part in content if isinstance(content, Sequence) and not isinstance(content, str) else ():
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        if kind in _SILENT_PARTS - {"refusal"}:
-            words = (part.get(name) for name in ("text", "reasoning", "thinking"))
-            inner = (_thoughts(part.get(name)) or _parts_text(part.get(name)) for name in ("summary", "content"))
-            found.append(next((word for word in (*words, *inner) if isinstance(word, str) and word), f"[{kind}]"))
-    return "\n".join(found)
+def _is_thought(part: Mapping[str, object]) -> bool:
+    return _kind(part) in _SILENT_PARTS and _kind(part) != "refusal"
 
 
-def _parts_text(parts: object) -> str:
-    """The texts among parts; of a text itself that text."""
-    if not isinstance(parts, list | tuple):
-        return parts if isinstance(parts, str) else ""
-    return "\n".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and part.get("text"))
+def _thoughts(value: object) -> str:
+    """The texts in a reasoning item, or in parts of one."""
+    if isinstance(value, Mapping):
+        found = (_thoughts(value.get(name)) for name in ("text", "reasoning", "thinking", "summary", "content"))
+        return next(filter(None, found), "")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "\n".join(filter(None, map(_thoughts, value)))
+    return value if isinstance(value, str) else ""
 
 
 def _calls_of_text(text: str) -> list[ToolCall]:
@@ -439,11 +420,10 @@ def _calls_of_text(text: str) -> list[ToolCall]:
     try:
         value = wire.loads(text)
     except ValueError:
-        return [ToolCall("", text)]
-    calls = [call for call in (value if isinstance(value, list) else [value]) if isinstance(call, Mapping)]
-    named = [_call_of(call) for call in calls if isinstance(call.get("name"), str)]
-    whole = len(named) == (len(value) if isinstance(value, list) else 1)
-    return named if named and whole else [ToolCall("", text)]
+        value = None
+    calls = value if isinstance(value, list) else [value]
+    named = [_call_of(call) for call in calls if isinstance(call, Mapping) and isinstance(call.get("name"), str)]
+    return named if len(named) == len(calls) > 0 else [ToolCall("", text)]
 
 
 def _role(word: str) -> str:

@@ -16,15 +16,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.core.tasks import (
-    JudgeTask,
-    ResponseJudgment,
-    ScoresInProgress,
-    TaskError,
-    but_alone,
-    response_judgment,
-    with_left_out,
-)
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -206,12 +198,9 @@ class GroupJudge(ABC):
         """The results of all responses of a request."""
         shown, left_out = task.shortened(self._limit)
         case = replace(self._case(shown), answers=shown.responses, numbers=shown.numbers)
-        found = group_scores(task.responses, await self.judge(case))
-        return (
-            [replace(one, components=with_left_out(one.components, left_out)) for one in found] if left_out else found
-        )
+        return group_scores(task.responses, await self.judge(case), left_out)
 
-    def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
+    def begin(self, task: JudgeTask, size: int) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
         """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
         if self._limit is not None:
             return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
@@ -245,8 +234,8 @@ class GroupScores:
         self._group.cancel()
 
 
-def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[ResponseJudgment]:
-    """The results of a group; all calls count for the first response.
+def group_scores(responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0) -> list[ResponseJudgment]:
+    """The results of a group, whose judge was not shown `left_out` characters; all calls count for the first response.
 
     `own` among the components is the score before it was compared with the anchor, `looks` how many calls have a
     verdict on the response, `position` the mean place at which they saw it, from 1, and `orders_agree` the share of the
@@ -269,7 +258,7 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
                 for place, name in enumerate(("points_first", "points_second"), start=1):
                     given = [look.points for look in looks if (look.place, look.of) == (place, 2)]
                     components |= {name: fmean(given)} if given else {}
-        result = response_judgment(member, member.score, components)
+        result = response_judgment(replace(member, left_out=left_out), member.score, components)
         results.append(replace(result, cached=cached, shared=responses[number] in responses[:number]))
     return results
 

@@ -164,8 +164,9 @@ class KindSettings(BaseModel, use_attribute_docstrings=True):
         "If unset, a general rubric.",
     )
     judge_conversation_limit: int | None = setting(None, ge=FEWEST_CHARACTERS)
-    """Shorten a prompt with its response to this many characters before a judge model is shown them: the middle of
-    tools' results, of calls' arguments, of earlier turns, never the last turn. The judge is told. If unset, unlimited."""
+    """Shorten a prompt with its response to this many characters for judges that are models: the middle of tools'
+    results, of calls' arguments, of earlier turns, never the last turn. The judge is told. If unset, there is no limit.
+    """
 
     @field_validator("judge", mode="before")
     @classmethod
