@@ -295,11 +295,16 @@ def messages_of(text: str) -> list[Message]:
     >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky blue?")]
     ['system', 'user']
     """
-    pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
-    turns = [piece.partition(": ")[::2] for piece in pieces]
+    turns = headed_turns(text)
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
         return [Message(role="user", content=text)]
     return [Message(role=cast(Role, role), content=said) for role, said in turns]
+
+
+def headed_turns(text: str) -> list[tuple[str, str]]:
+    """The headings and texts of the turns that `transcript` has written out; none of a text that is no conversation."""
+    pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
+    return [(heading, said) for heading, _, said in (piece.partition(": ") for piece in pieces)]
 
 
 def _without_headings(text: str) -> str:
