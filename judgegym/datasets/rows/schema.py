@@ -342,10 +342,6 @@ def _logged(values: Values) -> Responses | None:
     trace = None if column is None else trace_of(values, column)
     if column is None or trace is None:
         return None
-    asked, answer, texts = (
-        trace.turns[: trace.asked],
-        trace.turns[trace.asked :],
-        (answer_text(trace.turns[trace.asked :]),),
-    )
-    columns = (column, "response") if column == _LOGS[0] else (column,)
+    asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
+    columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
     return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)

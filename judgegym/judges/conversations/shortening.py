@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judgegym.judges.conversations.turns import HEADING, LATER_HEADING, without_marks
+from judgegym.judges.conversations.turns import headed_turns, without_marks
 
 _KINDS = ("tool results", "arguments of tool calls", "earlier turns")
 _KEPT = 200
@@ -21,8 +21,9 @@ _KEPT = 200
 _ROOM = 400
 """Characters for the note."""
 FEWEST_CHARACTERS = 1_000
-_WHOLE = re.compile(r"(\[tool call: [^\n(]*\()(.*)(\)\])$|\[image[^\n\]]*\]", re.MULTILINE)
-"""A tool call with its arguments on one line, or the mark of an image, which is not cut."""
+_CALL = "[tool call: "
+_MARK = re.compile(rf"(^{re.escape(_CALL)}[^\n(]*\(|\)\]$|\[image[^\n\]]*\])", re.MULTILINE)
+"""What is not cut: what stands around the arguments of a call, and the mark of an image."""
 
 
 @dataclass
@@ -53,16 +54,12 @@ def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tup
     answers = [_pieces(without_marks(response, only_cuts=True), is_answer=True) for response in responses]
     for answer in sorted(answers, key=lambda pieces: -sum(len(piece.text) for piece in pieces)):
         _cut([*asked, *answer], limit - _ROOM)
-    counts, parts = [0] * len(_KINDS), list[str]()
-    for number, kind in enumerate(_KINDS):
-        cut = [piece.left_out for pieces in (asked, *answers) for piece in pieces if piece.kind == number]
-        counts[number] = sum(cut)
-        parts += [f"{sum(cut):,} characters of {sum(map(bool, cut))} {kind}"] if any(cut) else []
-    note = (
-        f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n\n" if parts else ""
-    )
+    cut = [piece for pieces in (asked, *answers) for piece in pieces if piece.left_out]
+    counts = [[piece.left_out for piece in cut if piece.kind == kind] for kind in range(len(_KINDS))]
+    parts = [f"{sum(of):,} characters of {len(of)} {kind}" for of, kind in zip(counts, _KINDS, strict=True) if of]
+    note = f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n\n"
     shown, *texts = ("".join(piece.shown for piece in pieces) for pieces in (asked, *answers))
-    return note + shown, tuple(texts), sum(counts)
+    return (note if parts else "") + shown, tuple(texts), sum(map(sum, counts))
 
 
 def _mark(count: int) -> str:
@@ -84,17 +81,12 @@ def _cut(pieces: Sequence[_Piece], limit: int) -> None:
 def _pieces(text: str, *, is_answer: bool) -> list[_Piece]:
     """A text in pieces; of an answer the last turn is not cut."""
     pieces: list[_Piece] = []
-    turns = LATER_HEADING.split(text) if HEADING.match(text) else [text]
-    for number, turn in enumerate(turns):
-        heading = match[0] if (match := HEADING.match(turn)) and len(turns) > 1 else ""
-        pieces.append(_Piece(f"{chr(10) * 2 if number else ''}{heading}"))
-        end, body = 0, turn[len(heading) :]
-        is_cut = not (is_answer and number == len(turns) - 1)
-        kind = None if not is_cut else 0 if heading.startswith("tool") else 2
-        for mark in _WHOLE.finditer(body):
-            pieces.append(_Piece(body[end : mark.start()], kind))
-            calls = [(mark[1], None), (mark[2], kind and 1), (mark[3], None)] if mark[1] else [(mark[0], None)]
-            pieces += [_Piece(part, of_kind) for part, of_kind in calls]
-            end = mark.end()
-        pieces.append(_Piece(body[end:], kind))
+    turns = headed_turns(text) or [("", text)]
+    for number, (heading, said) in enumerate(turns):
+        pieces.append(_Piece(("\n\n" if number else "") + (f"{heading}: " if heading else "")))
+        kind = None if is_answer and number == len(turns) - 1 else 0 if heading.startswith("tool") else 2
+        parts = _MARK.split(said)
+        for place, part in enumerate(parts):
+            is_argument = place > 0 and parts[place - 1].startswith(_CALL)
+            pieces.append(_Piece(part, None if place % 2 else kind and 1 if is_argument else kind))
     return pieces

@@ -62,7 +62,8 @@ _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
-_KEPT = ("tool_calls", "function_call", "tool_call_id", "name", *_REASONING_FIELDS)
+_CALL_FIELDS = ("tool_calls", "function_call")
+_KEPT = (*_CALL_FIELDS, "tool_call_id", "name", *_REASONING_FIELDS)
 _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 
 
@@ -151,9 +152,8 @@ class Turn:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
         kept = self.more.keys()
-        is_kept = kept & {"tool_calls", "function_call"} if self.calls else True
-        is_kept = is_kept and (kept & {*_REASONING_FIELDS} if self.reasoning else True)
-        if not is_kept or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
+        is_lost = (self.calls and not kept & {*_CALL_FIELDS}) or (self.reasoning and not kept & {*_REASONING_FIELDS})
+        if is_lost or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
@@ -199,16 +199,12 @@ def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             waiting = [*(waiting if found and found[-1].role == "assistant" else ()), *turn.calls]
             names |= {call.id: _name(call.name) for call in turn.calls if call.id}
         elif turn.role == "tool":
-            answered = (
-                call
-                for call in waiting
-                if (call.id == turn.answers if turn.answers else turn.name in ("", _name(call.name)))
-            )
-            call = next(answered, None)
-            if call is not None:
-                waiting.remove(call)
-            name = turn.name or ("" if call is None else _name(call.name)) or names.get(turn.answers, "")
-            turn = replace(turn, name=name, answers=turn.answers or ("" if call is None else call.id))
+            said = (turn.answers, turn.name)
+            fits = [one for one in waiting if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))]
+            call = fits[0] if fits else ToolCall("", "")
+            waiting = [one for one in waiting if one is not call]
+            name = turn.name or _name(call.name) or names.get(turn.answers, "")
+            turn = replace(turn, name=name, answers=turn.answers or call.id)
         found.append(turn)
     return tuple(found)
 
