@@ -100,7 +100,7 @@ class Responses:
         turns: the prompt as a conversation, in which a text is a turn of the user; empty where only the text is known.
         parts: the columns that belong to the prompt where a row has them.
         texts: the responses; empty ones are kept.
-        traces: the turns of each response, empty ones of texts.
+        traces: the turns of each response with those that led to it, such as calls of tools; none of a text.
         tools: the tools that the policy was offered.
         several: the row has a list of responses, if only of one.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
@@ -327,13 +327,13 @@ def _two(values: Values) -> Responses | None:
 
 
 def _conversation(values: Values, column: str) -> Responses | None:
-    """A conversation whose last turn is the response."""
+    """A conversation whose last turn is the response; its trace begins with the calls of tools that led to it."""
     trace = split_trace(turns_of(values.get(column)) or ())
     if trace is None:
         return None
-    asked, answer = whole_prompt(values, column, trace.turns[: trace.asked]), trace.turns[trace.asked :]
-    parts = parts_of_prompt(column, trace.turns)
-    return Responses(transcript(asked), (column,), asked, parts, texts=(answer_text(answer),), traces=(answer,))
+    asked, parts = whole_prompt(values, column, trace.turns[:-1]), parts_of_prompt(column, trace.turns)
+    texts, traces = (answer_text(trace.turns[-1:]),), (trace.turns[trace.asked :],)
+    return Responses(transcript(asked), (column,), asked, parts, texts=texts, traces=traces)
 
 
 def _logged(values: Values) -> Responses | None:

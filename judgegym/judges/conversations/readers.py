@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from judgegym.judges.conversations import turns as chat
-from judgegym.judges.conversations.turns import TextOrMessages, Turn, text_turn
+from judgegym.judges.conversations.turns import TextOrMessages, Turn, UnseenPart, text_turn
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -82,11 +82,11 @@ def read_tools(value: object) -> tuple[Tool, ...]:
     """The definitions of tools; see `tools_of`.
 
     Raises:
-        ValueError: they cannot be read.
+        UnseenPart: they cannot be read.
     """
     tools = tools_of(value)
     if tools is None:
-        raise ValueError("tools: expected a list of definitions with name, description and parameters")
+        raise UnseenPart("tools: expected a list of definitions with name, description and parameters")
     return tools
 
 
@@ -129,8 +129,8 @@ def trace_of(value: object, column: str | None = None) -> Trace | None:
         column: the field that holds the conversation, if there are several.
 
     Raises:
-        UnseenPart: a message has a part that no judge is shown.
-        ValueError: several fields hold a conversation and none is named, or the tools cannot be read.
+        UnseenPart: a message has a part that no judge is shown, or the tools cannot be read.
+        ValueError: several fields hold a conversation and none is named.
     """
     row = value if isinstance(value, Mapping) else {"messages": value}
     names = _CARRIERS if column is None else (column,)

@@ -48,7 +48,8 @@ class JudgeTask:
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
-        traces: of each response its turns, where it came as a conversation; none of a text.
+        traces: of each response its turns, where it came as a conversation, with calls of tools that led to it also
+            where these are shown in the prompt; none of a text.
         tools: the tools that the policy was offered, which the prompt defines, too.
         images: the images of the prompt, in the order of their marks in it.
         repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.

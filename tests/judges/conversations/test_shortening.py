@@ -105,7 +105,7 @@ def test_as_much_as_is_too_much_is_left_out(before: list[Json], after: list[Json
 
 
 def rank(request: Json, number: int) -> str:
-    return verdict({answer.id: 5 for answer in shown_answers(request)})
+    return verdict({answer.id: 0.5 for answer in shown_answers(request)})
 
 
 FINE = "[FEEDBACK] fine [SCORE] 5"
