@@ -216,12 +216,12 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
 
     def begin(self, task: JudgeTask, size: int) -> AnswerCollector[list[ResponseJudgment]]:
         """Collect responses, since one call chooses among all."""
-        return AnswerCollector(lambda responses: self.score(replace(task, responses=responses)))
+        return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
 
     def case_of(self, task: JudgeTask) -> ChoiceCase:
         """The distinct responses, in an order that depends on the seed and the task only."""
         answers = [*dict.fromkeys(task.responses)]
-        key = replace(task, responses=tuple(answers), repeat=0).key("choice")
+        key = replace(task.with_responses(answers, task.places), repeat=0).key("choice")
         generator(self.settings.seed, key, "order").shuffle(answers)
         return ChoiceCase(task.prompt, tuple(answers))
 
@@ -231,8 +231,10 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
         The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
         the `position` (from 1) at which the judge saw its response.
         """
+        task, left_out = task.shortened(self.limit)
         case, responses = self.case_of(task), task.responses
         judgment = await self.judge(case) if len(case.answers) > 1 else _ALL_EQUAL
+        judgment = replace(judgment, left_out=left_out)
         results: list[ResponseJudgment] = []
         for place, response in enumerate(responses):
             own, position = judgment, case.answers.index(response)

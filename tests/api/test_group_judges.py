@@ -121,7 +121,7 @@ def test_conversations_are_written_out_and_what_all_share_is_shown_once() -> Non
             judge.judge_sync(picture, answers)
     assert table.scores == [0.9, 0.2, 0.5, None], "the last one has no text of the policy"
     prompt = shown(endpoint.bodies[0])
-    assert prompt.count('[tool call: look({"at": "web"})]') == prompt.count("tool (look): a spider") == 1
+    assert prompt.count('[tool call: look({"at":"web"})]') == prompt.count("tool (look): a spider") == 1
     assert sorted(answer.text for answer in shown_answers(endpoint.bodies[0])) == sorted(ANSWERS)
     assert "system: Be kind.\n\nuser: How many legs?" in prompt
 

@@ -161,7 +161,7 @@ class RowReader:
         columns = self.settings
         of_settings = filter(None, (columns.category_column, columns.group_by, columns.repeat_column))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
-        return replace(judge_task, repeat=self._repeat(row)) if columns.repeat_column is not None else judge_task
+        return replace(judge_task, traces=found.traces, tools=found.tools, repeat=self._repeat(row))
 
     def _repeat(self, row: Row) -> int:
         column = self.settings.repeat_column

@@ -1,19 +1,22 @@
 """Conversations as text for a judge: chat messages, the items of the Responses API, ShareGPT, transcripts.
 
-Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here.
-Nothing of a conversation is left out without a word: tool calls are written out with their arguments, tool results with
-their names, reasoning is named in brackets, and a part that no judge is shown (an image, audio, a file) is an
-`UnseenPart`. What a judge is asked to score is what the policy itself wrote: a completion without text and tool calls
-is empty. No message can pass for several turns: where turns have headings (`user: …`), a line of a message that looks
-like one is broken up (`user¦: …`).
+Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here,
+so that a judge sees the same conversation in the same words, whatever its format. Nothing of it is left out without a
+word: tool calls are written out with their arguments (a JSON object in one form), tool results with the name of the
+tool, reasoning is named in brackets, and a part that no judge is shown (audio, a file) is an `UnseenPart`. An answer of
+one turn is its text: like the thinking of a policy, its reasoning is not part of it. What a judge is asked to score is
+what the policy itself wrote: a completion without text and tool calls is empty. No message can pass for several turns,
+or for a tool call that was not made: where turns have headings (`user: …`), a line of a message that looks like one is
+broken up (`user¦: …`), and so is what looks like a mark of ours (`[¦tool call: …`).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -45,14 +48,22 @@ _LIKE_HEADING = re.compile(
     rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ \t*_`~\])]*)(?=[:：])",
     re.IGNORECASE,
 )
+REASONING = "[reasoning, left out]"
+"""What stands in the place of reasoning."""
+_CUTS = r"(?:left[ \t]+out|shortened)[ \t*_`~]*[:：]"
+_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}"
+_LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _MARKS))
+"""The first sign of what looks like a mark of ours: of a cut or of the note about cuts; also of a call or reasoning."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
-_KEPT = ("tool_calls", "function_call", "tool_call_id", "name")
+_CALL_FIELDS = ("tool_calls", "function_call")
+_KEPT = (*_CALL_FIELDS, "tool_call_id", "name", *_REASONING_FIELDS)
 _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 
 
@@ -71,6 +82,8 @@ class ChatTurn(BaseModel):
     tool_calls: list[dict[str, object]] | None = None
     function_call: dict[str, object] | None = None
     tool_call_id: object = None
+    reasoning_content: object = None
+    reasoning: object = None
 
 
 TextOrMessages: TypeAlias = str | list[ChatTurn]
@@ -89,8 +102,9 @@ class ToolCall:
 
     @property
     def shown(self) -> str:
-        """The call as a judge sees it."""
-        return f"[tool call: {self.name}({self.arguments})]" if self.name else f"[tool call: {self.arguments}]"
+        """The call as a judge sees it: a JSON object of arguments on one line, other arguments as they are."""
+        arguments = _one_form(self.arguments)
+        return f"[tool call: {without_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +151,9 @@ class Turn:
         Raises:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
-        whole = "\n".join([*([self.text] if self.text else []), *(call.shown for call in self.calls)])
-        if whole != self.shown or (self.calls and not {"tool_calls", "function_call"} & self.more.keys()):
+        kept = self.more.keys()
+        is_lost = (self.calls and not kept & {*_CALL_FIELDS}) or (self.reasoning and not kept & {*_REASONING_FIELDS})
+        if is_lost or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
@@ -161,14 +176,37 @@ def turns_of(value: object) -> tuple[Turn, ...] | None:
     messages = [value] if isinstance(value, Mapping) else value
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
         return None
-    names: dict[str, str] = {}
     turns: list[Turn] = []
     for message in messages:
-        turn = _turn(message, names) if isinstance(message, Mapping) else None
+        turn = _turn(message) if isinstance(message, Mapping) else None
         if turn is None:
             return None
         turns.append(turn)
-    return tuple(turns)
+    return with_names(turns)
+
+
+def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns, in which a tool's result has the name of the call that it answers, and that call's id.
+
+    A result names its call by id. One without an id answers the first call of the turns before it that has no result
+    yet, or the first with its own name.
+    """
+    waiting: list[ToolCall] = []
+    names: dict[str, str] = {}
+    found: list[Turn] = []
+    for turn in turns:
+        if turn.calls:
+            waiting = [*(waiting if found and found[-1].role == "assistant" else ()), *turn.calls]
+            names |= {call.id: _name(call.name) for call in turn.calls if call.id}
+        elif turn.role == "tool":
+            said = (turn.answers, turn.name)
+            fits = [one for one in waiting if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))]
+            call = fits[0] if fits else ToolCall("", "")
+            waiting = [one for one in waiting if one is not call]
+            name = turn.name or _name(call.name) or names.get(turn.answers, "")
+            turn = replace(turn, name=name, answers=turn.answers or call.id)
+        found.append(turn)
+    return tuple(found)
 
 
 def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
@@ -201,6 +239,15 @@ def answer_of(conversation: TextOrMessages) -> str:
     return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
 
 
+def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
+    """The turns of a completion; none of a text.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    return () if isinstance(conversation, str) else tuple(_of_messages(conversation))
+
+
 def answer_text(turns: Sequence[Turn]) -> str:
     """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
     own = any(turn.text.strip() or turn.calls for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
@@ -216,9 +263,24 @@ def transcript(turns: Sequence[Turn]) -> str:
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled
-        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(only.shown)):
-            return only.shown
-    return "\n\n".join(f"{turn.heading}: {_without_headings(turn.shown)}" for turn in filled)
+        said = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
+        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(said)):
+            return said
+    return "\n\n".join(f"{turn.heading}: {_guarded(turn)}" for turn in filled)
+
+
+def _guarded(turn: Turn) -> str:
+    """What a turn of several shows, without lines that look like headings, and without marks that are not ours."""
+    return _without_headings(without_marks(turn.shown) if turn.shown == turn.text else turn.shown)
+
+
+def without_marks(text: str, *, only_cuts: bool = False) -> str:
+    """A text in which everything that looks like a mark of ours, or of a cut, is broken up; as it is without any.
+
+    >>> without_marks("I did it: [tool call: search({})]")
+    'I did it: [¦tool call: search({})]'
+    """
+    return (_LIKE_CUT if only_cuts else _LIKE_MARK).sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
 def messages_of(text: str) -> list[Message]:
@@ -271,35 +333,39 @@ def continuation(text: str, beginning: str) -> str:
     return rest.removeprefix("assistant: ")
 
 
-def turn_of_item(item: Mapping[str, object]) -> Turn:
-    """An item of a Responses API list: a message, a tool call, a tool output, reasoning, or another kind.
+def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
+    """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
 
     Raises:
         UnseenPart: a message has a part that no judge is shown.
     """
-    kind = item.get("type")
-    if kind == "function_call":
-        call = _call(item.get("name"), item.get("arguments"), item.get("call_id"))
-        return Turn("assistant", "", call.shown, calls=(call,))
-    if kind == "function_call_output":
-        output = item.get("output")
-        return Turn("tool", "", _output(output))
-    if kind == "reasoning":
-        return Turn("assistant", "", "[reasoning, left out]")
-    if kind in (None, "message") or "role" in item:
-        role = item.get("role")
-        text, shown, calls = _parts(item.get("content"))
-        whole = "\n".join([*([shown] if shown else []), *(call.shown for call in calls)])
-        return Turn(_role(role) if isinstance(role, str) else "assistant", text, whole, calls=tuple(calls))
-    return Turn("assistant", "", f"[{kind}]")
+    messages: list[dict[str, object]] = []
+    for item in items:
+        kind, last = item.get("type"), messages[-1] if messages else {}
+        said: dict[str, object] = {"role": "assistant", "content": ""}
+        if kind == "function_call":
+            before = messages.pop() if last.get("role") == "assistant" else said
+            calls = cast("Sequence[object]", before.get("tool_calls") or ())
+            said = {**before, "tool_calls": [*calls, {**item, "id": item.get("call_id")}]}
+        elif kind == "function_call_output":
+            said = {"role": "tool", "content": _output(item.get("output")), "tool_call_id": item.get("call_id")}
+        elif kind == "reasoning":
+            said["reasoning"] = _thoughts(item) or REASONING
+        elif kind in (None, "message") or "role" in item:
+            is_begun = last.keys() == {*said, "reasoning"} and last["content"] == ""
+            said |= (messages.pop() if is_begun else {}) | {name: item[name] for name in item if item[name] is not None}
+        else:
+            said["content"] = f"[{_name(kind)}]"
+        messages.append(said)
+    return turns_of(messages) or ()
 
 
 def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
     return turns_of([message.model_dump() for message in messages]) or ()
 
 
-def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
-    """The turn of a message, or `None`; `names` has the tools of earlier calls by their ids, and takes more."""
+def _turn(message: Mapping[str, object]) -> Turn | None:
+    """The turn of a message, or `None`."""
     said_by = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
     is_text = isinstance(content, str) or content is None
@@ -311,17 +377,54 @@ def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
     calls += [once] if isinstance(once, Mapping) else []
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
-    names |= {str(call["id"]): _name(_called(call).get("name")) for call in calls if call.get("id")}
     text, shown, written = _parts(content)
-    if said_by == "function_call":  # of ShareGPT with tools: the text is the call
-        text, shown, written = "", "", [ToolCall("", shown)]
-    written += [_call(_called(call).get("name"), _called(call).get("arguments"), call.get("id")) for call in calls]
     role = _role(said_by)
-    name = _name(message.get("name")) or (names.get(str(message.get("tool_call_id")), "") if role == "tool" else "")
+    if said_by == "function_call":  # of ShareGPT with tools: the text is the call, or a list of calls
+        text, shown, written = "", "", _calls_of_text(shown)
+    error = message.get("error")
+    if role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text:  # of inspect
+        text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
+    written += [_call_of(call) for call in calls]
+    name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
-    whole = "\n".join([*([shown] if shown else []), *(call.shown for call in written)])
-    answers = str(message.get("tool_call_id") or "")
-    return Turn(role, text, whole, name, tuple(written), answers, more=more)
+    answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
+    thoughts = [message[field] for field in _REASONING_FIELDS if isinstance(message.get(field), str)][:1]
+    parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
+    thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
+    reasoning = "\n".join(map(str, thoughts))
+    whole = _shown(shown, written, reasoning)
+    return Turn(role, text, whole, name, tuple(written), answers, reasoning, more=more)
+
+
+def _shown(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
+    """What a judge sees of a turn: that there is reasoning, the text, and the calls."""
+    pieces = [*([REASONING] if reasoning else []), *([without_marks(text)] if text else [])]
+    return "\n".join([*pieces, *(call.shown for call in calls)])
+
+
+def _is_thought(part: Mapping[str, object]) -> bool:
+    return _kind(part) in _SILENT_PARTS and _kind(part) != "refusal"
+
+
+def _thoughts(value: object) -> str:
+    """The texts in a reasoning item, or in parts of one."""
+    if isinstance(value, Mapping):
+        found = (_thoughts(value.get(name)) for name in ("text", "reasoning", "thinking", "summary", "content"))
+        return next(filter(None, found), "")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "\n".join(filter(None, map(_thoughts, value)))
+    return value if isinstance(value, str) else ""
+
+
+def _calls_of_text(text: str) -> list[ToolCall]:
+    """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
+    try:
+        value = wire.loads(text)
+    except ValueError:
+        value = None
+    calls = value if isinstance(value, list) else [value]
+    named = [_call_of(call) for call in calls if isinstance(call, Mapping) and isinstance(call.get("name"), str)]
+    return named if len(named) == len(calls) > 0 else [ToolCall("", text)]
 
 
 def _role(word: str) -> str:
@@ -335,14 +438,35 @@ def _name(value: object) -> str:
     return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
-def _called(call: Mapping[str, object]) -> Mapping[str, object]:
-    """What a tool call says of its function."""
+def _call_of(call: Mapping[str, object]) -> ToolCall:
+    """A tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
     function = call.get("function")
-    return function if isinstance(function, Mapping) else call
+    called = function if isinstance(function, Mapping) else call
+    name = function if isinstance(function, str) else called.get("name")
+    return _call(name, called.get("arguments", called.get("input")), call.get("id"))
 
 
 def _call(name: object, arguments: object, number: object = None) -> ToolCall:
     return ToolCall(_plain(name), _plain(arguments), _plain(number))
+
+
+def _one_form(arguments: str) -> str:
+    """Arguments in the form that does not depend on the format: a JSON object compact, other texts as they are."""
+    if not arguments.lstrip().startswith("{"):
+        return arguments
+    try:
+        value = json.loads(arguments, object_pairs_hook=_distinct)
+        return wire.scrub(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object without repeated names: one of two values would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a repeated name")
+    return found
 
 
 def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
@@ -367,12 +491,11 @@ def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
             texts.append(words)
             shown.append(words)
         elif kind in _CALLS:
-            called = _called(part)
-            calls.append(_call(called.get("name"), called.get("arguments", called.get("input")), part.get("id")))
+            calls.append(_call_of(part))
         elif kind in _RESULTS:
             shown.append(_output(part.get("content", part.get("output"))))
         elif kind in _SILENT_PARTS:
-            shown += [] if kind == "refusal" else [f"[{kind}]"]
+            continue  # a refusal says nothing; of reasoning `_thoughts` tells
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
                 f"a message has a part of type {kind}, which no judge is shown: what is said of it would be judged "

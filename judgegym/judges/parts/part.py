@@ -181,6 +181,7 @@ class PartsDetail:
 class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[SettingsT, OptionsT]):
     """Judges a response by its parts; the label names each with its score."""
 
+    is_shown_texts = False
     word = "part"
     """What a part is called in messages."""
 
@@ -195,7 +196,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
 
     def check(self, task: JudgeTask) -> None:
         """Check that every part can judge the task, each response by itself."""
-        alone = replace(task, responses=task.responses[:1])
+        alone = task.only((0,)) if task.responses else task
         for part in self.parts:
             try:
                 part.judge.check(task)
@@ -282,6 +283,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         detail = PartsDetail(parts, settled_by, left_out, numbers)
         calls = tuple(call for judgment in found.values() for call in judgment.calls)
         suspects = max((judgment.suspects for judgment in found.values()), default=0)
+        cut = max((judgment.left_out for judgment in found.values()), default=0)
         if value is None:
             reasons = "; ".join(f"{name}: {found[name].explanation}" for name in missing)
             said_why = ": ".join(filter(None, (why, reasons)))
@@ -292,7 +294,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
         texts = [f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in said]
         texts += [f"{name}, which has no score: {found[name].explanation}" for name in missing]
-        return Judgment(value, Status.OK, label, "\n\n".join(texts), calls, detail, suspects=suspects)
+        return Judgment(value, Status.OK, label, "\n\n".join(texts), calls, detail, suspects=suspects, left_out=cut)
 
     def _result(
         self, part: Part[OptionsT], judgment: Judgment[Any] | None, score: float | None, contribution: float | None

@@ -54,6 +54,8 @@ _LIBRARIES = {"expression": expression, "regex": regex, "json_schema": json_sche
 class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
     """Scores each response by a rule, from 0 to 1."""
 
+    is_shown_texts = False
+
     def __init__(self, settings: RuleSettings, client: ChatClient, rubric: str | None = None) -> None:
         """Check the rule; `client` is never asked.
 

@@ -23,7 +23,7 @@ RESULT = {
     "tool_call_id": "c1",
     "content": [{"type": "text", "text": "18"}, {"type": "text", "text": "C"}],
 }
-WRITTEN = 'assistant: [tool call: weather({"city": "Rome"})]\n\ntool (weather): 18C\n\nassistant: 18 degrees.'
+WRITTEN = 'assistant: [tool call: weather({"city":"Rome"})]\n\ntool (weather): 18C\n\nassistant: 18 degrees.'
 SHAREGPT = [{"from": "human", "value": "How warm?"}, {"from": "gpt", "value": "18 degrees."}]
 PICTURE = [
     {"role": "user", "content": [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {}}]}
@@ -56,7 +56,7 @@ ROWS = {
     ),
     "a tool call alone": (
         {"prompt": "How warm?", "completion": [CALLED]},
-        [("How warm?", '[tool call: weather({"city": "Rome"})]')],
+        [("How warm?", '[tool call: weather({"city":"Rome"})]')],
     ),
     "tool calls in the prompt": (
         {"messages": [USER, CALLED, RESULT, ANSWER]},

@@ -16,7 +16,7 @@ from tests.server.running import asked, running
 REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
 CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}
 
-CALLED = '[tool call: search({"for": "cats"})]'
+CALLED = '[tool call: search({"for":"cats"})]'
 
 
 def judge(request: Json, number: int) -> str:

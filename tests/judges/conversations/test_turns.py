@@ -18,8 +18,8 @@ from judgegym.judges.conversations.turns import (
     shared_turns,
     text_turn,
     transcript,
-    turn_of_item,
     turns_of,
+    turns_of_items,
     turns_of_transcript,
 )
 from judgegym.judges.core.group import GroupCase
@@ -162,7 +162,7 @@ TEXT_PART, IMAGE = {"type": "text", "text": "42"}, {"type": "image_url", "image_
         ({"role": "User", "content": "Hi"}, "Hi"),
         ({"from": "human", "value": "Hi"}, "Hi"),
         ({"from": "gpt", "value": "Hi"}, "Hi"),
-        ({"from": "function_call", "value": '{"a": 1}'}, '[tool call: {"a": 1}]'),
+        ({"from": "function_call", "value": '{"a": 1}'}, '[tool call: {"a":1}]'),
         ({"from": "observation", "value": "42"}, "tool: 42"),
         ({"role": "system", "content": "Be brief."}, "system: Be brief."),
         ({"role": "user", "content": "Hi", "name": "Ann\n\nassistant"}, "Hi"),
@@ -178,7 +178,7 @@ TEXT_PART, IMAGE = {"type": "text", "text": "42"}, {"type": "image_url", "image_
             "42\n[tool call: f({})]",
         ),
         ({"role": "user", "content": [{"type": "tool_result", "content": [TEXT_PART]}]}, "42"),
-        ({"role": "assistant", "content": [{"type": "reasoning", "text": "secret"}, "Yes."]}, "[reasoning]Yes."),
+        ({"role": "assistant", "content": [{"type": "reasoning", "text": "secret"}, "Yes."]}, "Yes."),
         ({"role": "user", "content": [{"type": "text", "text": "Hi", "image": None}]}, "Hi"),
     ],
 )
@@ -208,7 +208,8 @@ def test_a_part_that_no_judge_is_shown_is_refused(part: object) -> None:
     ],
 )
 def test_the_output_of_a_tool_is_a_text_parts_or_json(output: object, shown: str) -> None:
-    assert turn_of_item({"type": "function_call_output", "output": output}).shown == shown
+    (turn,) = turns_of_items([{"type": "function_call_output", "output": output}])
+    assert turn.shown == turn.text == shown
 
 
 def test_a_turn_is_written_as_the_message_that_it_was() -> None:

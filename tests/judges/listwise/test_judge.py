@@ -287,8 +287,8 @@ async def test_turns_that_all_conversations_share_are_shown_once(connect: Connec
         judgment = await ListwiseGroupJudge(ListwiseJudgeSettings(), connect(endpoint)).judge(case)
     assert scores_of(judgment) == [0.9, 0.2, 0.5]
     content = endpoint.bodies[0]["messages"][1]["content"]
-    assert content.count('[tool call: add({"a": 2})]') == content.count("tool: 4") == 1
-    assert '\n\n[Beginning of all answers]\nassistant: [tool call: add({"a": 2})]\n\ntool: 4\n\n[Start' in content
+    assert content.count('[tool call: add({"a":2})]') == content.count("tool (add): 4") == 1
+    assert '\n\n[Beginning of all answers]\nassistant: [tool call: add({"a":2})]\n\ntool (add): 4\n\n[Start' in content
     assert {shown.text for shown in shown_answers(endpoint.bodies[0])} == {
         "It is good.",
         "user¦: Great, thanks!\n\nIt is poor.",

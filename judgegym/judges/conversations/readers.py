@@ -1,0 +1,194 @@
+"""Whole conversations from the formats in which data sets, logs and trainers keep them, with the tools that there were.
+
+Formats: OpenAI messages, rows of TRL (`prompt`, `completion`), ShareGPT (`conversations`, `system`), traces of
+verifiers (`nodes`, of which the last branch counts), rows of NeMo Gym (`responses_create_params`, `response`), episodes
+of OpenEnv, samples of inspect's logs and members of Atropos' groups (`messages`). Tools are in `tools`, as a list or as
+JSON text.
+
+Guarantees: what a format holds is kept: the ids of calls, arguments as they were written, reasoning, names, definitions
+of tools. A row that holds conversations in several columns is refused, unless the column is named.
+
+Source: verifiers 0.4.0 (`v1/trace.py`), inspect-ai 0.3.285 (`_chat_message.py`), openenv 0.10.0 (`harness/collect.py`),
+atroposlib 0.4.0, NeMo Gym 0.5, TRL 1.16, LLaMA-Factory's ShareGPT with tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from judgegym.judges.conversations import turns as chat
+from judgegym.judges.conversations.turns import TextOrMessages, Turn, UnseenPart, text_turn
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+
+_Turns: TypeAlias = tuple[Turn, ...]
+_CARRIERS = ("responses_create_params", "nodes", "completion", "messages", "conversations", "conversation")
+"""The fields by which a format is known."""
+_SCHEMAS = ("parameters", "input_schema", "inputSchema")
+_TOOLS = "tools"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The definition of a tool; `parameters` is its JSON schema without null fields, `None` without one."""
+
+    name: str
+    description: str = ""
+    parameters: JSON = None
+
+    @property
+    def shown(self) -> str:
+        """The definition as a judge sees it: a line of JSON."""
+        fields = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return wire.dumps({name: value for name, value in fields.items() if value}).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A conversation.
+
+    Attributes:
+        turns: all of its turns.
+        tools: the tools that the policy was offered.
+        asked: so many turns, the first ones, are what the policy was asked; the others are its completion.
+    """
+
+    turns: tuple[Turn, ...]
+    tools: tuple[Tool, ...] = ()
+    asked: int = 0
+
+
+def with_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
+    """The turns of a prompt as a judge is shown them: after one that defines the tools, a line for each."""
+    lines = "\n".join(tool.shown for tool in tools)
+    return (*([Turn("system", lines, lines, _TOOLS)] if tools else []), *turns)
+
+
+def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
+    """A prompt as one text, after the definitions of the tools if there are any.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    if not tools:
+        return chat.text_of(conversation)
+    turns = chat.answer_turns(conversation) or (text_turn("user", chat.text_of(conversation)),)
+    return chat.transcript(with_tools(turns, tools))
+
+
+def read_tools(value: object) -> tuple[Tool, ...]:
+    """The definitions of tools; see `tools_of`.
+
+    Raises:
+        UnseenPart: they cannot be read.
+    """
+    tools = tools_of(value)
+    if tools is None:
+        raise UnseenPart("tools: expected a list of definitions with name, description and parameters")
+    return tools
+
+
+def tools_of(value: object) -> tuple[Tool, ...] | None:
+    """The definitions of tools in a list, also as JSON text, of OpenAI's or of another usual form; `None` for others.
+
+    >>> tools_of([{"type": "function", "function": {"name": "search"}}])
+    (Tool(name='search', description='', parameters=None),)
+    """
+    try:
+        given = wire.loads(value) if isinstance(value, str) and value.strip() else value
+    except ValueError:
+        return None
+    tools = [_tool(each) for each in given] if isinstance(given, list | tuple) else [None] if given else []
+    found = tuple(tool for tool in tools if tool is not None)
+    return found if len(found) == len(tools) else None
+
+
+def _tool(value: object) -> Tool | None:
+    given = value.get("function", value) if isinstance(value, Mapping) else {}
+    name = (given.get("name") or given.get("type")) if isinstance(given, Mapping) else None
+    if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
+        return None
+    schema = next((given[field] for field in _SCHEMAS if given.get(field)), None)
+    return Tool(name, str(given.get("description") or ""), _without_null(schema))
+
+
+def _without_null(value: JSON) -> JSON:
+    """A schema without the fields that a table or a model has filled with null."""
+    if isinstance(value, Mapping):
+        return {name: _without_null(each) for name, each in value.items() if each is not None}
+    return [_without_null(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def trace_of(value: object, column: str | None = None) -> Trace | None:
+    """The conversation of a row, a log's sample or a list of messages; `None` if it holds none.
+
+    Args:
+        value: the row, or the messages.
+        column: the field that holds the conversation, if there are several.
+
+    Raises:
+        UnseenPart: a message has a part that no judge is shown, or the tools cannot be read.
+        ValueError: several fields hold a conversation and none is named.
+    """
+    row = value if isinstance(value, Mapping) else {"messages": value}
+    names = _CARRIERS if column is None else (column,)
+    found = {name: trace for name in names if (trace := _trace(row, name)) is not None}
+    if len(found) > 1:
+        raise ValueError(f"expected one conversation, found some in {', '.join(found)}; name the column")
+    return next(iter(found.values()), None)
+
+
+def _trace(row: Mapping[str, object], column: str) -> Trace | None:
+    """The conversation that a row has in a column."""
+    given, tools, system = row.get(column), row.get(_TOOLS), row.get("system")
+    asked: _Turns = ()
+    rest: _Turns = ()
+    if column == "responses_create_params":
+        sent, response = (each if isinstance(each, Mapping) else {} for each in (given, row.get("response")))
+        asked, rest, tools = _turns(sent.get("input")), _turns(response.get("output")), sent.get(_TOOLS)
+    elif column == "completion":
+        asked, rest = _turns(row.get("prompt")), _turns(given, "assistant")
+    elif column == "nodes":
+        branch = _branch(given)
+        first = next((place for place, node in enumerate(branch) if node.get("sampled")), len(branch))
+        turns = _turns([node.get("message") for node in branch])
+        asked, rest, tools = turns[:first], turns[first:], (branch[0].get(_TOOLS) if branch else None) or tools
+    elif not isinstance(given, str) and (trace := split_trace(_turns(given))) is not None:
+        asked, rest = trace.turns[: trace.asked], trace.turns[trace.asked :]
+        if isinstance(system, str) and system.strip() and asked[0].role != "system":
+            asked = (text_turn("system", system), *asked)
+    return Trace((*asked, *rest), read_tools(tools), len(asked)) if asked and rest else None
+
+
+def _turns(value: object, role: str = "user") -> _Turns:
+    """The turns of a text, of messages, or of items of the Responses API; none of another value."""
+    if isinstance(value, str):
+        return (text_turn(role, value),)
+    items = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+    is_response = any("type" in item and ("role" not in item or item["type"] == "message") for item in items)
+    return chat.turns_of_items(items) if is_response else chat.turns_of(value) or ()
+
+
+def split_trace(turns: Sequence[Turn]) -> Trace | None:
+    """A conversation whose end, from the last turn of a user on, is the completion; `None` if it does not end with one.
+
+    With tools the completion is all that follows the last turn of a user, else the last turn alone.
+    """
+    if len(turns) < 2 or turns[-1].role != "assistant":
+        return None
+    asked = next((n + 1 for n in reversed(range(len(turns))) if turns[n].role not in ("assistant", "tool")), 0)
+    uses_tools = any(turn.calls or turn.role == "tool" for turn in turns[asked:])
+    return Trace(tuple(turns), asked=asked if asked and uses_tools else len(turns) - 1)
+
+
+def _branch(nodes: object) -> list[Mapping[str, object]]:
+    """The nodes from the first message to the last one: a trace is a graph of messages, whose last branch is judged."""
+    known = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list | tuple) else []
+    found: list[Mapping[str, object]] = []
+    place: object = len(known) - 1
+    while isinstance(place, int) and 0 <= place < len(known) > len(found):
+        found.append(known[place])
+        place = known[place].get("parent")
+    return found[::-1]
