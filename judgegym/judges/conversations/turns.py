@@ -111,6 +111,7 @@ class Turn:
         name: whose turn it is, or which tool's; empty without one.
         calls: its tool calls.
         answers: of a tool's result, the id of the call that it answers; empty if unknown.
+        is_error: of a tool's result, whether its format says that it is an error; `None` if the format does not say.
         reasoning: the reasoning that came apart from the text; no judge is shown it.
         images: its images, in the order of their marks in `shown`.
         more: the fields of the message beside role and content, for a policy or a trainer that reads it.
@@ -124,12 +125,23 @@ class Turn:
     answers: str = ""
     reasoning: str = ""
     images: tuple[Image, ...] = ()
+    is_error: bool | None = None
     more: Mapping[str, JSON] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def heading(self) -> str:
         """Role and name, as they stand before the turn."""
         return f"{self.role} ({self.name})" if self.name else self.role
+
+    @property
+    def is_of_policy(self) -> bool:
+        """Whether the policy wrote it: it is of none of the other roles."""
+        return self.role not in _NOT_OF_THE_POLICY
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the policy wrote a text or a tool call in it, and not its reasoning alone."""
+        return self.is_of_policy and bool(self.text.strip() or self.calls)
 
     def message(self) -> dict[str, JSON]:
         """The turn as a chat message, for a policy or a trainer.
@@ -203,8 +215,7 @@ def answer_of(conversation: TextOrMessages) -> str:
 
 def answer_text(turns: Sequence[Turn]) -> str:
     """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
-    own = any(turn.text.strip() or turn.calls for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
-    return transcript(turns) if own else ""
+    return transcript(turns) if any(turn.is_step for turn in turns) else ""
 
 
 def transcript(turns: Sequence[Turn]) -> str:
@@ -218,7 +229,14 @@ def transcript(turns: Sequence[Turn]) -> str:
         (only,) = filled
         if only.role == "user" or (only.role == "assistant" and not _HEADING.match(only.shown)):
             return only.shown
-    return "\n\n".join(f"{turn.heading}: {_without_headings(turn.shown)}" for turn in filled)
+    return "\n\n".join(map(_with_heading, filled))
+
+
+def with_turns(prompt: str, turns: Sequence[Turn]) -> str:
+    """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any."""
+    filled = [turn for turn in turns if turn.shown.strip()]
+    first = [prompt if _HEADING.match(prompt) else _with_heading(text_turn("user", prompt))] if prompt.strip() else []
+    return "\n\n".join([*first, *map(_with_heading, filled)]) if filled else prompt
 
 
 def messages_of(text: str) -> list[Message]:
@@ -234,6 +252,10 @@ def messages_of(text: str) -> list[Message]:
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
         return [Message(role="user", content=text)]
     return [Message(role=cast(Role, role), content=said) for role, said in turns]
+
+
+def _with_heading(turn: Turn) -> str:
+    return f"{turn.heading}: {_without_headings(turn.shown)}"
 
 
 def _without_headings(text: str) -> str:
@@ -316,7 +338,17 @@ def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
     whole = "\n".join([*([shown] if shown else []), *(call.shown for call in written)])
     answers = str(message.get("tool_call_id") or "")
-    return Turn(role, text, whole, name, tuple(written), answers, more=more)
+    is_error = _is_error(message) if role == "tool" else None
+    return Turn(role, text, whole, name, tuple(written), answers, is_error=is_error, more=more)
+
+
+def _is_error(message: Mapping[str, object]) -> bool | None:
+    """Whether a tool's message says that it is an error: `is_error`, `error` (inspect), `status` (LangChain)."""
+    if isinstance(message.get("is_error"), bool):
+        return message["is_error"] is True
+    if "error" in message:
+        return bool(message["error"])
+    return {"error": True, "success": False}.get(str(message.get("status")))
 
 
 def _role(word: str) -> str:
