@@ -149,11 +149,11 @@ class RowReader:
         named = ""
         try:
             try:
-                judge_task = judge_task_of(found.prompt, found.texts, given)
+                judge_task = judge_task_of(found.prompt, found.texts, given, found.traces, found.tools)
             except FieldTypeError:  # a column of a usual name may hold something else
                 given = {n: value for n, value in given.items() if n in self._named or _can_be_read(n, value)}
                 named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
-                judge_task = judge_task_of(found.prompt, found.texts, given)
+                judge_task = judge_task_of(found.prompt, found.texts, given, found.traces, found.tools)
         except ValueError as error:
             column = self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
             raise row.error(f"{error} ({named})" if named else str(error), column) from None

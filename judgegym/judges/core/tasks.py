@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 
 import orjson
 
+from judgegym.judges.conversations.readers import Tool
 from judgegym.judges.conversations.turns import Image, Turn
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
@@ -47,6 +48,7 @@ class JudgeTask:
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
         traces: of each response its turns, where it came as a conversation; empty where all came as texts.
+        tools: the tools that the policy was offered, which the prompt defines, too.
         images: the images of the prompt, in the order of their marks in it.
         repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.
         group: the protocol's own id of the group to which the response belongs.
@@ -68,6 +70,7 @@ class JudgeTask:
     fault: str | None = None
     criteria: tuple[Criterion, ...] | None = None
     traces: tuple[tuple[Turn, ...], ...] = ()
+    tools: tuple[Tool, ...] = ()
     images: tuple[Image, ...] = ()
     repeat: int = 0
     group: str | None = field(default=None, compare=False)
@@ -96,6 +99,10 @@ class JudgeTask:
         return replace(
             self, responses=tuple(self.responses[number] for number in numbers), traces=traces, places=places
         )
+
+    def with_responses(self, responses: Sequence[str], places: tuple[int, ...] | None = None) -> JudgeTask:
+        """The task with other responses, which are texts, and with `places`."""
+        return replace(self, responses=tuple(responses), traces=(), places=places)
 
     def key(self, judge: str) -> str:
         """A digest, the same for equal tasks at the same judge."""
