@@ -58,6 +58,8 @@ _LIKE_MARK = re.compile(
 """The first sign of what looks like a mark of ours: that of a call, of reasoning, of a cut, the note of shortening."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+ERROR_FIELDS = frozenset({"is_error", "error", "status"})
+"""The fields of a tool's message that say whether it is an error; a missing one says nothing."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
@@ -85,6 +87,9 @@ class ChatTurn(BaseModel):
     tool_call_id: object = None
     reasoning_content: object = None
     reasoning: object = None
+    is_error: object = None
+    error: object = None
+    status: object = None
 
 
 TextOrMessages: TypeAlias = str | list[ChatTurn]
@@ -400,7 +405,8 @@ def turn_of_item(item: Mapping[str, object]) -> Turn:
 
 
 def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
-    return turns_of([message.model_dump() for message in messages]) or ()
+    dumped = [message.model_dump(exclude={*ERROR_FIELDS} - message.model_fields_set) for message in messages]
+    return turns_of(dumped) or ()
 
 
 def _turn(message: Mapping[str, object]) -> Turn | None:

@@ -235,7 +235,7 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         asking = self
         if self.judge in MADE_OF_JUDGES and identity != STAND_IN_IDENTITY:  # a stand-in is asked for every part
             asking = next((part.settings for part in part_settings(self) if part.settings.asks_endpoint), self)
-            if asking.judge in MADE_OF_JUDGES:
+            if asking is not self and asking.judge in MADE_OF_JUDGES:  # without any that asks a model it is this one
                 return asking.chat_settings(retry_delay=retry_delay, identity=identity, section=section)
         return super(ScorerSettings, asking).chat_settings(retry_delay=retry_delay, identity=identity, section=section)
 
