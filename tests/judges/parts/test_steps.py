@@ -196,11 +196,11 @@ def _without_text(task: JudgeTask) -> JudgeTask:
     return JudgeTask(task.prompt, ("B is booked.",) * 3, traces=task.traces)
 
 
-async def test_a_rule_judges_each_step_by_its_own_calls(connect: Connect) -> None:
+async def test_a_rule_reads_the_calls_of_each_step_by_itself(connect: Connect) -> None:
     async with ScriptedEndpoint() as endpoint:
-        rule = {"judge": "rule", "rule": "tool_not_called", "rule_expected": "book"}
+        rule = {"judge": "rule", "rule": "tool_called", "rule_expected": "book"}
         judgment = await steps(connect, endpoint, rule, steps_combine="min").judge_task(TASK)
-    assert judgment.label == "step_0=1 step_2=1 step_3=0 step_5=1"
+    assert judgment.label == "step_0=0 step_2=0 step_3=1 step_5=0"
     assert (judgment.score, endpoint.requests) == (0.0, [])
 
 

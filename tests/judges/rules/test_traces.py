@@ -288,7 +288,7 @@ _TURNS = st.builds(
 DEEP = '{"name": "search", "arguments": {"a": ' + '{"a":' * 900 + "1" + "}" * 902
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(_TURNS, max_size=3), st.sampled_from(["search", DEEP]) | st.text())
 def test_no_trace_makes_a_rule_raise(turns: Sequence[Turn], reference: str) -> None:
     judges = [judge_of(rule) for rule in TRACE_RULES if rule != "tool_not_called"]
