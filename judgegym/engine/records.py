@@ -26,17 +26,20 @@ DetailT = TypeVar("DetailT")
 
 POLICY_FAILED: Literal["policy_failed"] = "policy_failed"
 """The status of a row, or of a response, that the policy never answered."""
+USER_FAILED: Literal["user_failed"] = "user_failed"
+"""The status of a row in whose conversation the simulated user gave no message."""
 FINISHED = frozenset({Status.OK.value, Status.INVALID_COMPLETION.value})
 """The statuses of rows that count; the other rows are failures, which `--resume` runs again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRun:
-    """Timings, attempts and usage of one row: policy calls in the order of the conversations, judge calls by name."""
+    """Timings, attempts and usage of one row: judge calls by name, the others in the order of the conversations."""
 
     seconds: float
     policy_calls: tuple[CallRun, ...] = ()
     judge_calls: Mapping[str, CallRun] | None = None
+    user_calls: tuple[CallRun, ...] = ()
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -47,11 +50,13 @@ class Sample(Generic[DetailT]):
         uid: the row's id.
         category: the row's category, for metrics by category.
         question: what the policy was asked, as a person reads it.
-        completions: the policy's completions, one for each conversation; empty if the policy never answered.
-        judgment: the judgment of the completions; `None` if the policy never answered.
+        completions: the policy's completions, one for each conversation, or for each turn of the only one; empty if
+            policy or user failed.
+        judgment: the judgment of the completions; `None` if policy or user failed.
         score: the row's score in the evaluation; `None` if the judgment failed.
         run: what may differ between runs.
         policy_error: why the policy never answered.
+        user_error: why the simulated user gave no message.
         task_digest: a digest of everything that the judge sees of the row.
         headline: what the row adds to the headline metric; `None` if it does not count there, or if that metric is no
             ratio of the rows.
@@ -69,6 +74,7 @@ class Sample(Generic[DetailT]):
     score: float | None = None
     run: SampleRun = SampleRun(0.0)
     policy_error: str | None = None
+    user_error: str | None = None
     task_digest: str = ""
     headline: HeadlineTerm | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -77,8 +83,10 @@ class Sample(Generic[DetailT]):
 
     @property
     def status(self) -> str:
-        """Return the judgment's status, or `policy_failed`."""
-        return POLICY_FAILED if self.judgment is None else self.judgment.status.value
+        """Return the judgment's status, or `policy_failed` or `user_failed`."""
+        if self.judgment is None:
+            return POLICY_FAILED if self.user_error is None else USER_FAILED
+        return self.judgment.status.value
 
     @property
     def finished(self) -> bool:
@@ -100,7 +108,7 @@ class Sample(Generic[DetailT]):
         """Return why the row failed."""
         if self.finished:
             return None
-        return self.policy_error if self.judgment is None else self.judgment.explanation
+        return self.policy_error or self.user_error if self.judgment is None else self.judgment.explanation
 
     def with_judgment(self, judgment: Judgment[DetailT], *, invalid_score: float) -> Sample[DetailT]:
         """Return the sample with a judgment; `invalid_score` is the score of completions in the wrong format."""
@@ -129,6 +137,7 @@ class Sample(Generic[DetailT]):
                 "thinking_fault": completion.thinking_fault,
                 "finish_reason": completion.finish_reason,
                 "short_response": completion.short,
+                **({"follow_up": completion.follow_up} if completion.follow_up else {}),
             }
             for completion in self.completions
         ]
@@ -178,7 +187,7 @@ class _SampleLine(BaseModel, Generic[DetailT]):
     task_digest: str
     completions: list[_WholeCompletion] | None = None
     score: float | None
-    status: Status | Literal["policy_failed"]
+    status: Status | Literal["policy_failed", "user_failed"]
     headline: HeadlineTerm | None = None
     texts: dict[str, str] = {}
     orders: dict[str, float] = {}
@@ -191,7 +200,7 @@ class _SampleLine(BaseModel, Generic[DetailT]):
     run: SampleRun
 
     def judgment(self) -> Judgment[DetailT] | None:
-        """Return the judgment, without its calls; `None` if the policy never answered.
+        """Return the judgment, without its calls; `None` if policy or user failed.
 
         Raises:
             ValueError: the row was judged, and the line does not say what the judgment was.
@@ -244,7 +253,8 @@ class SampleReader(Generic[DetailT]):
             **{name: getattr(fields, name) for name in _AS_THEY_ARE},
             completions=tuple(completions),
             judgment=judgment,
-            policy_error=fields.error if judgment is None else None,
+            policy_error=fields.error if fields.status == POLICY_FAILED else None,
+            user_error=fields.error if fields.status == USER_FAILED else None,
         )
 
 

@@ -239,6 +239,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         Args:
             task: the row.
             completions: the policy's turns so far, at least one, each valid (`Completion.unjudgeable` is `None`).
+
+        Raises:
+            UserFailure: a simulated user gave no message; an `EndpointError` counts as this, too.
         """
         return None
 

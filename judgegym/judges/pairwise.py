@@ -231,8 +231,10 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
         The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
         the `position` (from 1) at which the judge saw its response.
         """
+        task, left_out = task.shortened(self.limit)
         case, responses = self.case_of(task), task.responses
         judgment = await self.judge(case) if len(case.answers) > 1 else _ALL_EQUAL
+        judgment = replace(judgment, left_out=left_out)
         results: list[ResponseJudgment] = []
         for place, response in enumerate(responses):
             own, position = judgment, case.answers.index(response)

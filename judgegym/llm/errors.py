@@ -104,6 +104,13 @@ class EndpointError(JudgeGymError):
         return f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: {self.answer}"
 
 
+class UserFailure(JudgeGymError):
+    """The user of a conversation, simulated by a model, gave no message: the row fails, and never the policy.
+
+    `JudgedEnv.follow_up` raises it. It is no `UserError`: the person who runs the command can correct nothing.
+    """
+
+
 class RunStop(UserError):
     """No further call of the run may be made; the message says why.
 

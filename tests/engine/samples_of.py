@@ -34,6 +34,7 @@ COMPLETIONS = st.builds(
     thinking_fault=st.none() | st.sampled_from(FAULTS),
     finish_reason=OPTIONAL,
     short=st.booleans(),
+    follow_up=TEXTS,
 )
 GAMES = st.builds(
     Game,
@@ -72,6 +73,7 @@ SAMPLE_RUNS = st.builds(
     seconds=NUMBERS,
     policy_calls=st.lists(RUNS, max_size=2).map(tuple),
     judge_calls=st.none() | st.dictionaries(TEXTS, RUNS, max_size=3),
+    user_calls=st.lists(RUNS, max_size=2).map(tuple),
 )
 JUDGED = st.builds(
     Sample,
@@ -99,7 +101,8 @@ POLICY_FAILED = st.builds(
     task_digest=TEXTS,
     policy_error=TEXTS,
 )
-SAMPLES = JUDGED | POLICY_FAILED
+USER_FAILED = POLICY_FAILED.map(lambda sample: replace(sample, policy_error=None, user_error=sample.policy_error))
+SAMPLES = JUDGED | POLICY_FAILED | USER_FAILED
 
 
 def score_of(judgment: Judgment[ArenaDetail]) -> float | None:

@@ -149,11 +149,11 @@ class RowReader:
         named = ""
         try:
             try:
-                judge_task = judge_task_of(found.prompt, found.texts, given, found.traces, found.tools)
+                judge_task = judge_task_of(found.prompt, found.texts, given)
             except FieldTypeError:  # a column of a usual name may hold something else
                 given = {n: value for n, value in given.items() if n in self._named or _can_be_read(n, value)}
                 named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
-                judge_task = judge_task_of(found.prompt, found.texts, given, found.traces, found.tools)
+                judge_task = judge_task_of(found.prompt, found.texts, given)
         except ValueError as error:
             column = self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
             raise row.error(f"{error} ({named})" if named else str(error), column) from None
@@ -161,7 +161,7 @@ class RowReader:
         columns = self.settings
         of_settings = filter(None, (columns.category_column, columns.group_by, columns.repeat_column))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
-        return replace(judge_task, repeat=self._repeat(row)) if columns.repeat_column is not None else judge_task
+        return replace(judge_task, traces=found.traces, tools=found.tools, repeat=self._repeat(row))
 
     def _repeat(self, row: Row) -> int:
         column = self.settings.repeat_column

@@ -331,19 +331,17 @@ def _conversation(values: Values, column: str) -> Responses | None:
     trace = split_trace(turns_of(values.get(column)) or ())
     if trace is None:
         return None
-    asked, parts = whole_prompt(values, column, trace.prompt), parts_of_prompt(column, trace.turns)
-    answer = trace.completion
+    asked, answer = whole_prompt(values, column, trace.turns[: trace.asked]), trace.turns[trace.asked :]
+    parts = parts_of_prompt(column, trace.turns)
     return Responses(transcript(asked), (column,), asked, parts, texts=(answer_text(answer),), traces=(answer,))
 
 
 def _logged(values: Values) -> Responses | None:
-    """A rollout of NeMo Gym, a trace of verifiers or a sample of inspect's log."""
-    is_inspect = all(isinstance(values.get(name), list | dict) for name in ("messages", "output")) and "input" in values
-    column = next((name for name in _LOGS if name in values), "messages" if is_inspect else None)
+    """A rollout of NeMo Gym, or a trace of verifiers."""
+    column = next((name for name in _LOGS if name in values), None)
     trace = None if column is None else trace_of(values, column)
     if column is None or trace is None:
         return None
-    asked, answer = trace.turns[: trace.asked], trace.completion
-    read = (column, *(("response",) if column == _LOGS[0] else ()))
-    texts, parts = (answer_text(answer),), ("input", "output") if is_inspect else ()
-    return Responses(transcript(asked), read, asked, parts, texts=texts, traces=(answer,), tools=trace.tools)
+    asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
+    columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
+    return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)

@@ -224,8 +224,7 @@ def _together(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
             if getattr(task.judge_task, name) != getattr(first.judge_task, name):
                 row, column = reader.rows[task.rows[0]], reader.settings.group_by
                 raise row.error(f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}")
-    traces = tuple(task.judge_task.trace for task in tasks)
-    texts = tuple(task.judge_task.response for task in tasks)
-    judge_task = replace(first.judge_task, responses=texts, traces=traces if any(traces) else ())
+    responses, traces = (tuple(getattr(task.judge_task, name) for task in tasks) for name in ("response", "trace"))
+    judge_task = replace(first.judge_task, responses=responses, traces=traces)
     rows = tuple(task.rows[0] for task in tasks)
     return ScoreTask(rows, judge_task, False, tuple(task.category[0] for task in tasks))

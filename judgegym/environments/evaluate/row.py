@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
@@ -20,13 +21,24 @@ from judgegym.engine.completions import Completion, Conversation, continued, jud
 from judgegym.engine.records import Sample, SampleRun, digest
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.simulated_user import user_calls
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
-from judgegym.llm.errors import EndpointError
+from judgegym.llm.errors import EndpointError, UserFailure
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.reports.results.answers import JudgedAgain, RowAnswers, are_verdicts, run_of, subject_of
 from judgegym.reports.results.run import SavedRun
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What was said in the conversations of a row: the completions, the policy's calls, and why either side failed."""
+
+    completions: tuple[Completion, ...]
+    runs: tuple[CallRun, ...] = ()
+    policy_error: str | None = None
+    user_error: str | None = None
 
 
 class RowRunner(Generic[TaskT, DetailT]):
@@ -126,58 +138,71 @@ class RowRunner(Generic[TaskT, DetailT]):
     async def finish(self, task: TaskT) -> Sample[DetailT]:
         """Evaluate a row. What an earlier run has paid for comes from the ledger of calls that the loop has set."""
         env, started = self._env, time.monotonic()
-        policy_calls: tuple[CallRun, ...] = ()
         existing = self._existing(task)
         sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self._digest(task, existing))
         if existing is not None and existing.policy_error is not None:
             return replace(sample, run=SampleRun(time.monotonic() - started), policy_error=existing.policy_error)
-        if existing is not None:
-            completions = existing.completions
-        else:
-            asking: list[asyncio.Task[list[tuple[Completion, CallRun]]]] = []
-            conversations = env.checked_conversations(task)
-            alone = len(conversations) == 1
-            for number, conversation in enumerate(conversations):
-                with component(f"conversation_{number}"):  # a row may have the same one several times
-                    asking.append(asyncio.create_task(self._converse(task, conversation, alone=alone)))
-            # Wait for all, so that no call is left running.
-            replies = await asyncio.gather(*asking, return_exceptions=True)
-            failures = [reply for reply in replies if isinstance(reply, EndpointError)]
-            for reply in replies:
-                if isinstance(reply, BaseException) and reply not in failures:
-                    raise reply
-            answers = [each for reply in replies if not isinstance(reply, BaseException) for each in reply]
-            completions, policy_calls = tuple(text for text, _ in answers), tuple(run for _, run in answers)
-            if failures:
-                failed = (CallRun(attempts=error.attempts, usage=error.usage) for error in failures)
-                run = SampleRun(time.monotonic() - started, (*policy_calls, *failed))
-                return replace(sample, run=run, policy_error=f"the policy at {failures[0]}")
+        with user_calls() as of_user:
+            said = await self._ask(task) if existing is None else Exchange(existing.completions)
+        completions, of_policy = said.completions, said.runs
+        if said.policy_error is not None or said.user_error is not None:
+            run = SampleRun(time.monotonic() - started, of_policy, user_calls=tuple(of_user))
+            return replace(sample, run=run, policy_error=said.policy_error, user_error=said.user_error)
         judgment = await judge_completions(env.checked_judge, task, completions, policy_is_judge=env.policy_is_judge)
         judge_calls = {call.name: call.run for call in judgment.calls}
-        run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
+        run = SampleRun(time.monotonic() - started, of_policy, judge_calls, tuple(of_user))
         sample = replace(sample, completions=completions, run=run)
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
-    async def _converse(
-        self, task: TaskT, conversation: Conversation, *, alone: bool
-    ) -> list[tuple[Completion, CallRun]]:
-        """Return the completion of a conversation, or of each of its turns where the user goes on.
+    async def _ask(self, task: TaskT) -> Exchange:
+        """Hold all conversations of a row at once; the policy's failure in one counts before that of the user."""
+        conversations = self._env.checked_conversations(task)
+        asking: list[asyncio.Task[Exchange]] = []
+        for number, conversation in enumerate(conversations):
+            with component(f"conversation_{number}"):  # a row may have the same one several times
+                alone = len(conversations) == 1
+                asking.append(asyncio.create_task(self._converse(task, conversation, alone=alone)))
+        # Wait for all, so that no call is left running.
+        replies = await asyncio.gather(*asking, return_exceptions=True)
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                raise reply
+        said = [reply for reply in replies if not isinstance(reply, BaseException)]
+        return Exchange(
+            tuple(completion for each in said for completion in each.completions),
+            tuple(run for each in said for run in each.runs),
+            next((each.policy_error for each in said if each.policy_error is not None), None),
+            next((each.user_error for each in said if each.user_error is not None), None),
+        )
+
+    async def _converse(self, task: TaskT, conversation: Conversation, *, alone: bool) -> Exchange:
+        """Hold a conversation: ask for a completion and, where the user goes on, for each of the next turns.
 
         It ends with a turn that cannot be judged: a malformed answer is no ground for a further one.
         """
-        env = self._env
+        env, completions, runs = self._env, list[Completion](), list[CallRun]()
         verdict_at = partial(env.verdict_at, task) if env.policy_is_judge else None
-        turns = [await env.clients.policy.complete(conversation, verdict_at)]
-        while alone and turns[-1][0].unjudgeable is None:
-            said = [completion for completion, _ in turns]
-            follow_up = await env.follow_up(task, said)
-            if follow_up is None:
+        asked, follow_up = conversation, ""
+        while True:
+            with component(f"turn_{len(runs)}") if runs else nullcontext():
+                try:
+                    completion, run = await env.clients.policy.complete(asked, verdict_at)
+                except EndpointError as error:
+                    failed = CallRun(attempts=error.attempts, usage=error.usage)
+                    return Exchange(tuple(completions), (*runs, failed), policy_error=f"the policy at {error}")
+            completions.append(replace(completion, follow_up=follow_up))
+            runs.append(run)
+            if not alone or completion.unjudgeable is not None:
                 break
-            asked = [*continued(conversation, said), Message(role="user", content=follow_up)]
-            with component(f"turn_{len(turns)}"):
-                completion, run = await env.clients.policy.complete(asked, verdict_at)
-            turns.append((replace(completion, follow_up=follow_up), run))
-        return turns
+            try:
+                message = await env.follow_up(task, completions)
+            except (UserFailure, EndpointError) as error:
+                return Exchange(tuple(completions), tuple(runs), user_error=f"the user: {error}")
+            if message is None:
+                break
+            follow_up = message
+            asked = [*continued(conversation, completions), Message(role="user", content=follow_up)]
+        return Exchange(tuple(completions), tuple(runs))
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""

@@ -238,7 +238,7 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
         if task.aspects is None:
             return await super().judge_task(task)
         settings = self.settings.model_copy(update={"aspects": task.aspects})
-        return await AspectPanel(settings, self.client).judge(self.case_of(task))
+        return await AspectPanel(settings, self.client).judge_task(replace(task, aspects=None))
 
     def components(self, judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
         """The verdicts."""

@@ -1,8 +1,9 @@
 """Whole conversations from the formats in which data sets, logs and trainers keep them, with the tools that there were.
 
 Formats: OpenAI messages, rows of TRL (`prompt`, `completion`), ShareGPT (`conversations`, `system`), traces of
-verifiers (`nodes`), rows of NeMo Gym (`responses_create_params`, `response`), episodes of OpenEnv, samples of inspect's
-logs and members of Atropos' groups (`messages`). Tools are in `tools`, as a list or as JSON text.
+verifiers (`nodes`, of which the last branch counts), rows of NeMo Gym (`responses_create_params`, `response`), episodes
+of OpenEnv, samples of inspect's logs and members of Atropos' groups (`messages`). Tools are in `tools`, as a list or as
+JSON text.
 
 Guarantees: what a format holds is kept: the ids of calls, arguments as they were written, reasoning, names, definitions
 of tools. A row that holds conversations in several columns is refused, unless the column is named.
@@ -15,26 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias
 
-from judgegym.judges.conversations.turns import (
-    TextOrMessages,
-    Turn,
-    answer_turns,
-    text_of,
-    text_turn,
-    transcript,
-    turns_of,
-    turns_of_items,
-)
+from judgegym.judges.conversations import turns as chat
+from judgegym.judges.conversations.turns import TextOrMessages, Turn, text_turn
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
+_Turns: TypeAlias = tuple[Turn, ...]
 _CARRIERS = ("responses_create_params", "nodes", "completion", "messages", "conversations", "conversation")
 """The fields by which a format is known."""
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
 _TOOLS = "tools"
-_OF_POLICY = ("assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +59,11 @@ class Trace:
     tools: tuple[Tool, ...] = ()
     asked: int = 0
 
-    @property
-    def prompt(self) -> tuple[Turn, ...]:
-        """What the policy was asked, as a judge is shown it: the tools before the turns."""
-        return with_tools(self.turns[: self.asked], self.tools)
-
-    @property
-    def completion(self) -> tuple[Turn, ...]:
-        """What the policy wrote, with the results of its tools."""
-        return self.turns[self.asked :]
-
 
 def with_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
-    """The turns of a prompt after one that defines the tools, a line for each."""
-    if not tools:
-        return tuple(turns)
+    """The turns of a prompt as a judge is shown them: after one that defines the tools, a line for each."""
     lines = "\n".join(tool.shown for tool in tools)
-    return (Turn("system", lines, lines, _TOOLS), *turns)
+    return (*([Turn("system", lines, lines, _TOOLS)] if tools else []), *turns)
 
 
 def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
@@ -92,8 +73,9 @@ def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
         UnseenPart: it has a part that no judge is shown.
     """
     if not tools:
-        return text_of(conversation)
-    return transcript(with_tools(answer_turns(conversation) or (text_turn("user", text_of(conversation)),), tools))
+        return chat.text_of(conversation)
+    turns = chat.answer_turns(conversation) or (text_turn("user", chat.text_of(conversation)),)
+    return chat.transcript(with_tools(turns, tools))
 
 
 def read_tools(value: object) -> tuple[Tool, ...]:
@@ -114,28 +96,22 @@ def tools_of(value: object) -> tuple[Tool, ...] | None:
     >>> tools_of([{"type": "function", "function": {"name": "search"}}])
     (Tool(name='search', description='', parameters=None),)
     """
-    if isinstance(value, str) and value.strip():
-        try:
-            value = wire.loads(value)
-        except ValueError:
-            return None
-    if not value:
-        return ()
-    tools = [_tool(each) for each in value] if isinstance(value, Sequence) and not isinstance(value, str) else [None]
+    try:
+        given = wire.loads(value) if isinstance(value, str) and value.strip() else value
+    except ValueError:
+        return None
+    tools = [_tool(each) for each in given] if isinstance(given, list | tuple) else [None] if given else []
     found = tuple(tool for tool in tools if tool is not None)
     return found if len(found) == len(tools) else None
 
 
 def _tool(value: object) -> Tool | None:
-    definition = value.get("function", value) if isinstance(value, Mapping) else None
-    if not isinstance(definition, Mapping):
+    given = value.get("function", value) if isinstance(value, Mapping) else {}
+    name = (given.get("name") or given.get("type")) if isinstance(given, Mapping) else None
+    if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
         return None
-    name = definition.get("name") or definition.get("type")  # a tool that the endpoint runs has no name
-    if not isinstance(name, str):
-        return None
-    schema = next((definition[name] for name in _SCHEMAS if definition.get(name)), None)
-    description = definition.get("description")
-    return Tool(name, description if isinstance(description, str) else "", _without_null(schema))
+    schema = next((given[field] for field in _SCHEMAS if given.get(field)), None)
+    return Tool(name, str(given.get("description") or ""), _without_null(schema))
 
 
 def _without_null(value: JSON) -> JSON:
@@ -156,77 +132,63 @@ def trace_of(value: object, column: str | None = None) -> Trace | None:
         UnseenPart: a message has a part that no judge is shown.
         ValueError: several fields hold a conversation and none is named, or the tools cannot be read.
     """
-    if not isinstance(value, Mapping):
-        return split_trace(_turns(value) or ())
-    found = {name: trace for name in _CARRIERS if (trace := _trace(value, name)) is not None}
-    if column is None and len(found) > 1:
+    row = value if isinstance(value, Mapping) else {"messages": value}
+    names = _CARRIERS if column is None else (column,)
+    found = {name: trace for name in names if (trace := _trace(row, name)) is not None}
+    if len(found) > 1:
         raise ValueError(f"expected one conversation, found some in {', '.join(found)}; name the column")
-    return found.get(column) if column is not None else next(iter(found.values()), None)
+    return next(iter(found.values()), None)
 
 
 def _trace(row: Mapping[str, object], column: str) -> Trace | None:
     """The conversation that a row has in a column."""
-    given = row.get(column)
-    asked: tuple[Turn, ...] | None
-    rest: tuple[Turn, ...] | None
+    given, tools, system = row.get(column), row.get(_TOOLS), row.get("system")
+    asked: _Turns = ()
+    rest: _Turns = ()
     if column == "responses_create_params":
-        response = row.get("response")
-        if not isinstance(given, Mapping) or not isinstance(response, Mapping):
-            return None
-        asked, rest = _turns(given.get("input")), _turns(response.get("output"))
-        row = given
+        sent, response = (each if isinstance(each, Mapping) else {} for each in (given, row.get("response")))
+        asked, rest, tools = _turns(sent.get("input")), _turns(response.get("output")), sent.get(_TOOLS)
     elif column == "completion":
         asked, rest = _turns(row.get("prompt")), _turns(given, "assistant")
     elif column == "nodes":
         branch = _branch(given)
         first = next((place for place, node in enumerate(branch) if node.get("sampled")), len(branch))
-        turns = turns_of([node.get("message") for node in branch]) or ()
-        asked, rest = turns[:first], turns[first:]
-        row = {_TOOLS: (branch[0].get(_TOOLS) if branch else None) or row.get(_TOOLS)}
-    else:
-        trace = split_trace(_turns(given) or () if not isinstance(given, str) else ())
-        asked, rest = (None, None) if trace is None else (trace.turns[: trace.asked], trace.completion)
-        system = row.get("system")
-        if asked is not None and isinstance(system, str) and system.strip() and asked[0].role != "system":
+        turns = _turns([node.get("message") for node in branch])
+        asked, rest, tools = turns[:first], turns[first:], (branch[0].get(_TOOLS) if branch else None) or tools
+    elif not isinstance(given, str) and (trace := split_trace(_turns(given))) is not None:
+        asked, rest = trace.turns[: trace.asked], trace.turns[trace.asked :]
+        if isinstance(system, str) and system.strip() and asked[0].role != "system":
             asked = (text_turn("system", system), *asked)
-    if not rest or asked is None:
-        return None
-    return Trace((*asked, *rest), read_tools(row.get(_TOOLS)), len(asked))
+    return Trace((*asked, *rest), read_tools(tools), len(asked)) if asked and rest else None
 
 
-def _turns(value: object, role: str = "user") -> tuple[Turn, ...] | None:
-    """The turns of a text, of messages, or of items of the Responses API."""
+def _turns(value: object, role: str = "user") -> _Turns:
+    """The turns of a text, of messages, or of items of the Responses API; none of another value."""
     if isinstance(value, str):
         return (text_turn(role, value),)
-    items = value if isinstance(value, list | tuple) else []
-    if any(isinstance(item, Mapping) and _is_item(item) for item in items):
-        return turns_of_items([item for item in items if isinstance(item, Mapping)])
-    return turns_of(value)
+    items = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+    is_response = any("type" in item and ("role" not in item or item["type"] == "message") for item in items)
+    return chat.turns_of_items(items) if is_response else chat.turns_of(value) or ()
 
 
-def _is_item(item: Mapping[str, object]) -> bool:
-    return "type" in item and ("role" not in item or item["type"] == "message")
-
-
-def split_trace(turns: tuple[Turn, ...]) -> Trace | None:
-    """A conversation that ends with the completion; `None` if it does not.
+def split_trace(turns: Sequence[Turn]) -> Trace | None:
+    """A conversation whose end, from the last turn of a user on, is the completion; `None` if it does not end with one.
 
     With tools the completion is all that follows the last turn of a user, else the last turn alone.
     """
     if len(turns) < 2 or turns[-1].role != "assistant":
         return None
-    asked = next((place + 1 for place, turn in reversed([*enumerate(turns)]) if turn.role not in _OF_POLICY), 0)
+    asked = next((n + 1 for n in reversed(range(len(turns))) if turns[n].role not in ("assistant", "tool")), 0)
     uses_tools = any(turn.calls or turn.role == "tool" for turn in turns[asked:])
-    return Trace(turns, asked=asked if asked and uses_tools else len(turns) - 1)
+    return Trace(tuple(turns), asked=asked if asked and uses_tools else len(turns) - 1)
 
 
 def _branch(nodes: object) -> list[Mapping[str, object]]:
     """The nodes from the first message to the last one: a trace is a graph of messages, whose last branch is judged."""
-    if not isinstance(nodes, list | tuple) or not all(isinstance(node, Mapping) for node in nodes):
-        return []
+    known = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list | tuple) else []
     found: list[Mapping[str, object]] = []
-    place: object = len(nodes) - 1
-    while isinstance(place, int) and 0 <= place < len(nodes) and len(found) < len(nodes):
-        found.append(cast("Mapping[str, object]", nodes[place]))
-        place = nodes[place].get("parent")
+    place: object = len(known) - 1
+    while isinstance(place, int) and 0 <= place < len(known) > len(found):
+        found.append(known[place])
+        place = known[place].get("parent")
     return found[::-1]

@@ -50,12 +50,10 @@ _LIKE_HEADING = re.compile(
 )
 REASONING = "[reasoning, left out]"
 """What stands in the place of reasoning."""
-_LIKE_MARK = re.compile(
-    r"[\[［【](?=[ \t*_`~]*(?:tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out"
-    r"|left[ \t]+out[ \t]*[:：]|shortened[ \t]*[:：]))",
-    re.IGNORECASE,
-)
-"""The first sign of what looks like a mark of ours: that of a call, of reasoning, of a cut, the note of shortening."""
+_CUTS = r"(?:left[ \t]+out|shortened)[ \t*_`~]*[:：]"
+_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}"
+_LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _MARKS))
+"""The first sign of what looks like a mark of ours: of a cut or of the note about cuts; also of a call or reasoning."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 ERROR_FIELDS = frozenset({"is_error", "error", "status"})
@@ -66,7 +64,8 @@ _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
-_KEPT = ("tool_calls", "function_call", "tool_call_id", "name", *_REASONING_FIELDS)
+_CALL_FIELDS = ("tool_calls", "function_call")
+_KEPT = (*_CALL_FIELDS, "tool_call_id", "name", *_REASONING_FIELDS)
 _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 
 
@@ -169,9 +168,9 @@ class Turn:
         Raises:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
-        fields = ((self.calls, {"tool_calls", "function_call"}), (self.reasoning, {*_REASONING_FIELDS}))
-        has_more = any(value and not names & self.more.keys() for value, names in fields)
-        if has_more or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
+        kept = self.more.keys()
+        is_lost = (self.calls and not kept & {*_CALL_FIELDS}) or (self.reasoning and not kept & {*_REASONING_FIELDS})
+        if is_lost or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
@@ -217,16 +216,12 @@ def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             waiting = [*(waiting if found and found[-1].role == "assistant" else ()), *turn.calls]
             names |= {call.id: _name(call.name) for call in turn.calls if call.id}
         elif turn.role == "tool":
-            answered = (
-                call
-                for call in waiting
-                if (call.id == turn.answers if turn.answers else turn.name in ("", _name(call.name)))
-            )
-            call = next(answered, None)
-            if call is not None:
-                waiting.remove(call)
-            name = turn.name or ("" if call is None else _name(call.name)) or names.get(turn.answers, "")
-            turn = replace(turn, name=name, answers=turn.answers or ("" if call is None else call.id))
+            said = (turn.answers, turn.name)
+            fits = [one for one in waiting if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))]
+            call = fits[0] if fits else ToolCall("", "")
+            waiting = [one for one in waiting if one is not call]
+            name = turn.name or _name(call.name) or names.get(turn.answers, "")
+            turn = replace(turn, name=name, answers=turn.answers or call.id)
         found.append(turn)
     return tuple(found)
 
@@ -302,13 +297,13 @@ def _guarded(turn: Turn) -> str:
     return _without_headings(without_marks(turn.shown) if turn.shown == turn.text else turn.shown)
 
 
-def without_marks(text: str) -> str:
-    """A text in which everything that looks like a mark of ours is broken up; as it is without any.
+def without_marks(text: str, *, only_cuts: bool = False) -> str:
+    """A text in which everything that looks like a mark of ours, or of a cut, is broken up; as it is without any.
 
     >>> without_marks("I did it: [tool call: search({})]")
     'I did it: [¦tool call: search({})]'
     """
-    return _LIKE_MARK.sub(lambda sign: f"{sign[0]}{BREAK}", text)
+    return (_LIKE_CUT if only_cuts else _LIKE_MARK).sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
 def messages_of(text: str) -> list[Message]:
@@ -319,11 +314,16 @@ def messages_of(text: str) -> list[Message]:
     >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky blue?")]
     ['system', 'user']
     """
-    pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
-    turns = [piece.partition(": ")[::2] for piece in pieces]
+    turns = headed_turns(text)
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
         return [Message(role="user", content=text)]
     return [Message(role=cast(Role, role), content=said) for role, said in turns]
+
+
+def headed_turns(text: str) -> list[tuple[str, str]]:
+    """The headings and texts of the turns that `transcript` has written out; none of a text that is no conversation."""
+    pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
+    return [(heading, said) for heading, _, said in (piece.partition(": ") for piece in pieces)]
 
 
 def _with_heading(turn: Turn) -> str:
@@ -366,42 +366,25 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     Raises:
         UnseenPart: a message has a part that no judge is shown.
     """
-    turns: list[Turn] = []
+    messages: list[dict[str, object]] = []
     for item in items:
-        turn = turn_of_item(item)
-        last = turns[-1] if turns else None
-        begins = last is not None and last.shown == REASONING
-        is_call, is_text = "role" not in item and bool(turn.calls), bool(turn.text or turn.shown == REASONING)
-        if last is not None and turn.role == last.role == "assistant" and (is_call or (begins and is_text)):
-            shown = [last.shown, *([turn.shown] if turn.shown != REASONING else [])]
-            reasoning = "\n".join(filter(None, (last.reasoning, turn.reasoning)))
-            calls = (*last.calls, *turn.calls)
-            turns[-1] = replace(last, text=turn.text or last.text, shown="\n".join(filter(None, shown)), calls=calls)
-            turns[-1] = replace(turns[-1], reasoning=reasoning)
+        kind, last = item.get("type"), messages[-1] if messages else {}
+        said: dict[str, object] = {"role": "assistant", "content": ""}
+        if kind == "function_call":
+            before = messages.pop() if last.get("role") == "assistant" else said
+            calls = cast("Sequence[object]", before.get("tool_calls") or ())
+            said = {**before, "tool_calls": [*calls, {**item, "id": item.get("call_id")}]}
+        elif kind == "function_call_output":
+            said = {"role": "tool", "content": _output(item.get("output")), "tool_call_id": item.get("call_id")}
+        elif kind == "reasoning":
+            said["reasoning"] = _thoughts(item) or REASONING
+        elif kind in (None, "message") or "role" in item:
+            is_begun = last.keys() == {*said, "reasoning"} and last["content"] == ""
+            said |= (messages.pop() if is_begun else {}) | {name: item[name] for name in item if item[name] is not None}
         else:
-            turns.append(turn)
-    return with_names(turns)
-
-
-def turn_of_item(item: Mapping[str, object]) -> Turn:
-    """An item of a Responses API list: a message, a tool call, a tool output, reasoning, or another kind.
-
-    Raises:
-        UnseenPart: a message has a part that no judge is shown.
-    """
-    kind = item.get("type")
-    if kind == "function_call":
-        call = _call(item.get("name"), item.get("arguments"), item.get("call_id"))
-        return Turn("assistant", "", call.shown, calls=(call,))
-    if kind == "function_call_output":
-        output = _output(item.get("output"))
-        return Turn("tool", output, without_marks(output), answers=_plain(item.get("call_id")))
-    if kind == "reasoning":
-        return Turn("assistant", "", REASONING, reasoning=_thoughts([item]))
-    if kind in (None, "message") or "role" in item:
-        turn = _turn({"role": "assistant", "content": "", **item})
-        return turn or Turn("assistant", "", "")
-    return Turn("assistant", "", f"[{_name(kind)}]")
+            said["content"] = f"[{_name(kind)}]"
+        messages.append(said)
+    return turns_of(messages) or ()
 
 
 def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
@@ -434,7 +417,9 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
     answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
     thoughts = [message[field] for field in _REASONING_FIELDS if isinstance(message.get(field), str)][:1]
-    reasoning = "\n".join(filter(None, (*map(str, thoughts), _thoughts(content))))
+    parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
+    thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
+    reasoning = "\n".join(map(str, thoughts))
     whole = _shown(shown, written, reasoning)
     is_error = _is_error(message) if role == "tool" else None
     return Turn(role, text, whole, name, tuple(written), answers, reasoning, is_error=is_error, more=more)
@@ -455,23 +440,18 @@ def _shown(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
     return "\n".join([*pieces, *(call.shown for call in calls)])
 
 
-def _thoughts(content: object) -> str:
-    """The reasoning among the parts of a message; its kind alone where its text is not given."""
-    found: list[str] = []
-    for part in content if isinstance(content, Sequence) and not isinstance(content, str) else ():
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        if kind in _SILENT_PARTS - {"refusal"}:
-            words = (part.get(name) for name in ("text", "reasoning", "thinking"))
-            inner = (_thoughts(part.get(name)) or _parts_text(part.get(name)) for name in ("summary", "content"))
-            found.append(next((word for word in (*words, *inner) if isinstance(word, str) and word), f"[{kind}]"))
-    return "\n".join(found)
+def _is_thought(part: Mapping[str, object]) -> bool:
+    return _kind(part) in _SILENT_PARTS and _kind(part) != "refusal"
 
 
-def _parts_text(parts: object) -> str:
-    """The texts among parts; of a text itself that text."""
-    if not isinstance(parts, list | tuple):
-        return parts if isinstance(parts, str) else ""
-    return "\n".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and part.get("text"))
+def _thoughts(value: object) -> str:
+    """The texts in a reasoning item, or in parts of one."""
+    if isinstance(value, Mapping):
+        found = (_thoughts(value.get(name)) for name in ("text", "reasoning", "thinking", "summary", "content"))
+        return next(filter(None, found), "")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "\n".join(filter(None, map(_thoughts, value)))
+    return value if isinstance(value, str) else ""
 
 
 def _calls_of_text(text: str) -> list[ToolCall]:
@@ -479,11 +459,10 @@ def _calls_of_text(text: str) -> list[ToolCall]:
     try:
         value = wire.loads(text)
     except ValueError:
-        return [ToolCall("", text)]
-    calls = [call for call in (value if isinstance(value, list) else [value]) if isinstance(call, Mapping)]
-    named = [_call_of(call) for call in calls if isinstance(call.get("name"), str)]
-    whole = len(named) == (len(value) if isinstance(value, list) else 1)
-    return named if named and whole else [ToolCall("", text)]
+        value = None
+    calls = value if isinstance(value, list) else [value]
+    named = [_call_of(call) for call in calls if isinstance(call, Mapping) and isinstance(call.get("name"), str)]
+    return named if len(named) == len(calls) > 0 else [ToolCall("", text)]
 
 
 def _role(word: str) -> str:

@@ -163,6 +163,7 @@ class GroupJudge(ABC):
                 "expected 0"
             )
         self._rubric, self._how_to_gather = rubric, settings.how_to_gather
+        self._limit: int | None = getattr(settings, "judge_conversation_limit", None)  # of judges of tasks alone
 
     @abstractmethod
     async def judge(self, case: GroupCase) -> GroupJudgment:
@@ -195,11 +196,14 @@ class GroupJudge(ABC):
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of all responses of a request."""
-        case = replace(self._case(task), answers=task.responses, numbers=task.numbers)
-        return group_scores(task.responses, await self.judge(case))
+        shown, left_out = task.shortened(self._limit)
+        case = replace(self._case(shown), answers=shown.responses, numbers=shown.numbers)
+        return group_scores(task.responses, await self.judge(case), left_out)
 
-    def begin(self, task: JudgeTask, size: int) -> GroupScores:
-        """Begin a group; a tournament plays as responses arrive."""
+    def begin(self, task: JudgeTask, size: int) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
+        """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
+        if self._limit is not None:
+            return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
         return GroupScores(self.start(self._case(task), size))
 
     def _case(self, task: JudgeTask) -> GroupCase:
@@ -230,8 +234,8 @@ class GroupScores:
         self._group.cancel()
 
 
-def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[ResponseJudgment]:
-    """The results of a group; all calls count for the first response.
+def group_scores(responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0) -> list[ResponseJudgment]:
+    """The results of a group, whose judge was not shown `left_out` characters; all calls count for the first response.
 
     `own` among the components is the score before it was compared with the anchor, `looks` how many calls have a
     verdict on the response, `position` the mean place at which they saw it, from 1, and `orders_agree` the share of the
@@ -254,7 +258,7 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
                 for place, name in enumerate(("points_first", "points_second"), start=1):
                     given = [look.points for look in looks if (look.place, look.of) == (place, 2)]
                     components |= {name: fmean(given)} if given else {}
-        result = response_judgment(member, member.score, components)
+        result = response_judgment(replace(member, left_out=left_out), member.score, components)
         results.append(replace(result, cached=cached, shared=responses[number] in responses[:number]))
     return results
 

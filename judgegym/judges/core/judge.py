@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask
@@ -58,9 +58,14 @@ class Judge(Protocol[CaseT_contra, DetailT_co]):
 class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
     """A judge that sees each response by itself; it makes the case of a task, and a score from 0 to 1."""
 
+    is_shown_texts: ClassVar[bool] = True
+    """Whether it is a model that is shown the texts itself, so that long ones are shortened."""
+
     def __init__(self, settings: SettingsT, client: ChatClient, rubric: str | None = None) -> None:
         """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
         self.settings, self.client, self.rubric = settings, client, rubric
+        # A setting of judges that are asked about tasks; an environment that makes cases has none.
+        self.limit: int | None = getattr(settings, "judge_conversation_limit", None) if self.is_shown_texts else None
 
     @abstractmethod
     async def judge(self, case: CaseT) -> Judgment[DetailT]:
@@ -95,7 +100,9 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
 
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge the response of a task."""
-        return await self.judge(self.case_of(task))
+        shown, left_out = task.shortened(self.limit)
+        judgment = await self.judge(self.case_of(shown))
+        return replace(judgment, left_out=left_out) if left_out else judgment
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The response's score."""

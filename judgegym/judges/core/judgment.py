@@ -132,6 +132,7 @@ class Judgment(Generic[DetailT_co]):
         critique: the history of its self-critique; `None` without one.
         suspects: how many role tokens, template tokens and lookalikes of the prompt's markers there are in the texts
             that the judge was shown (`judgegym.judges.core.delimiters`).
+        left_out: how many characters of a long conversation the judge was not shown.
     """
 
     score: float | None
@@ -142,6 +143,7 @@ class Judgment(Generic[DetailT_co]):
     detail: DetailT_co | None = None
     critique: Critique | None = None
     suspects: int = 0
+    left_out: int = 0
 
     def __post_init__(self) -> None:
         """Check that there is a score exactly when the status is `OK`, on which all callers rely.

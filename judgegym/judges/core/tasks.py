@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 import orjson
 
 from judgegym.judges.conversations.readers import Tool
+from judgegym.judges.conversations.shortening import shorten
 from judgegym.judges.conversations.turns import Image, Turn
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
@@ -47,7 +48,7 @@ class JudgeTask:
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
-        traces: of each response its turns, where it came as a conversation; empty where all came as texts.
+        traces: of each response its turns, where it came as a conversation; none of a text.
         tools: the tools that the policy was offered, which the prompt defines, too.
         images: the images of the prompt, in the order of their marks in it.
         repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.
@@ -103,6 +104,13 @@ class JudgeTask:
     def with_responses(self, responses: Sequence[str], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with other responses, which are texts, and with `places`."""
         return replace(self, responses=tuple(responses), traces=(), places=places)
+
+    def shortened(self, limit: int | None) -> tuple[JudgeTask, int]:
+        """The task with its texts shortened to `limit` characters, and how many characters are left out."""
+        if limit is None:
+            return self, 0
+        prompt, responses, left_out = shorten(self.prompt, self.responses, limit)
+        return replace(self, prompt=prompt, responses=responses), left_out
 
     def key(self, judge: str) -> str:
         """A digest, the same for equal tasks at the same judge."""
@@ -209,13 +217,14 @@ def response_judgment(
     runs: dict[str, CallRun] = {}
     for call in paid:  # one whose name another has is numbered
         runs[call.name if call.name not in runs else f"{call.name}#{len(runs) + 1}"] = call.run
+    left_out = {"left_out": float(judgment.left_out)} if judgment.left_out else {}
     states = [call.state for call in calls if call.value is None] if judgment.status is Status.UNPARSABLE else []
     return ResponseJudgment(
         score=score,
         status=judgment.status.value,
         label=judgment.label,
         explanation=judgment.explanation,
-        components={} if score is None else components,
+        components={} if score is None else {**components, **left_out},
         usage=paid[0].run.usage if len(paid) == 1 else sum((call.run.usage for call in paid), Usage()),
         judge_calls=len(paid),
         runs=runs,

@@ -181,6 +181,7 @@ class PartsDetail:
 class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[SettingsT, OptionsT]):
     """Judges a response by its parts; the label names each with its score."""
 
+    is_shown_texts = False
     word = "part"
     """What a part is called in messages."""
 
@@ -282,6 +283,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         detail = PartsDetail(parts, settled_by, left_out, numbers)
         calls = tuple(call for judgment in found.values() for call in judgment.calls)
         suspects = max((judgment.suspects for judgment in found.values()), default=0)
+        cut = max((judgment.left_out for judgment in found.values()), default=0)
         if value is None:
             reasons = "; ".join(f"{name}: {found[name].explanation}" for name in missing)
             said_why = ": ".join(filter(None, (why, reasons)))
@@ -292,7 +294,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
         texts = [f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in said]
         texts += [f"{name}, which has no score: {found[name].explanation}" for name in missing]
-        return Judgment(value, Status.OK, label, "\n\n".join(texts), calls, detail, suspects=suspects)
+        return Judgment(value, Status.OK, label, "\n\n".join(texts), calls, detail, suspects=suspects, left_out=cut)
 
     def _result(
         self, part: Part[OptionsT], judgment: Judgment[Any] | None, score: float | None, contribution: float | None

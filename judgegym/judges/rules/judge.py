@@ -61,6 +61,8 @@ _OF_TRACE = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.
 class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
     """Scores each response by a rule, from 0 to 1."""
 
+    is_shown_texts = False
+
     def __init__(self, settings: RuleSettings, client: ChatClient, rubric: str | None = None) -> None:
         """Check the rule; `client` is never asked.
 

@@ -23,6 +23,7 @@ from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT, settings_from_keywords
+from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.listwise import judge as listwise
@@ -166,6 +167,10 @@ class KindSettings(BaseModel, use_attribute_docstrings=True):
         f"{', '.join(kind for kind, judge in JUDGES.items() if judge.reads_rubric)}); @file reads it from a file. "
         "If unset, a general rubric.",
     )
+    judge_conversation_limit: int | None = setting(None, ge=FEWEST_CHARACTERS)
+    """Shorten a prompt with its response to this many characters for judges that are models: the middle of tools'
+    results, of calls' arguments, of earlier turns, never the last turn. The judge is told. If unset, there is no limit.
+    """
 
     @field_validator("judge", mode="before")
     @classmethod

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from judgegym.judges.arena import ARENA_PROMPT, ArenaCaseJudge, ArenaJudgeSettings, baseline_of
 from judgegym.judges.config.extras import require
-from judgegym.judges.core.group import OF_GROUPS, GroupCase, GroupInProgress, GroupJudge, GroupJudgment, GroupScores
+from judgegym.judges.core.group import OF_GROUPS, GroupCase, GroupInProgress, GroupJudge, GroupJudgment
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoresInProgress, TaskError, but_alone
 from judgegym.judges.tournament.result import (
     PlayedGame,
     Players,
@@ -267,7 +267,7 @@ class ArenaOrTournament(ArenaCaseJudge):
         """Against the baseline, or against each other."""
         return await (self._games().score(_asked(task)) if self.compares(task) else super().score(task))
 
-    def begin(self, task: JudgeTask, size: int) -> GroupScores:
+    def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
         """Begin a tournament, which plays as responses arrive."""
         return self._games().begin(_asked(task), size)
 

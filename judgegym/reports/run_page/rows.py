@@ -10,6 +10,7 @@ holds, nothing here fails.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -167,13 +168,34 @@ def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
 
 
 def completions_of(sample: Sample[JSON]) -> list[View]:
-    """The completions of a row; where several candidates are compared, those of each with its score."""
-    title = "conversation {}" if len(sample.completions) > 1 else "answer"
+    """The completions of a row: of each conversation, of each turn of one, or of each candidate with its score.
+
+    Of a conversation those turns are marked as judged that have a score of their own (`turn_1`, …), or else all.
+    """
+    is_one_conversation = any(each.follow_up for each in sample.completions)
+    title = "turn {}" if is_one_conversation else "conversation {}" if len(sample.completions) > 1 else "answer"
+    scores = turn_scores(sample.detail, "turn")
     own = [
-        completion_view(title.format(number), each.answer, each.thinking, _notes(each))
+        completion_view(
+            title.format(number),
+            each.answer,
+            each.thinking,
+            _notes(each),
+            asked=each.follow_up,
+            turn_score=scores.get(number),
+            is_judged=is_one_conversation and (number in scores or not scores),
+        )
         for number, each in enumerate(sample.completions, start=1)
     ]
     return own or _candidates(sample.detail)
+
+
+def turn_scores(detail: JSON, name: str) -> dict[int, float]:
+    """The scores of the turns of a conversation by their numbers, from parts such as `turn_1` or `step_3`."""
+    parts = mapping_of(wire.lookup(detail, "parts"))
+    numbers = {key: re.fullmatch(rf"{name}_(\d+)", key) for key in parts}
+    found = {key: int(match[1]) for key, match in numbers.items() if match is not None}
+    return {number: score for key, number in found.items() if isinstance(score := parts[key], float | int)}
 
 
 def _candidates(detail: JSON) -> list[View]:
@@ -211,11 +233,11 @@ def conversation(calls: Sequence[RecordedCall]) -> list[View]:
     """What the policy was asked, by the ledger; nothing if it was not asked, or if no texts were kept.
 
     Of several conversations each message is titled with its number. One that was asked several times, for several votes
-    or of several candidates, is there once.
+    or of several candidates, is there once. The later turns of a conversation stand with their completions.
     """
     asked: dict[str, Sequence[Message]] = {}
     for call in calls:
-        if call.is_of_policy and call.messages:
+        if call.is_of_policy and call.messages and "/turn_" not in call.component:
             asked.setdefault(call.component, call.messages)
     first: Sequence[Message] = next(iter(asked.values()), ())
     if all(messages == first for messages in asked.values()):

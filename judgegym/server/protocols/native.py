@@ -84,9 +84,9 @@ class ScoreBody(RequestBody):
         responses = self.responses if self.responses is not None else [self.response or ""]
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
         tools = read_tools(self.tools)
-        texts, traces = [*map(answer_of, responses)], [*map(answer_turns, responses)]
-        task = judge_task_of(prompt_text(self.prompt, tools), texts, fields, traces, tools)
-        task = replace(task, group=id_of(self.group), member=id_of(self.member))
+        task = judge_task_of(prompt_text(self.prompt, tools), [*map(answer_of, responses)], fields)
+        traces = tuple(map(answer_turns, responses))
+        task = replace(task, traces=traces, tools=tools, group=id_of(self.group), member=id_of(self.member))
         return [task] if task.responses else []
 
     def reply(

@@ -37,7 +37,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -131,7 +130,7 @@ class VerifyBody(RequestBody):
             JudgeTask(
                 prompt,
                 (transcript(trace),),
-                traces=(trace,) if trace else (),
+                traces=(trace,),
                 tools=tools,
                 reference=self.reference_answer or None,
                 rubric=rubric,
@@ -349,8 +348,8 @@ class CompareBody(RequestBody):
         """One item with all responses; the principle is the criteria."""
         prompt = transcript(turns_of_items(self.conversation_history))
         traces = tuple(final_turns(response.output) for response in self.response_objs)
-        task = JudgeTask(prompt, tuple(map(transcript, traces)), rubric=self.principle or None)
-        return [replace(task, traces=traces if any(traces) else ())] if traces else []
+        responses = tuple(map(transcript, traces))
+        return [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)] if traces else []
 
     def reply(
         self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers

@@ -12,6 +12,7 @@ from judgegym.engine.records import Sample
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.llm.errors import EndpointError, FailureKind, UserFailure
 from tests.environments.words import Word, opened, speaking
 from tests.scripted import Json, Meeting, Reply
 
@@ -89,3 +90,41 @@ async def test_enough_rows_are_under_way_to_fill_both_endpoints() -> None:
     flags = ("--env.judge_max_concurrency=5", "--openai.num_requests_for_eval=7")
     async with opened(speaking, *flags) as (env, _):
         assert RowRunner(env).rows_in_flight >= 12
+
+
+def one_conversation(env: Any, monkeypatch: pytest.MonkeyPatch, *said: str | Exception) -> None:
+    """Let a row have one conversation, in which the user says these messages, one after the other."""
+
+    async def follow_up(task: Word, completions: Any) -> str | None:
+        if len(completions) > len(said):
+            return None
+        message = said[len(completions) - 1]
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    monkeypatch.setattr(env, "conversations", lambda task: [[{"role": "user", "content": f"Say {task.uid}."}]])
+    monkeypatch.setattr(env, "follow_up", follow_up)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_a_user_who_fails_fails_the_row_and_not_the_policy(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    down = EndpointError(FailureKind.BROKEN, endpoint="http://user", answer="no")
+    async with opened(lambda request, number: f"answer {number} of the policy") as (env, endpoint):
+        for error in (UserFailure("it says nothing"), down):
+            one_conversation(env, monkeypatch, *["More."] * turns, error)
+            sample = await finish(env, Word("abc"))
+            assert (sample.status, sample.policy_error, sample.completions) == ("user_failed", None, ())
+            assert (sample.score, sample.judgment, sample.error) == (None, None, f"the user: {error}")
+            assert len(sample.run.policy_calls) == turns + 1
+    assert len(endpoint.requests) == 2 * (turns + 1)
+
+
+async def test_the_calls_of_turns_before_a_failed_one_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Reply(status=400, body={"error": {"message": "too long"}})
+    first = "fine, thank you"
+    async with opened(lambda request, _: first if len(request["messages"]) == 1 else refused) as (env, _):
+        one_conversation(env, monkeypatch, "More.", "More.")
+        sample = await finish(env, Word("abc"))
+    assert (sample.status, sample.user_error) == ("policy_failed", None)
+    assert len(sample.run.policy_calls) == 2

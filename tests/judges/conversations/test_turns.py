@@ -18,8 +18,8 @@ from judgegym.judges.conversations.turns import (
     shared_turns,
     text_turn,
     transcript,
-    turn_of_item,
     turns_of,
+    turns_of_items,
     turns_of_transcript,
 )
 from judgegym.judges.core.group import GroupCase
@@ -208,7 +208,8 @@ def test_a_part_that_no_judge_is_shown_is_refused(part: object) -> None:
     ],
 )
 def test_the_output_of_a_tool_is_a_text_parts_or_json(output: object, shown: str) -> None:
-    assert turn_of_item({"type": "function_call_output", "output": output}).shown == shown
+    (turn,) = turns_of_items([{"type": "function_call_output", "output": output}])
+    assert turn.shown == turn.text == shown
 
 
 def test_a_turn_is_written_as_the_message_that_it_was() -> None:

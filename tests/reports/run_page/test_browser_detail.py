@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.items import Item, completion_view, named
+from judgegym.reports.run_page.items import Item, completion_view, named, turn_view
 from tests.chromium import Watched, needs_chromium, watched
 from tests.reports.run_page.made import HEAD, call, detail, replace, summary, written
 
@@ -121,6 +121,24 @@ def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Pat
         assert text_of(seen, "system") == "You are a judge."
         assert text_of(seen, "reasoning") == "Let me think."
         assert "What was asked is not in the run's ledger." in seen.page.inner_text("#detail")
+        seen.assert_clean()
+
+
+def test_turns_follow_each_other_with_their_scores_and_tools_are_folded(browser: Any, path: Path) -> None:
+    turns = [turn_view("assistant", "Let me look."), turn_view("tool (search)", "<b>two cats</b>" * 3)]
+    completions = [
+        completion_view("turn 1", "Cats.", is_judged=True, turn_score=0.25),
+        completion_view("turn 2", "Dogs.", asked="And <i>dogs</i>?", turns=turns),
+    ]
+    with opened(browser, path, (summary("a"), detail("a", completions=completions, texts=[]))) as seen:
+        seen.page.wait_for_selector(".text-box.judged")
+        titles = seen.page.locator(".column .text-box").evaluate_all("boxes => boxes.map(e => e.ariaLabel)")
+        assert titles == ["turn 1", "user", "assistant"]
+        assert seen.page.locator(".text-box.judged").count() == 1
+        assert "judged, score 0.25" in seen.page.inner_text(".text-box.judged .note")
+        assert text_of(seen, "user", 1) == "And <i>dogs</i>?"  # after the question
+        unfold(seen)
+        assert text_of(seen, "tool (search)") == "<b>two cats</b>" * 3
         seen.assert_clean()
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
-from judgegym.reports.run_page.rows import gold_differs, texts_of_judge, verdict_in_words
+from judgegym.reports.run_page.rows import completions_of, gold_differs, texts_of_judge, verdict_in_words
 
 
 def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> Sample[JSON]:
@@ -77,3 +79,29 @@ def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
         "explanation of the judge"
     ]
     assert texts_of_judge(sample({"games": 1, "explanation": 3})) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "scores", "judged"),
+    [
+        ({"turn_1": 0.25, "turn_2": 1, "turn_x": 0}, [0.25, 1], 2),
+        ({"turn_2": 0.5}, [None, 0.5], 1),
+        ({}, [None] * 2, 2),
+    ],
+)
+def test_turns_of_a_conversation_have_their_own_scores(
+    parts: dict[str, float], scores: list[float | None], judged: int
+) -> None:
+    completions = (Completion("Cats."), Completion("Dogs.", follow_up="And dogs?"))
+    first, second = completions_of(replace(sample({"parts": parts}), completions=completions))
+    assert (first["title"], second["title"], first["asked"], second["asked"]) == ("turn 1", "turn 2", "", "And dogs?")
+    assert [first["turn_score"], second["turn_score"]] == scores
+    assert [first["is_judged"], second["is_judged"]].count(True) == judged
+
+
+def test_completions_of_several_conversations_are_no_turns() -> None:
+    views = completions_of(replace(sample({}), completions=(Completion("A."), Completion("B."))))
+    assert [(view["title"], view["is_judged"]) for view in views] == [
+        ("conversation 1", False),
+        ("conversation 2", False),
+    ]

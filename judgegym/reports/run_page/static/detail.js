@@ -107,20 +107,34 @@ function answersTitle(detail, beside) {
   return beside.length === 0 ? answers : `${answers} beside ${beside.map((text) => text.title).join(", ")}`;
 }
 
-/** Completions beside baseline or reference: in columns where there is room. */
+/** Completions beside baseline or reference: in columns where there is room; turns of a conversation follow each other. */
 function answersOf(detail, beside) {
+  const completions = detail.completions.map((completion) => completionParts(completion));
+  const isConversation = detail.completions.some((completion) => completion.asked !== "");
+  const columns = isConversation ? [completions.flat()] : completions;
   return make(
     "div",
     { class: "columns" },
-    ...detail.completions.map((completion) => make("div", { class: "column" }, ...completionParts(completion))),
+    ...columns.map((parts) => make("div", { class: "column" }, ...parts)),
     ...beside.map((text) => make("div", { class: "column" }, textBox(text.title, text.text))),
   );
 }
 
 function completionParts(completion) {
-  const parts = completion.notes.map((note) => make("p", { class: "notice" }, inline(note)));
+  const parts = completion.asked === "" ? [] : [textBox("user", completion.asked)];
+  parts.push(...completion.notes.map((note) => make("p", { class: "notice" }, inline(note))));
   if (completion.thinking !== "") parts.push(foldedText("thinking", completion.thinking));
-  return [...parts, textBox(completion.title, completion.text)];
+  if (completion.turns.length > 0) return [...parts, ...completion.turns.map((turn) => turnBox(turn))];
+  return [...parts, turnBox(completion)];
+}
+
+/** A turn: marked if it was judged, with the score of a judgment of its own; what a tool returned is folded. */
+function turnBox(turn) {
+  if (turn.is_folded) return foldedText(turn.title, turn.text);
+  const note = turn.turn_score === null ? null : `judged, score ${score(turn.turn_score)}`;
+  const box = textBox(turn.title, turn.text, { note });
+  if (turn.is_judged) box.classList.add("judged");
+  return box;
 }
 
 function rolloutsOf(detail, beside) {

@@ -1,0 +1,92 @@
+"""Long conversations, shortened for a judge (`judge_conversation_limit`).
+
+The middle of what may be cut is left out, in this order, until prompt and response have so many characters: results of
+tools, the longest first; arguments of tool calls; earlier turns. Guarantees: the last turn, which is the answer, stays
+whole; each cut is marked with its length, and a note before the prompt says how much of what is left out, so that a
+judge never takes a part for the whole; no text can forge either; equal texts are shortened equally. What may not be
+cut stays, also beyond the limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from judgegym.judges.conversations.turns import headed_turns, without_marks
+
+_KINDS = ("tool results", "arguments of tool calls", "earlier turns")
+_KEPT = 200
+"""Characters that stay of a text that is cut: half of them at its beginning, half at its end."""
+_ROOM = 400
+"""Characters for the note."""
+FEWEST_CHARACTERS = 1_000
+_CALL = "[tool call: "
+_MARK = re.compile(rf"(^{re.escape(_CALL)}[^\n(]*\(|\)\]$|\[image[^\n\]]*\])", re.MULTILINE)
+"""What is not cut: what stands around the arguments of a call, and the mark of an image."""
+
+
+@dataclass
+class _Piece:
+    """A piece of a text: its kind as a place in `_KINDS`, `None` for what is not cut, and how much is left out."""
+
+    text: str
+    kind: int | None = None
+    left_out: int = 0
+
+    @property
+    def shown(self) -> str:
+        if not self.left_out:
+            return self.text
+        begin = (len(self.text) - self.left_out + 1) // 2
+        return f"{self.text[:begin]}{_mark(self.left_out)}{self.text[begin + self.left_out :]}"
+
+
+def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tuple[str, ...], int]:
+    """Shorten a prompt, and each response to it, to `limit` characters of both.
+
+    Returns:
+        The prompt, the responses, and how many characters of them are left out.
+    """
+    if len(prompt) + max(map(len, responses), default=0) <= limit:
+        return prompt, tuple(responses), 0
+    asked = _pieces(without_marks(prompt, only_cuts=True), is_answer=False)
+    answers = [_pieces(without_marks(response, only_cuts=True), is_answer=True) for response in responses]
+    for answer in sorted(answers, key=lambda pieces: -sum(len(piece.text) for piece in pieces)):
+        _cut([*asked, *answer], limit - _ROOM)
+    cut = [piece for pieces in (asked, *answers) for piece in pieces if piece.left_out]
+    counts = [[piece.left_out for piece in cut if piece.kind == kind] for kind in range(len(_KINDS))]
+    parts = [f"{sum(of):,} characters of {len(of)} {kind}" for of, kind in zip(counts, _KINDS, strict=True) if of]
+    note = f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n\n"
+    shown, *texts = ("".join(piece.shown for piece in pieces) for pieces in (asked, *answers))
+    return (note if parts else "") + shown, tuple(texts), sum(map(sum, counts))
+
+
+def _mark(count: int) -> str:
+    return f"[left out: {count:,} characters]"
+
+
+def _cut(pieces: Sequence[_Piece], limit: int) -> None:
+    """Leave out what is too much of some pieces, in the order of their kinds, the longest first."""
+    too_much = sum(len(piece.shown) for piece in pieces) - limit
+    for kind in range(len(_KINDS)):
+        for piece in sorted((piece for piece in pieces if piece.kind == kind), key=lambda piece: -len(piece.text)):
+            most, mark = len(piece.text) - _KEPT, len(_mark(len(piece.text)))
+            if too_much > 0 and most > max(mark, piece.left_out):
+                before = len(piece.shown)
+                piece.left_out = min(most, max(mark, piece.left_out + too_much + mark))
+                too_much -= before - len(piece.shown)
+
+
+def _pieces(text: str, *, is_answer: bool) -> list[_Piece]:
+    """A text in pieces; of an answer the last turn is not cut."""
+    pieces: list[_Piece] = []
+    turns = headed_turns(text) or [("", text)]
+    for number, (heading, said) in enumerate(turns):
+        pieces.append(_Piece(("\n\n" if number else "") + (f"{heading}: " if heading else "")))
+        kind = None if is_answer and number == len(turns) - 1 else 0 if heading.startswith("tool") else 2
+        parts = _MARK.split(said)
+        for place, part in enumerate(parts):
+            is_argument = place > 0 and parts[place - 1].startswith(_CALL)
+            pieces.append(_Piece(part, None if place % 2 else kind and 1 if is_argument else kind))
+    return pieces
