@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         RewardModel,
         RubricJudge,
         RuleJudge,
+        Steps,
     )
     from judgegym.api.results import JudgmentTable, TextTable
     from judgegym.api.rl4f import RL4FEvaluator
@@ -60,6 +61,7 @@ __all__ = [
     "RuleJudge",
     "SettingsError",
     "Status",
+    "Steps",
     "TextTable",
     "TournamentJudge",
 ]
@@ -78,6 +80,7 @@ _HOMES = {
     "RewardModel": "judgegym.api.judges",
     "RubricJudge": "judgegym.api.judges",
     "RuleJudge": "judgegym.api.judges",
+    "Steps": "judgegym.api.judges",
     "JudgmentTable": "judgegym.api.results",
     "RL4FEvaluator": "judgegym.api.rl4f",
     "TextTable": "judgegym.api.results",

@@ -380,6 +380,25 @@ class Cascade(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
         super().__init__(offline=offline, judge="cascade", cascade=cascade, **settings)
 
 
+class Steps(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+    """Scores each step of an agent's trace by a judge, and makes one score of them; a text is one step.
+
+    Example:
+        >>> with Steps({"judge": "aspect"}, steps_combine="min", offline=True) as steps:
+        ...     table = steps.judge_sync("What is 6 * 7?", "It is 42.")
+        >>> [part.name for part in table[0].detail.parts]
+        ['step_0']
+    """
+
+    def __init__(self, steps_judge: object, *, offline: bool = False, **settings: object) -> None:
+        """Judge by this judge; settings that it leaves out are those that are given here.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(offline=offline, judge="steps", steps_judge=steps_judge, **settings)
+
+
 class RewardModel(OpenJudge[RewardCase, RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
     """Scores answers with a scalar reward model behind a server; the scores are the model's own numbers.
 

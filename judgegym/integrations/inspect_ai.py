@@ -78,6 +78,7 @@ __all__ = [
     "reward_model",
     "rubric",
     "rule",
+    "steps",
     "tournament",
 ]
 
@@ -343,6 +344,7 @@ arena_hard = _scorer_of(
 composite = _scorer_of("composite", "a reward of several parts (`reward`, `combine`).")
 jury = _scorer_of("jury", "several judges (`judges`), whose scores make one.")
 cascade = _scorer_of("cascade", "a cheap judge, and a strong one where it is unsure (`cascade`).")
+steps = _scorer_of("steps", "each step of a trace by a judge (`steps_judge`), whose scores make one.")
 reward_model = _scorer_of("reward_model", "the number of a scalar reward model.")
 rule = _scorer_of("rule", "by a rule (`rule`), which asks no model; the sample's target is the reference.")
 listwise = _scorer_of("listwise", f"a score for each epoch of a sample, in one call. {_EPOCHS}")

@@ -59,7 +59,7 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ),
         ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
-        (ROW, "--env.judge=choice", "'jury' or 'cascade', got 'choice'"),
+        (ROW, "--env.judge=choice", "'cascade' or 'steps', got 'choice'"),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
         (ROW, "--env.judge=checklist", "criteria: there are none, and the setting criteria has none for such rows"),
         (

@@ -25,6 +25,7 @@ from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, judge_responses
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
 from judgegym.judges.parsing.verdict_parser import without_form
+from judgegym.judges.parts.steps import part_of_step
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge, part_settings
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
@@ -159,6 +160,7 @@ class CountingClient(ChatClient):
         is_critique = name.startswith("critique_")
         tokens = sum(_tokens(message["content"]) for message in messages)
         path = current_component().rstrip("/")
+        path = path if path in self._parts else part_of_step(path)
         part, settings = path.partition("/")[0], self._parts.get(path, self._settings)
         self.calls_of[part] += 1
         self.tokens_of[part] += tokens

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
 from judgegym.judges.conversations.readers import tools_of
-from judgegym.judges.conversations.turns import without_marks
+from judgegym.judges.conversations.turns import ERROR_FIELDS, without_marks
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
@@ -245,6 +245,7 @@ def _turn(turn: object) -> dict[str, JSON]:
     made = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
     more: dict[str, JSON] = {"tool_calls": made} if made else {}
     more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *_REASONING) if turn.get(key)}
+    more |= {key: plain(turn[key]) for key in ERROR_FIELDS if key in turn and turn.get("role") == "tool"}
     more |= {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}  # of a result in inspect
     return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
 

@@ -56,6 +56,8 @@ _LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【](?=[ \t*_`~]*(?:{of}))", re.IGN
 """The first sign of what looks like a mark of ours: of a cut or of the note about cuts; also of a call or reasoning."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+ERROR_FIELDS = frozenset({"is_error", "error", "status"})
+"""The fields of a tool's message that say whether it is an error; a missing one says nothing."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
@@ -84,6 +86,9 @@ class ChatTurn(BaseModel):
     tool_call_id: object = None
     reasoning_content: object = None
     reasoning: object = None
+    is_error: object = None
+    error: object = None
+    status: object = None
 
 
 TextOrMessages: TypeAlias = str | list[ChatTurn]
@@ -125,6 +130,7 @@ class Turn:
         name: whose turn it is, or which tool's; empty without one.
         calls: its tool calls.
         answers: of a tool's result, the id of the call that it answers; empty if unknown.
+        is_error: of a tool's result, whether its format says that it is an error; `None` if the format does not say.
         reasoning: the reasoning that came apart from the text; no judge is shown it.
         images: its images, in the order of their marks in `shown`.
         more: the fields of the message beside role and content, for a policy or a trainer that reads it.
@@ -138,12 +144,23 @@ class Turn:
     answers: str = ""
     reasoning: str = ""
     images: tuple[Image, ...] = ()
+    is_error: bool | None = None
     more: Mapping[str, JSON] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def heading(self) -> str:
         """Role and name, as they stand before the turn."""
         return f"{self.role} ({self.name})" if self.name else self.role
+
+    @property
+    def is_of_policy(self) -> bool:
+        """Whether the policy wrote it: it is of none of the other roles."""
+        return self.role not in _NOT_OF_THE_POLICY
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the policy wrote a text or a tool call in it, and not its reasoning alone."""
+        return self.is_of_policy and bool(self.text.strip() or self.calls)
 
     def message(self) -> dict[str, JSON]:
         """The turn as a chat message, for a policy or a trainer.
@@ -250,8 +267,7 @@ def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
 
 def answer_text(turns: Sequence[Turn]) -> str:
     """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
-    own = any(turn.text.strip() or turn.calls for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
-    return transcript(turns) if own else ""
+    return transcript(turns) if any(turn.is_step for turn in turns) else ""
 
 
 def transcript(turns: Sequence[Turn]) -> str:
@@ -266,7 +282,14 @@ def transcript(turns: Sequence[Turn]) -> str:
         said = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
         if only.role == "user" or (only.role == "assistant" and not _HEADING.match(said)):
             return said
-    return "\n\n".join(f"{turn.heading}: {_guarded(turn)}" for turn in filled)
+    return "\n\n".join(map(_with_heading, filled))
+
+
+def with_turns(prompt: str, turns: Sequence[Turn]) -> str:
+    """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any."""
+    filled = [turn for turn in turns if turn.shown.strip()]
+    first = [prompt if _HEADING.match(prompt) else _with_heading(text_turn("user", prompt))] if prompt.strip() else []
+    return "\n\n".join([*first, *map(_with_heading, filled)]) if filled else prompt
 
 
 def _guarded(turn: Turn) -> str:
@@ -301,6 +324,10 @@ def headed_turns(text: str) -> list[tuple[str, str]]:
     """The headings and texts of the turns that `transcript` has written out; none of a text that is no conversation."""
     pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
     return [(heading, said) for heading, _, said in (piece.partition(": ") for piece in pieces)]
+
+
+def _with_heading(turn: Turn) -> str:
+    return f"{turn.heading}: {_guarded(turn)}"
 
 
 def _without_headings(text: str) -> str:
@@ -361,7 +388,8 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
-    return turns_of([message.model_dump() for message in messages]) or ()
+    dumped = [message.model_dump(exclude={*ERROR_FIELDS} - message.model_fields_set) for message in messages]
+    return turns_of(dumped) or ()
 
 
 def _turn(message: Mapping[str, object]) -> Turn | None:
@@ -393,7 +421,17 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
     reasoning = "\n".join(map(str, thoughts))
     whole = _shown(shown, written, reasoning)
-    return Turn(role, text, whole, name, tuple(written), answers, reasoning, more=more)
+    is_error = _is_error(message) if role == "tool" else None
+    return Turn(role, text, whole, name, tuple(written), answers, reasoning, is_error=is_error, more=more)
+
+
+def _is_error(message: Mapping[str, object]) -> bool | None:
+    """Whether a tool's message says that it is an error: `is_error`, `error` (inspect), `status` (LangChain)."""
+    if isinstance(message.get("is_error"), bool):
+        return message["is_error"] is True
+    if "error" in message:
+        return bool(message["error"])
+    return {"error": True, "success": False}.get(str(message.get("status")))
 
 
 def _shown(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:

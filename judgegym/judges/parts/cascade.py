@@ -143,18 +143,19 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The scores of the responses, all by one judge; equal responses are judged once."""
-        tasks = [task.only((task.responses.index(text),)) for text in dict.fromkeys(task.responses)]
-        judged = await all_results(map(self.judge, tasks))
+        shown = list(zip(task.responses, task.traces or ((),) * len(task.responses), strict=True))
+        firsts = {each: place for place, each in reversed([*enumerate(shown)])}  # equal text and trace: judged once
+        tasks = {each: task.only((place,)) for each, place in sorted(firsts.items(), key=lambda found: found[1])}
+        judged = await all_results(map(self.judge, tasks.values()))
         found = [(judgment, self.components(judgment)) for judgment in judged]
-        levelled = await self.level(tasks, found)
+        levelled = await self.level([*tasks.values()], found)
         results = {
-            one.responses[0]: response_judgment(judgment, judgment.score, parts)
-            for one, (judgment, parts) in zip(tasks, levelled, strict=True)
+            each: response_judgment(judgment, judgment.score, parts)
+            for each, (judgment, parts) in zip(tasks, levelled, strict=True)
         }
-        firsts = {text: place for place, text in reversed([*enumerate(task.responses)])}
         return [
-            results[text] if firsts[text] == place else shared_judgment(results[text])
-            for place, text in enumerate(task.responses)
+            results[each] if firsts[each] == place else shared_judgment(results[each])
+            for place, each in enumerate(shown)
         ]
 
     async def level(

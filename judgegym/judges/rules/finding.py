@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from judgegym.judges.conversations.turns import Turn
 
 _SHOWN = 200
 """Characters of a text in a finding; a worker's answer with three of them is one atomic write to a pipe."""
@@ -22,12 +25,14 @@ class RuleCase:
         response: the response.
         reference: the row's reference, which is the expected value unless a setting has one.
         context: the text that the response should be based on.
+        trace: the turns of the response, with their tool calls; empty if it came as a text.
     """
 
     prompt: str
     response: str
     reference: str | None = None
     context: str | None = None
+    trace: tuple[Turn, ...] = ()
 
 
 class RuleFinding(NamedTuple):

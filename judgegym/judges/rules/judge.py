@@ -7,17 +7,20 @@ without a detail. What no bound on its time is known for runs in a worker proces
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from judgegym.judges.config.extras import require
+from judgegym.judges.conversations.turns import ToolCall
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.rules import traces
 from judgegym.judges.rules.expressions import expression, json_schema, regex
-from judgegym.judges.rules.finding import Comparison, RuleCase, RuleFinding, cannot_say
+from judgegym.judges.rules.finding import RuleCase, RuleFinding, cannot_say
 from judgegym.judges.rules.match import contains, exact, multiple_choice, normalised, number
 from judgegym.judges.rules.measure import language, length, repetition, thinking_format
 from judgegym.judges.rules.own_function import own_function
@@ -44,11 +47,15 @@ class RuleDetail:
     expected: str | None
 
 
-_COMPARISONS = (number, exact, normalised, contains, multiple_choice)
-_MATCHES: Mapping[str, Comparison] = {each.__name__: each for each in _COMPARISONS}
-"""The rules that compare the answer with an expected text, in time that is linear in both."""
+_COMPARISONS = (number, exact, normalised, contains, multiple_choice, traces.tool_called, traces.tool_order)
+_MATCHES: Mapping[str, Callable[[Any, str], RuleFinding]] = {each.__name__: each for each in _COMPARISONS}
+"""The rules that compare the answer, or tool calls, with an expected text, in time that is linear in both."""
 _LIBRARIES = {"expression": expression, "regex": regex, "json_schema": json_schema, "language": language}
-"""The rules that a worker applies, each by what loads its library."""
+_IN_WORKERS: Mapping[str, Callable[[], Callable[[Any, str], RuleFinding]]]
+_IN_WORKERS = {**_LIBRARIES, "tool_not_called": traces.tool_not_called}
+"""The rules that a worker applies, each by what loads it."""
+_OF_TOOLS = frozenset(("tool_called", "tool_order", "tool_not_called"))
+_OF_TRACE = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.tool_errors}
 
 
 class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
@@ -67,9 +74,10 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         if settings.rule is None:
             raise SettingsError(f"rule: expected one of {', '.join(READS)}, or FILE.py:NAME")
         self.rule, expected = settings.rule, settings.rule_expected
-        if self.rule in _LIBRARIES and self.rule != "regex":
+        if self.rule in _LIBRARIES and self.rule != "regex":  # which is of the standard library
             require("rules")
         with_tolerance = partial(number, tolerance=settings.rule_tolerance)
+        self._match: Callable[[Any, str], RuleFinding] | None
         self._match = with_tolerance if self.rule == "number" else _MATCHES.get(self.rule)
         found: RuleFinding | JobFailure | None = None
         if self.rule not in READS:
@@ -85,7 +93,7 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
 
     def case_of(self, task: JudgeTask) -> RuleCase:
         """The response, and what it may be compared with."""
-        return RuleCase(task.prompt, task.response, task.reference, task.context)
+        return RuleCase(task.prompt, task.response, task.reference, task.context, task.trace)
 
     async def judge(self, case: RuleCase) -> Judgment[RuleDetail]:
         """Apply the rule to one response; never raises."""
@@ -111,18 +119,23 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
             return repetition(case.response)
         if self.rule == "thinking_format":
             return thinking_format(case.response, opened_by_template=settings.rule_opened_by_template)
+        if not case.trace and self.rule in _OF_TOOLS | _OF_TRACE.keys():
+            return cannot_say(traces.NO_TRACE)
+        if self.rule in _OF_TRACE:
+            return _OF_TRACE[self.rule](case.trace)
         expected, text = settings.rule_expected, after_thinking(case.response)
         if expected is None:
             expected = f"={case.prompt}" if self.rule == "language" else case.reference
         if expected is None:
             return cannot_say("the row has no reference, and rule_expected is not set")
+        given = tuple(call for turn in case.trace for call in turn.calls) if self.rule in _OF_TOOLS else text
         if self._match is not None:
-            return self._match(text, expected)
-        found = await apply_in_worker(self._job(text, expected), limit_s)
+            return self._match(given, expected)
+        found = await apply_in_worker(self._job(given, expected), limit_s)
         return cannot_say(found) if isinstance(found, JobFailure) else found
 
-    def _job(self, text: str, expected: str) -> Job:
-        return Job(_LIBRARIES[self.rule], (), (text, expected))
+    def _job(self, given: str | tuple[ToolCall, ...], expected: str) -> Job:
+        return Job(_IN_WORKERS[self.rule], (), (given, expected))
 
 
 _ABOUT = "score from 0 to 1 by a rule (--rule), without a model"

@@ -3,8 +3,8 @@
     def score(response: str, task) -> float | bool | None:
         return response.count(task.prompt) == 0
 
-It gets the response, and the task (`RuleCase`: prompt, reference, context) if it has a second parameter, and may be
-`async`. It returns a score from 0 to 1, True, False, or `None` if it cannot say.
+It gets the response, and the task (`RuleCase`: prompt, reference, context, trace) if it has a second parameter, and may
+be `async`. It returns a score from 0 to 1, True, False, or `None` if it cannot say.
 """
 
 from __future__ import annotations

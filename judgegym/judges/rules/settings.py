@@ -5,6 +5,7 @@ Guarantee: a combination that no rule can work with is refused with one line bef
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePath
@@ -25,6 +26,8 @@ READS: Mapping[str, tuple[str, ...]] = {
     "length": ("rule_length_unit", "rule_soft_limit", "rule_hard_limit"),
     "repetition": (),
     "thinking_format": ("rule_opened_by_template",),
+    **dict.fromkeys(("tool_called", "tool_not_called", "tool_order"), ("rule_expected", "rule_mismatch")),
+    **dict.fromkeys(("ends_with_answer", "tool_errors"), ()),
 }
 """The rules by name, with the settings of their own that each reads beside `rule_timeout`."""
 _OWN = re.compile(r".+\.py:[A-Za-z_]\w*", re.DOTALL)
@@ -37,10 +40,12 @@ class RuleSettings(JudgeSettings):
 
     rule: str | None = setting(None, common=True)
     """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema,
-    language, length, repetition, thinking_format, or FILE.py:NAME for a function of your own."""
+    language, length, repetition, thinking_format; of an agent's trace: tool_called, tool_not_called, tool_order,
+    ends_with_answer, tool_errors; or FILE.py:NAME for a function of your own."""
     rule_expected: TextOrFile | None = setting(None)
     """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
-    expression, a JSON schema, a language's code such as de; @file reads it from a file."""
+    expression, a JSON schema, a language's code such as de; of tools, names or patterns such as search,delete_*, or
+    objects such as {"name": "search", "arguments": {"city": "Rome"}}; @file reads it from a file."""
     rule_mismatch: Literal["score", "cannot_say"] = setting("score")
     """Choose what a response is that does not match what is expected. score: 0. cannot_say: not settled, so that in a
     reward with combine=first_that_says the next part is asked."""
@@ -56,8 +61,8 @@ class RuleSettings(JudgeSettings):
     rule_opened_by_template: bool = setting(False)
     """Take a lone </think> for right, because the chat template has opened the thinking (rule thinking_format)."""
     rule_timeout: float = operational(5.0, gt=0, le=600)
-    """Stop a rule that needs a process of its own (expression, regex, json_schema, language, FILE.py:NAME) after this
-    many seconds for one response; it then cannot say."""
+    """Stop a rule that needs a process of its own (expression, regex, json_schema, language, tool_not_called,
+    FILE.py:NAME) after this many seconds for one response; it then cannot say."""
     rule_digest: str | None = setting(None)
     """Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now, so that a run is
     not resumed with another function."""
@@ -74,6 +79,12 @@ class RuleSettings(JudgeSettings):
     def prompt_digests(self) -> dict[str, str]:
         """There is no prompt."""
         return {}
+
+    @field_validator("rule_expected", mode="before")
+    @classmethod
+    def _as_json(cls, value: object) -> object:
+        """Tools, or a schema, that YAML and parts of a reward give as lists and objects."""
+        return json.dumps(value) if isinstance(value, list | dict) else value
 
     @field_validator("rule")
     @classmethod

@@ -33,6 +33,7 @@ from judgegym.judges.parts.cascade import KINDS_OF_CONFIDENCE, CascadeJudge, Cas
 from judgegym.judges.parts.composite import CompositeJudge, CompositeJudgeSettings, TermOptions, check_parts
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.parts.part import OF_HOST, OF_MODEL, Part, PartFields, PartOptions, check_fields
+from judgegym.judges.parts.steps import StepsJudge, StepsSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.reward_models import judge as reward_models
 from judgegym.judges.reward_models.judge import RewardModelSettings
@@ -67,9 +68,10 @@ class _Made(NamedTuple):
 
 COMPOSITE = "composite"
 MADE_OF_JUDGES: Mapping[str, _Made] = {
-    COMPOSITE: _Made("reward", TermOptions, None, ("jury", "cascade"), CompositeJudge),
+    COMPOSITE: _Made("reward", TermOptions, None, ("jury", "cascade", "steps"), CompositeJudge),
     "jury": _Made("judges", PartOptions, "rubric", (), JuryJudge),
     "cascade": _Made("cascade", PartOptions, "rubric", ("jury",), CascadeJudge),
+    "steps": _Made("steps_judge", PartOptions, "rubric", ("jury", "cascade"), StepsJudge),
 }
 """The kinds of judges that are made of judges."""
 
@@ -98,6 +100,7 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "cascade": JudgeDefinition(
         CascadeSettings, "a cheap judge, and a strong one where it is unsure (--cascade)", _open_made, ()
     ),
+    "steps": JudgeDefinition(StepsSettings, "each step of an agent's trace (--steps_judge)", _open_made, ()),
 }
 """The kinds of judges, by their names after `--judge`."""
 
@@ -141,6 +144,7 @@ if TYPE_CHECKING:
         RewardModelSettings,
         RubricJudgeSettings,
         RuleSettings,
+        StepsSettings,
     ):
         """The settings of all kinds."""
 else:
@@ -198,9 +202,9 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
 
     @property
     def part_names(self) -> list[str]:
-        """The names of the parts of a judge that is made of judges; empty for others."""
+        """The names of the parts of a judge that is made of judges; empty for others, and for steps, as rows differ."""
         made = MADE_OF_JUDGES.get(self.judge)
-        return [] if made is None else list(getattr(self, made.field))
+        return [] if made is None or self.judge == "steps" else list(getattr(self, made.field))
 
     def judge_name(self) -> str:
         """Who judges; of a judge that is made of judges, if it has no model of its own, who each is."""
@@ -236,7 +240,7 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         asking = self
         if self.judge in MADE_OF_JUDGES and identity != STAND_IN_IDENTITY:  # a stand-in is asked for every part
             asking = next((part.settings for part in part_settings(self) if part.settings.asks_endpoint), self)
-            if asking.judge in MADE_OF_JUDGES:
+            if asking is not self and asking.judge in MADE_OF_JUDGES:  # without any that asks a model it is this one
                 return asking.chat_settings(retry_delay=retry_delay, identity=identity, section=section)
         return super(ScorerSettings, asking).chat_settings(retry_delay=retry_delay, identity=identity, section=section)
 
@@ -327,7 +331,11 @@ def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> 
 
 _OF_THE_WHOLE = {
     "judge",
-    *(name for made in (CompositeJudgeSettings, JurySettings, CascadeSettings) for name in made.__annotations__),
+    *(
+        name
+        for made in (CompositeJudgeSettings, JurySettings, CascadeSettings, StepsSettings)
+        for name in made.__annotations__
+    ),
 } - {"help_group"}
 """Settings of a judge that is made of judges, which those do not inherit."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import orjson
 
+from judgegym.judges.conversations.turns import Turn, text_turn
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings
 from judgegym.offline.answers import answers
@@ -15,6 +16,11 @@ FAIR = "The sky is blue because of the light of the sun."
 POOR = "It mirrors the sea."
 QUESTION = "Why is the sky blue?"
 TOGETHER = (GOOD, POOR, FAIR, "Light!")
+
+
+def turn(text: str) -> Turn:
+    return text_turn("assistant", text)
+
 
 SETTINGS: dict[JudgeKind, dict[str, object]] = {
     "rubric": {"samples_per_item": 3},
@@ -28,6 +34,7 @@ SETTINGS: dict[JudgeKind, dict[str, object]] = {
     "composite": {"reward": "rubric=3,peer=1"},
     "jury": {"judges": [{"judge": "rubric"}, {"judge": "peer"}, {"judge": "aspect"}], "jury_quorum": 3},
     "cascade": {"cascade": [{"judge": "aspect"}, {"judge": "peer"}], "cascade_share": 0},
+    "steps": {"steps_judge": {"judge": "peer"}},
 }
 """Such that each judges an item in several calls; but for `choice`, which has one."""
 ITEMS: dict[JudgeKind, JudgeTask] = {
@@ -42,6 +49,7 @@ ITEMS: dict[JudgeKind, JudgeTask] = {
     "composite": JudgeTask(QUESTION, (GOOD,)),
     "jury": JudgeTask(QUESTION, (GOOD,)),
     "cascade": JudgeTask(QUESTION, (GOOD,)),
+    "steps": JudgeTask(QUESTION, (f"assistant: {FAIR}\n\nassistant: {GOOD}",), traces=((turn(FAIR), turn(GOOD)),)),
 }
 KINDS = tuple(SETTINGS)
 

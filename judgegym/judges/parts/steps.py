@@ -1,0 +1,110 @@
+"""A judge of an agent's steps: each turn that the policy wrote is judged in its context, and the scores make one.
+
+A step is a turn of the policy with a text or a tool call. Its judge is shown the prompt with all turns before the step
+as the conversation, and the step as the response; what comes after it is not shown. All steps are judged at once. A
+response that came as a text is one step.
+
+Guarantees: `step_3` is the turn with the index 3 of the response's turns, from 0; a step that fails leaves no score; of
+more steps than `steps_most` the first, the last and others at equal distances are judged, and the rest is named.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from statistics import fmean
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, JsonValue
+from pydantic_settings import NoDecode
+
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.conversations.turns import text_turn, transcript, with_turns
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, read_text
+from judgegym.llm.at_once import all_results
+
+STEP = "step"
+"""The name of the judge of all steps among the parts; a step's own has its index behind it."""
+LEFT_OUT = "steps.left_out"
+"""A component of the score: how many steps were not judged because of `steps_most`."""
+_COMBINATIONS: Mapping[str, Callable[[list[float]], float]]
+_COMBINATIONS = {"mean": fmean, "min": min, "last": lambda scores: scores[-1], "product": math.prod}
+
+
+def part_of_step(name: str) -> str:
+    """The part that a component of the calls belongs to: that of all steps for each step.
+
+    >>> part_of_step("agent/step_3"), part_of_step("step_3/a"), part_of_step("style")
+    ('agent/step', 'step/a', 'style')
+    """
+    return re.sub(rf"(?<![^/]){STEP}_\d+(?![^/])", STEP, name)
+
+
+def _only_judge(value: object) -> object:
+    """The settings of one judge, the name of a model, or a list of one of these, under the name of the part."""
+    value = read_text(value)
+    given = value[0] if isinstance(value, list) and len(value) == 1 else value
+    given = {"judge_model_name": given} if isinstance(given, str) else given
+    return given if isinstance(given, Mapping) and set(given) == {STEP} else {STEP: given}
+
+
+class StepsSettings(JudgeSettings):
+    """The judge of the steps, and how their scores make one."""
+
+    help_group: ClassVar[str] = "judge"
+
+    steps_judge: Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_only_judge)] = setting(
+        {STEP: {}}, common=True
+    )
+    """With the judge steps: judge each step of an agent's trace by this judge, such as {"judge": "aspect", "aspects":
+    "harmfulness"}; or the name of a model. Settings that it leaves out are the command's. If unset, by a rubric."""
+    steps_combine: Literal["mean", "min", "last", "product"] = setting("mean", common=True)
+    """Make one score of those of the steps in this way. mean; min: the lowest; last: of the last step; product."""
+    steps_most: int | None = setting(None, ge=2)
+    """Judge at most this many steps of a response: the first, the last, and others evenly between. If unset, all."""
+
+
+class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
+    """Judges the steps of a response, each by the only part."""
+
+    word = "judge"
+
+    def role(self, part: Part[PartOptions]) -> str:
+        """A step."""
+        return STEP
+
+    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
+        """Judge all steps at once; without a score if one of them has none."""
+        turns = case.trace or (text_turn("assistant", case.response),)
+        steps = [index for index, turn in enumerate(turns) if turn.is_step]
+        most = min(len(steps), self.settings.steps_most or len(steps))
+        kept = [steps[place * (len(steps) - 1) // max(1, most - 1)] for place in range(most)]
+        tasks = {
+            f"{STEP}_{index}": replace(
+                case,
+                prompt=with_turns(case.prompt, turns[:index]),
+                responses=(transcript(turns[index : index + 1]),),
+                traces=(turns[index : index + 1],),
+            )
+            for index in kept
+        }
+        parts = [replace(self.parts[0], name=name) for name in tasks]
+        judge = StepsJudge(self.settings, self.client, parts)
+        judged = await all_results(judge.judge_part(part, tasks[part.name]) for part in parts)
+        found = dict(zip(tasks, judged, strict=True))
+        scores = [score for score in judge.unit_scores(found).values() if score is not None]
+        value = _COMBINATIONS[self.settings.steps_combine](scores) if scores and len(scores) == len(tasks) else None
+        left_out = [f"{STEP}_{index}" for index in steps if index not in kept]
+        whole = judge.whole(
+            found,
+            value,
+            numbers={LEFT_OUT: len(left_out)} if left_out else {},
+            why="" if steps else "the response has no turn of the policy with a text or a tool call",
+        )
+        said = f"\n\nnot judged (steps_most): {', '.join(left_out)}" if left_out else ""
+        return replace(whole, explanation=whole.explanation + said)

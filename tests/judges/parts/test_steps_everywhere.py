@@ -1,0 +1,101 @@
+"""The judge of steps, and rules over a trace, behind every door: the same trace has the same scores."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judgegym import Steps
+from judgegym.environments.prompts_environment import PromptsEnv
+from judgegym.integrations.scores.requests import completion_row
+from judgegym.integrations.scores.sources import JudgeSource
+from tests.command import RunFiles, in_process, serving, write_lines
+from tests.datasets.scoring import read_rows, response_in, score
+from tests.scripted import Json
+from tests.server.running import running
+
+PROMPT = "What is the weather in Rome?"
+CALL = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+TRACE: list[Mapping[str, Any]] = [
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "1", "content": "No such city.", "is_error": True},
+    {"role": "assistant", "content": "I do not know."},
+]
+EXPECTED = {"step_0": 1.0, "step_0.raw": 5.0, "step_2": 0.25, "step_2.raw": 2.0}
+STEPS = {"judge": "steps", "steps_combine": "min"}
+RULES = {
+    "called": {"judge": "rule", "rule": "tool_called", "rule_expected": {"name": "weather", "arguments": {}}},
+    "safe": {"judge": "rule", "rule": "tool_not_called", "rule_expected": "delete_*"},
+    "errors": {"judge": "rule", "rule": "tool_errors"},
+}
+
+
+def judge(request: Json, number: int) -> str:
+    return f"[FEEDBACK] So. [SCORE] {5 if 'weather(' in response_in(request) else 2}"
+
+
+@pytest.mark.slow
+def test_scored_data_and_its_plan(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [{"prompt": PROMPT, "response": TRACE}])
+    with serving(judge) as endpoint:
+        words = [data, f"--out={tmp_path / 'out.jsonl'}", *(f"--{name}={value}" for name, value in STEPS.items())]
+        words += [f"--judge_base_url={endpoint.base_url}"]
+        planned = score(*words, "--plan")
+        ended = score(*words)
+    assert "step               2\n" in planned.out, planned.out
+    assert (ended.code, len(endpoint.requests)) == (0, 2), ended.err
+    (row,) = read_rows(tmp_path / "out.jsonl")
+    assert (row["judge/score"], json.loads(str(row["judge/detail"]))) == (0.25, EXPECTED)
+    of_rules = score(data, f"--out={tmp_path / 'rules.jsonl'}", "--judge=composite", f"--reward={json.dumps(RULES)}")
+    (row,) = read_rows(tmp_path / "rules.jsonl")
+    found = json.loads(str(row["judge/detail"]))
+    assert of_rules.code == 0 and [found[name] for name in RULES] == [1.0, 1.0, 0.0]
+
+
+async def test_server() -> None:
+    mounts = {"rules": {"judge": "composite", "reward": RULES}}
+    flags = [f"--{name}={value}" for name, value in STEPS.items()]
+    async with running(*flags, f"--mounts={json.dumps(mounts)}", judge=judge) as server:
+        steps = await server.post("/v1/score", {"prompt": PROMPT, "response": TRACE})
+        rules = await server.post("/rules/v1/score", {"prompt": PROMPT, "response": TRACE})
+        unknown = await server.post("/rules/v1/score", {"prompt": PROMPT, "response": "I do not know."})
+    assert (steps.json["score"], steps.json["components"]) == (0.25, EXPECTED)
+    assert [rules.json["components"][name] for name in RULES] == [1.0, 1.0, 0.0]
+    assert (unknown.json["score"], unknown.json["status"]) == (None, "unparsable")
+    assert "the response came as a text" in unknown.json["explanation"]
+
+
+@pytest.mark.slow
+def test_plugins_and_python() -> None:
+    async def plugged(source: JudgeSource) -> float | None:
+        scoring = source.scoring()
+        (one,) = await scoring.score_each([completion_row(PROMPT, TRACE)])
+        await scoring.close()
+        return one.reward
+
+    with serving(judge) as endpoint:
+        of = {"judge_base_url": endpoint.base_url, "judge_max_retries": 0}
+        assert asyncio.run(plugged(JudgeSource(judge={**STEPS, **of}))) == 0.25
+        with Steps({"judge": "rubric"}, steps_combine="min", **of) as steps:
+            table = steps.judge_sync(PROMPT, "I do not know.")
+    assert asyncio.run(plugged(JudgeSource(judge={"judge": "composite", "reward": RULES}))) == pytest.approx(2 / 3)
+    assert table.scores == [0.25]
+    assert [part.name for part in table[0].detail.parts] == ["step_0"]
+
+
+@pytest.mark.slow
+def test_the_environment_of_prompts(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "prompts.jsonl", [{"prompt": PROMPT}])
+    with serving(judge) as endpoint, serving("I do not know.") as policy:
+        urls = [f"--env.judge_base_url={endpoint.base_url}", f"--openai.base_url={policy.base_url}"]
+        into = [f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
+        flags = [f"--env.{name}={value}" for name, value in STEPS.items()]
+        ended = in_process("evaluate", *into, *urls, *flags, "--env.min_response_length=0", env_type=PromptsEnv)
+    assert ended.code == 0, ended.said
+    (sample,) = RunFiles(tmp_path / "run").samples
+    assert sample["score"] == 0.25
