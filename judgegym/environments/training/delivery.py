@@ -56,7 +56,7 @@ class Outbox:
         self.is_posting = False
         self._connection, self._pause = connection, pause
         self._last: bytes | None = None
-        self._waiting: deque[tuple[bytes, asyncio.Future[str | None]]] = deque()
+        self._waiting: deque[tuple[tuple[bytes, ...], asyncio.Future[str | None]]] = deque()
         self._on_its_way = 0
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
@@ -64,13 +64,16 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Groups whose outcome is not known, those that are on their way among them."""
+        """Groups whose outcome is not known, those that are on their way among them; those of turns count as one."""
         return len(self._waiting) + self._on_its_way
 
-    async def deliver(self, group: bytes) -> str | None:
-        """Post a group, as JSON; return why the API refuses it, or `None`, however long that takes."""
+    async def deliver(self, *groups: bytes) -> str | None:
+        """Post a group, as JSON, or those of its turns, in one post; return why the API refuses them, or `None`.
+
+        That takes as long as it must.
+        """
         outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((group, outcome))
+        self._waiting.append((groups, outcome))
         self._is_ready.set()
         return await outcome
 
@@ -81,10 +84,10 @@ class Outbox:
             self._on_its_way = len(groups)
             self._is_idle.clear()
             try:
-                refusal = await self.post([group for group, _ in groups])
-                for group, outcome in groups:
+                refusal = await self.post([post for posts, _ in groups for post in posts])
+                for posts, outcome in groups:
                     is_alone = refusal is None or len(groups) == 1
-                    why = refusal if is_alone else await self.post([group])
+                    why = refusal if is_alone else await self.post(posts)
                     if not outcome.done():  # whoever waited for it was cancelled
                         outcome.set_result(why)
             finally:
@@ -102,13 +105,14 @@ class Outbox:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_idle.wait(), patience_s)
 
-    def _next_post(self) -> list[tuple[bytes, asyncio.Future[str | None]]]:
+    def _next_post(self) -> list[tuple[tuple[bytes, ...], asyncio.Future[str | None]]]:
         """Take the groups of the next post from those that wait."""
         post = [self._waiting.popleft()]
-        size = len(post[0][0])
-        while self._waiting and len(post) < MOST_GROUPS:
-            size += len(self._waiting[0][0])
-            if size > MOST_BYTES:
+        count, size = len(post[0][0]), sum(map(len, post[0][0]))
+        while self._waiting:
+            posts, _ = self._waiting[0]
+            count, size = count + len(posts), size + sum(map(len, posts))
+            if count > MOST_GROUPS or size > MOST_BYTES:
                 break
             post.append(self._waiting.popleft())
         if not self._waiting and not self._is_closed:

@@ -371,12 +371,13 @@ class ServeRun:
         One that was resumed (not `is_new`) may be in the file, if the earlier process ended before the API had it.
         """
         self._log.keep(group)
-        packed = await group.packed(self._config)
+        packed = [await post.packed(self._config) for post in group.posts(self._config)]
         if self._file is not None:
-            self._written += 1
-            self._file.write(self._written, packed, is_new=is_new)
+            for post in packed:
+                self._written += 1
+                self._file.write(self._written, post, is_new=is_new)
         self.connection.changed.set()  # when that is seen, the group waits in the outbox, and its slot is free
-        refusal = await self._outbox.deliver(packed)
+        refusal = await self._outbox.deliver(*packed)
         self._sent_this_step += refusal is None
         self._sent += refusal is None
         return refusal

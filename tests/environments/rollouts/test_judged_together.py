@@ -71,7 +71,7 @@ class Found:
 
 async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> Found:
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
-    return Found(*await judge_together(judge, "listwise", replace(CASE, anchor=anchor), wanted))
+    return Found(*await judge_together(judge, "listwise", replace(CASE, anchor=anchor), [(each,) for each in wanted]))
 
 
 def scores(found: Found) -> list[float | None]:
