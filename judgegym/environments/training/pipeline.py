@@ -110,15 +110,15 @@ class GroupPipeline:
         self._has_warned = True
         (number, place), *_ = rollout.breaks
         before, prompt = (rollout.turns[at].sequence for at in (number - 2, number - 1))
-        tokens = (before.tokens[place], prompt.prompt[place] if place < len(prompt.prompt) else None)
-        was, now = [
-            "nothing" if token is None else f"{token} {await self._source.decode(token) or ''!r}" for token in tokens
-        ]
+        words = []
+        for ids in (before.tokens, prompt.prompt):
+            text = await self._source.decode(ids[place]) if place < len(ids) else None
+            words.append("missing" if place >= len(ids) else f"{ids[place]}{'' if text is None else f' ({text!r})'}")
         logger.warning(
             "row %r: turn %d does not begin with the tokens of the turn before: token %d was %s and is %s. The chat "
             "template or the tokenizer changes earlier turns: groups with such a rollout are sent turn by turn, each "
             "turn as a sequence of its own (train/one_sequence_rate)",
-            *(uid, number, place, was, now),
+            *(uid, number, place, *words),
         )
 
     def _drop_reason(self, group: JudgedGroup) -> str | None:
