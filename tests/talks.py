@@ -90,6 +90,7 @@ class Talker:
         body = completion(*texts)
         for choice, text in zip(body["choices"], texts, strict=True):
             ids = [*text.encode(), _END]
+            choice["finish_reason"] = "content_filter" if text == "refused" else "stop"
             logprobs = self.logprobs(prompt, ids)
             self.sampled[tuple(prompt), tuple(ids)] = logprobs
             choice["token_ids"] = ids
