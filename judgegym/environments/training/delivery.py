@@ -258,6 +258,7 @@ def available_slots(
     sent_since: int,
     evaluating: bool,
     total_steps: int,
+    posts: float = 1.0,
 ) -> int:
     """Return how many groups to begin: limited by the workers, the off-policy limit and the rest of the run.
 
@@ -271,6 +272,7 @@ def available_slots(
         sent_since: groups sent since the status.
         evaluating: whether an evaluation is running.
         total_steps: the step at which the run ends.
+        posts: how many groups of the API one of ours is in the mean: more than one where each turn is a group.
 
     Returns:
         A number ≥ 0.
@@ -279,7 +281,7 @@ def available_slots(
         atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are under way.
     """
     places: int = min(_workers(config, workers, evaluating=evaluating), 2 * workers - unsent) - in_flight
-    ours_to_come = sent_since + unsent + in_flight
+    ours_to_come = sent_since + math.ceil((unsent + in_flight) * posts)
     queued = status.queue + ours_to_come
     if config.max_batches_offpolicy > 0:
         reserved = config.min_batch_allocation or 0.0
@@ -288,13 +290,13 @@ def available_slots(
         if reserved:
             own = status.own_queue + ours_to_come
             room = max(room, math.ceil(batches * reserved / config.group_size) - own)
-        places = min(places, room)
+        places = min(places, math.ceil(room / posts))  # also the turns of one group may be more than there is room for
     # One batch more than the run needs: what is queued may be others', or not fit together.
     needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
     if config.min_batch_allocation:  # without our share no batch is made, however much of others' is queued
         own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
         needed = max(needed, own_share - status.own_queue - ours_to_come)
-    return max(0, min(places, needed))
+    return max(0, min(places, math.ceil(needed / posts)))
 
 
 def _workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
