@@ -25,7 +25,7 @@ from examples.tiny_grpo.judge import add_fault_flags, words_of
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
-from examples.tiny_grpo.tasks import HACKED, SCRIPTED, TASKS, Task
+from examples.tiny_grpo.tasks import HACKED, SCRIPTED, SEVERAL_TURNS, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
 from judgegym.engine.command import StopSignal, until_stopped
 from judgegym.engine.terminal.output import say, warn
@@ -61,7 +61,8 @@ def parser() -> OneLineParser:
     """The flags."""
     made = OneLineParser(PROGRAM, "Train a tiny policy with GRPO on groups that this project serves.")
     add = made.add_argument
-    add("--judge", choices=[*TASKS, "all"], default="all", help="what rewards the policy (default: %(default)s)")
+    known = f"what rewards the policy; all: {', '.join(TASKS)} (default: %(default)s)"
+    add("--judge", choices=[*TASKS, *SEVERAL_TURNS, "all"], default="all", help=known)
     what = (
         "train with one of the project's rules and without it, or with each of them; --judge is then the scripted one"
     )
@@ -129,7 +130,7 @@ def _chosen(made: OneLineParser, given: Namespace) -> tuple[tuple[Task, ...], tu
     if given.compare is not None:
         compared = COMPARISONS.values() if given.compare == "all" else (COMPARISONS[given.compare],)
         return (), tuple(each.judged_with(faults) for each in compared), faults
-    tasks = tuple(TASKS.values()) if given.judge == "all" else (TASKS[given.judge],)
+    tasks = tuple(TASKS.values()) if given.judge == "all" else ({**TASKS, **SEVERAL_TURNS}[given.judge],)
     if faults and tasks != (SCRIPTED,):
         made.error(f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected --judge=scripted too")
     return tuple(task.judged_with(faults) for task in tasks), (), faults

@@ -8,6 +8,8 @@
 * `composite`: a reward of two parts, in the environment `prompts`: a judge that likes the letter and long answers, and
   a length penalty (`docs/judges/composite.md`).
 
+* `two_turns`, `by_turn`: conversations of two turns (`two_turns.py`), rewarded once or each turn for itself.
+
 The first two are the environment `rubric_absolute` with the rubric judge, unchanged: prompts, parsers, retries and
 scores are those of any other judge. The scale is finer than the usual one from 1 to 5, so that a small step is seen.
 """
@@ -157,4 +159,20 @@ ALTERNATED = replace(
 )
 """The same two judges, of which each judges about half of the groups."""
 
+TWO_TURNS = replace(
+    SCRIPTED,
+    name="two_turns",
+    title="two turns",
+    environment="examples.tiny_grpo.two_turns:TwoTurnsEnv",
+    serve=("--env.judge=rubric", *SCRIPTED.serve),
+    max_tokens=16,
+)
+"""Conversations of two turns, each of which is one sequence."""
+
+BY_TURN = replace(
+    TWO_TURNS, name="by_turn", title="each turn for itself", serve=(*TWO_TURNS.serve, "--env.reward_by=turn")
+)
+"""The same, with a group and a reward of each turn."""
+
+SEVERAL_TURNS = {task.name: task for task in (TWO_TURNS, BY_TURN)}
 TASKS = {task.name: task for task in (SCRIPTED, OFFLINE, COMPOSITE)}

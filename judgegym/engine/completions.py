@@ -20,6 +20,7 @@ from judgegym.engine.runs.ledger import RunUsage
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges import prompts
+from judgegym.judges.conversations.turns import text_turn, transcript
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.judges.parsing import thinking
 from judgegym.judges.parsing.thinking import ThinkingFault
@@ -103,6 +104,13 @@ def continued(conversation: Conversation, completions: Sequence[Completion]) -> 
             messages.append(Message(role="user", content=completion.follow_up))
         messages.append(Message(role="assistant", content=completion.answer))
     return messages
+
+
+def judged_text(completions: Sequence[Completion]) -> str:
+    """Return what a judge of texts is shown of a rollout: its only answer, or all turns with their roles."""
+    if len(completions) == 1:
+        return completions[0].answer
+    return transcript([text_turn(message["role"], message["content"]) for message in continued((), completions)])
 
 
 def system_text(config: CompletionSettings, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:

@@ -283,11 +283,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         return await self.judge(task, completions) if earlier.status.is_failure else earlier
 
     async def level(
-        self, task: TaskT, completions: Sequence[Completion], judgments: Sequence[Judgment[DetailT]]
+        self, task: TaskT, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[DetailT]]
     ) -> Sequence[Judgment[DetailT]]:
         """Return the judgments of a group such that all scores are on one scale; by default as they are.
 
-        Called in training, where completions are judged each by itself; of equal completions there is one.
+        Called in training, where rollouts are judged each by itself, with the completions of each, one a turn; of equal
+        rollouts there is one.
         """
         return judgments
 

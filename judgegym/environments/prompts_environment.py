@@ -202,12 +202,12 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return replace(judgment, score=self.single_judge.unit(judgment.score), detail=parts)
 
     async def level(
-        self, task: PromptTask, completions: Sequence[Completion], judgments: Sequence[Judgment[ScoreParts]]
+        self, task: PromptTask, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[ScoreParts]]
     ) -> Sequence[Judgment[ScoreParts]]:
         """Let the strong judge of a cascade decide all completions of a group if it decides one."""
         if not isinstance(self.single_judge, CascadeJudge):
             return judgments
-        tasks = [self._task(task, task.question, completion.answer) for completion in completions]
+        tasks = [self._task(task, task.question, completions[0].answer) for completions in rollouts]
         found = [(judgment, {} if judgment.detail is None else judgment.detail.parts) for judgment in judgments]
         levelled = await self.single_judge.level(tasks, found)
         name = self.single_judge.strong.name

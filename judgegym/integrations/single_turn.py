@@ -221,7 +221,7 @@ class OpenedEnvironment:
         choices = [Choice(each) if isinstance(each, str) else each for each in completions]
         read = [read_completion(choice, env.config) for choice in choices]
         try:
-            judgments, rewards, together = await judge_completions_of(env, task, read)
+            judgments, rewards, together = await judge_completions_of(env, task, [(completion,) for completion in read])
         except EndpointOutage as outage:
             results = failures(str(outage), len(choices))
         except RuntimeError:  # aiohttp's, of a session that is closed
@@ -250,7 +250,7 @@ class OpenedEnvironment:
             return CompletionReward(None, JUDGE_FAILED, judgment.label, why)
         metrics = MetricAggregator(_PREFIX, rounds=0)
         if not judgment.status.is_failure:
-            record_judged(self._env, metrics, task, completion, judgment, together)
+            record_judged(self._env, metrics, task, (completion,), judgment, together)
         values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
         return CompletionReward(reward, judgment.status.value, judgment.label, judgment.explanation, values)
 

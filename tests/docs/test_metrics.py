@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ from tests.docs.runs import (
     Runs,
 )
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
-from tests.environments.rollouts_of import group, recorder
+from tests.environments.rollouts_of import group, recorder, two_turns
 from tests.environments.words import Word
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
@@ -139,7 +140,8 @@ def test_each_shared_metric_is_written(runs: Runs) -> None:
     of_serve = recorder()
     of_serve.groups_maybe_double = 0
     of_serve.flat_rows = (1, 2)
-    of_serve.record_group(Word("w"), group([1.0, 0.0], [20, 30]))
+    judged = group([1.0, 0.0], [20, 30])
+    of_serve.record_group(Word("w"), replace(judged, rollouts=(judged.rollouts[0], two_turns())))
     beside = of_serve.flush(max_token_len=100).values
     assert never_written(SHARED, [runs(name) for name in OF_SHARED], [*beside]) == []
 

@@ -7,18 +7,22 @@ import gzip
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.settings import EnvConfig
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.llm.cost.budget import Budget
+from judgegym.llm.wire import JSON
 from tests.command import RunFiles, in_process
 from tests.docs.runs import CONFIGURED, Runs
 from tests.docs.tables import DOCS, Check, fields_of, names_in, tables
+from tests.environments.rollouts_of import group, two_turns
 from tests.reports.training.made import MadeTraining
 
 PAGE = DOCS / "run_files.md"
@@ -102,6 +106,10 @@ def test_fields_of_a_group(runs: Runs) -> None:
         assert groups is not None
         for line in lines_of(groups):
             check.add(line)
+    judged = group([1.0, 0.0])
+    of_a_turn = replace(judged, rollouts=(judged.rollouts[0], two_turns())).turns[1]
+    row: dict[str, JSON] = {"uid": "w", "group": 0, "category": None, "question": "Why?", "texts": {}}
+    check.add(of_a_turn.data(EnvConfig(include_messages=True), row))
     assert check.never_seen == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,11 @@ def rollout(length: int = 4, *, text: str = "an answer", logprobs: bool = True) 
     ids = tuple(range(10, 10 + length))
     sequence = TokenSequence(PROMPT, ids, tuple(-each / 10 for each in ids) if logprobs else None)
     return Rollout(Completion(text), sequence, text)
+
+
+def two_turns() -> Rollout:
+    """A rollout of two turns whose second prompt does not begin with the tokens of the first turn."""
+    return replace(rollout(text="more"), completion=Completion("more", follow_up="Go on."), earlier=(rollout(),))
 
 
 def judgment(score: float | None, status: Status = Status.OK, **run: Any) -> Judgment[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean, pstdev
 
 from examples.rollout_api import Batch
@@ -33,11 +34,12 @@ class BatchNumbers:
 
 
 def completions_of(batch: Batch) -> Iterator[Sampled]:
-    """Return what the policy has sampled, rollout by rollout."""
+    """Return what the policy has sampled, rollout by rollout and turn by turn."""
     for group in batch:
-        for tokens, masks, logprobs in zip(group["tokens"], group["masks"], group["inference_logprobs"], strict=True):
-            begin = masks.count(_MASKED)
-            yield Sampled(tuple(tokens[begin:]), tuple(logprobs[begin:]))
+        for masks, logprobs in zip(group["masks"], group["inference_logprobs"], strict=True):
+            for is_prompt, places in groupby(zip(masks, logprobs, strict=True), lambda place: place[0] == _MASKED):
+                if not is_prompt:
+                    yield Sampled(*zip(*places, strict=True))
 
 
 def numbers_of(batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks: bool = False) -> BatchNumbers:
@@ -58,7 +60,7 @@ def numbers_of(batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks
         well_formed=fmean(bool(answer) for answer in answers),
         length=fmean(len(each.ids) for each in completions),
         group_std=fmean(pstdev(group) for group in scores),
-        masked=sum(masked) / len(completions),
+        masked=sum(masked) / sum(map(len, scores)),
         group_size=fmean(len(group) for group in scores),
         without_signal=fmean(max(group) - min(group) < _EQUAL for group in scores),
         staleness=fmean(policy.version - policy.version_of(each) for each in completions),

@@ -19,6 +19,7 @@ from judgegym.llm.errors import SettingsError
 
 TokenSource = Literal["auto", "chat", "token_server", "retokenize"]
 RowWeighting = Literal["equal", "signal"]
+RewardBy = Literal["conversation", "turn"]
 EvalHandling = Literal["STOP_TRAIN", "LIMIT_TRAIN", "NONE"]
 
 
@@ -48,6 +49,9 @@ class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     one (-1.0): at 0.0 the policy gains by breaking the format whenever it would lose."""
     ensure_scores_are_not_same: bool = setting(True, verbs=ROLLOUTS)
     """Drop groups whose rewards are all equal: their advantages are zero."""
+    reward_by: RewardBy = setting("conversation", verbs=ROLLOUTS)
+    """Reward a conversation of several turns once, or each turn for its own score, against the same turn of the other
+    rollouts. turn needs an environment whose judgments have a score of each turn."""
     include_messages: bool = setting(False, verbs=ROLLOUTS)
     """Send the messages of each rollout with its tokens."""
     data_path_to_save_groups: str | None = operational(None, verbs=ROLLOUTS, common=True)

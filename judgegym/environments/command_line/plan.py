@@ -24,18 +24,20 @@ from pydantic import SecretStr
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.anchors import looks_ahead
-from judgegym.engine.completions import Clients, read_completion
+from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.estimates import BATCH, Range, cost_of, enough, plan_line
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.terminal.output import UNKNOWN, dollars
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins
 from judgegym.environments.evaluate.evaluation import Evaluation
-from judgegym.environments.rollouts.judging import judge_completions_of
+from judgegym.environments.rollouts.groups import Rollout, TokenSequence
+from judgegym.environments.rollouts.sampling import roll_out
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import judge_responses
@@ -261,12 +263,25 @@ def _run_of(settings: EnvSettings[Any]) -> Path | None:
     return run_directory_of(path) if path is not None and is_of_groups else path
 
 
-async def _roll_out(env: JudgedEnv[Any, Any, Any], client: ChatClient, task: Any) -> None:
-    """Ask what a group of a row takes."""
-    config, conversation = env.config, env.checked_conversations(task)[0]
-    limits = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens}
-    answer = await client.chat(conversation, n=config.group_size, name="policy", **limits)
-    await judge_completions_of(env, task, [read_completion(each, config) for each in answer.choices])
+@dataclass(frozen=True)
+class _PlanSource:
+    """Samples rollouts without tokens."""
+
+    client: ChatClient
+    config: EnvConfig
+    waiting: str | None = None
+
+    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        config, none = self.config, TokenSequence((), (), None)
+        limits: Any = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens}
+        answer = await self.client.chat(conversation, n=n, name="policy", **limits)
+        return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
+
+    async def decode(self, token: int) -> str | None:
+        return None
+
+    def rescale(self, share: float) -> None:
+        pass
 
 
 async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSettings[Any]) -> None:
@@ -296,7 +311,7 @@ async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSetti
             else:
                 tasks = select(env.load_tasks("train"), limit=settings.limit, seed=config.seed)
                 client = clients.open_policy(keyed.openai.chat_settings(keyed.env, max_concurrency=1))
-                numbers, step = [*range(len(tasks))], partial(_roll_out, env, client)
+                numbers, step = [*range(len(tasks))], partial(roll_out, env, _PlanSource(client, config))
                 wanted, what = (config.total_steps, "groups") if verb == "process" else (1, "group (serve makes many)")
             chosen = generator(config.seed, "plan", "rows").sample(numbers, min(len(numbers), _ROWS))
             for number in sorted(chosen):

@@ -1,7 +1,12 @@
 """A group: the rollouts of one conversation with their tokens, their judgments and their scores.
 
-`roll_out` makes it of a row; `JudgedGroup.data` is the group as the rollout API takes it. A rollout whose judge failed
-gets the mean score of the others and no advantage; with fewer than two scored rollouts the group has no scores.
+`JudgedGroup.data` is the group as the rollout API takes it. A rollout whose judge failed gets the mean score of the
+others and no advantage; with fewer than two scored rollouts the group has no scores.
+
+A rollout of several turns is one sequence if the prompt of each turn begins with the tokens of the turn before it, the
+sampled ones included. Otherwise, or with `reward_by=turn`, `JudgedGroup.posts` makes a group of each turn. Each of them
+has a sequence of every rollout: the rollout API queues groups of one size alone, and a trainer normalises the scores of
+a group. A rollout that has ended before a turn stands in it with its last one, and without advantage.
 """
 
 from __future__ import annotations
@@ -9,15 +14,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
-from judgegym.data.rows import TaskT
-from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.completions import Completion, Conversation, continued
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.base import JudgedEnv
-from judgegym.environments.rollouts.judging import GroupComparison, judge_completions_of
+from judgegym.environments.rollouts.judging import GroupComparison
 from judgegym.judges.core.group import MemberDetail
 from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.llm import wire
@@ -53,6 +57,11 @@ class TokenSequence:
         """All token ids."""
         return [*self.prompt, *self.completion]
 
+    @property
+    def length(self) -> int:
+        """The number of all tokens."""
+        return len(self.prompt) + len(self.completion)
+
 
 class NoTokens(JudgeGymError):
     """An endpoint did not return the sampled tokens that it was asked for."""
@@ -60,11 +69,47 @@ class NoTokens(JudgeGymError):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion of a group: the completion to judge, the tokens to train on, the assistant's turn as text."""
+    """One rollout of a group: its last turn, and those before it.
+
+    Attributes:
+        completion: the completion to judge.
+        sequence: the tokens to train on, after the prompt that holds all earlier turns.
+        text: the assistant's turn as text.
+        earlier: the turns before this one.
+        failure: why it could not go on; `None` if it has come to its end.
+    """
 
     completion: Completion
     sequence: TokenSequence
     text: str
+    earlier: tuple[Rollout, ...] = ()
+    failure: str | None = None
+
+    @property
+    def turns(self) -> tuple[Rollout, ...]:
+        """All turns, each with those before it."""
+        return (*self.earlier, self)
+
+    @property
+    def completions(self) -> tuple[Completion, ...]:
+        """The completion of each turn."""
+        return tuple(turn.completion for turn in self.turns)
+
+    @property
+    def sampled(self) -> int:
+        """The number of tokens that the policy has sampled."""
+        return sum(len(turn.sequence.completion) for turn in self.turns)
+
+    @property
+    def breaks(self) -> list[tuple[int, int]]:
+        """Where a turn's prompt does not begin with the tokens of the turn before: the turn, and the place there."""
+        found = []
+        for number, (before, after) in enumerate(pairwise(turn.sequence for turn in self.turns), 2):
+            tokens, prompt = before.tokens, list(after.prompt)
+            if prompt[: len(tokens)] != tokens:
+                pairs = enumerate(zip(tokens, prompt, strict=False))
+                found.append((number, next((at for at, (one, other) in pairs if one != other), len(prompt))))
+        return found
 
 
 class RolloutSource(Protocol):
@@ -77,6 +122,9 @@ class RolloutSource(Protocol):
             EndpointError: the policy never answered.
             NoTokens: it answered without the tokens that it was asked for.
         """
+
+    async def decode(self, token: int) -> str | None:
+        """Return the text of a token; `None` if no tokenizer is at hand."""
 
     @property
     def waiting(self) -> str | None:
@@ -95,8 +143,11 @@ class JudgedGroup:
         rollouts: the sampled completions.
         judgments: one for each rollout; of equal completions, the calls are in that of the first alone.
         rewards: the reward of each judgment; `None` where the judge failed.
-        policy_run: latency and usage of the request to the policy.
+        policy_run: latency and usage of the requests to the policy.
         together: how its completions were judged against each other; `None` if each was judged by itself.
+        by_turn: with `reward_by=turn`, the rewards of each turn, in the order of the rollouts.
+        turn: in a group of one turn, its number from 1: of each rollout that turn alone is trained.
+        ended: in such a group, the rollouts that had ended before: their last turn stands in, without advantage.
     """
 
     conversation: Conversation
@@ -105,6 +156,32 @@ class JudgedGroup:
     rewards: tuple[float | None, ...]
     policy_run: CallRun
     together: GroupComparison | None = None
+    by_turn: tuple[tuple[float | None, ...], ...] | None = None
+    turn: int | None = None
+    ended: frozenset[int] = frozenset()
+
+    @cached_property
+    def turns(self) -> tuple[JudgedGroup, ...]:
+        """Return the groups that are sent for it: itself, or one of each turn."""
+        if self.turn is not None or (self.by_turn is None and not any(rollout.breaks for rollout in self.rollouts)):
+            return (self,)
+        turns = [rollout.turns for rollout in self.rollouts]
+        return tuple(
+            replace(
+                self,
+                rollouts=tuple(of_rollout[min(place, len(of_rollout) - 1)] for of_rollout in turns),
+                rewards=self.rewards if self.by_turn is None else self.by_turn[place],
+                by_turn=None,
+                turn=place + 1,
+                ended=frozenset(number for number, of_rollout in enumerate(turns) if len(of_rollout) <= place),
+            )
+            for place in range(max(map(len, turns)))
+        )
+
+    def posts(self, config: EnvConfig) -> list[JudgedGroup]:
+        """Return those of `turns` that have scores and, if `ensure_scores_are_not_same` asks for it, a signal."""
+        scored = [group for group in self.turns if group.scores is not None]
+        return [group for group in scored if not (config.ensure_scores_are_not_same and group.has_equal_scores)]
 
     @cached_property
     def scores(self) -> tuple[float, ...] | None:
@@ -114,6 +191,8 @@ class JudgedGroup:
     @property
     def has_equal_scores(self) -> bool:
         """Return whether all scores are equal up to rounding, so that the group has no signal."""
+        if self.by_turn is not None and self.scores is not None:
+            return all(turn.scores is None or turn.has_equal_scores for turn in self.turns)
         return self.scores is not None and max(self.scores) - min(self.scores) <= _ROUNDING
 
     @property
@@ -124,8 +203,7 @@ class JudgedGroup:
     @property
     def longest(self) -> int:
         """Return the length of the longest sequence in tokens, prompt included."""
-        sequences = [rollout.sequence for rollout in self.rollouts]
-        return max(len(each.prompt) for each in sequences) + max(len(each.completion) for each in sequences)
+        return max(turn.sequence.length for rollout in self.rollouts for turn in rollout.turns)
 
     def data(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
         """Return the group, which has scores, as the rollout API takes it.
@@ -137,33 +215,33 @@ class JudgedGroup:
 
         Args:
             config: says whether messages are asked for.
-            row: the row of the group in a file, which no trainer needs; it goes with its messages.
+            row: the row of the group in a file, which no trainer needs; it goes with its messages, and with the turn of
+                a group of one turn.
 
         Source:
             atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
         """
         assert self.scores is not None
-        sequences = [rollout.sequence for rollout in self.rollouts]
+        trained = [rollout.turns if self.turn is None else (rollout,) for rollout in self.rollouts]
         data: dict[str, JSON] = {
-            "tokens": [sequence.tokens for sequence in sequences],
-            "masks": [[*[MASKED] * len(each.prompt), *each.completion] for each in sequences],
+            "tokens": [turns[-1].sequence.tokens for turns in trained],
+            "masks": [_labels(turns) for turns in trained],
             "scores": list(self.scores),
             "generation_params": {"temperature": config.rollout_temperature},
         }
-        logprobs = [
-            [*[PROMPT_LOGPROB] * len(each.prompt), *each.logprobs] for each in sequences if each.logprobs is not None
-        ]
-        if len(logprobs) == len(sequences):
+        logprobs = [found for turns in trained if (found := _logprobs(turns)) is not None]
+        if len(logprobs) == len(trained):
             data["inference_logprobs"] = logprobs
-        if None in self.rewards:
-            data["overrides"] = [{ZERO_ADVANTAGE: True} if reward is None else {} for reward in self.rewards]
+        if None in self.rewards or self.ended:
+            without = [reward is None or number in self.ended for number, reward in enumerate(self.rewards)]
+            data["overrides"] = [{ZERO_ADVANTAGE: True} if is_without else {} for is_without in without]
         if config.include_messages:
             data["messages"] = [
                 self._messages(rollout, judgment, score)
                 for rollout, judgment, score in zip(self.rollouts, self.judgments, self.scores, strict=True)
             ]
             if row is not None:
-                data["row"] = {**row, **self._comparison()}
+                data["row"] = {**row, **self._place(), **self._comparison()}
         return data
 
     def _messages(self, rollout: Rollout, judgment: Judgment[Any], score: float) -> list[dict[str, JSON]]:
@@ -175,9 +253,14 @@ class JudgedGroup:
         if isinstance(judgment.detail, MemberDetail):
             judged |= {"own": judgment.detail.own, "looks": [look._asdict() for look in judgment.detail.looks]}
         turns: list[dict[str, JSON]] = [
-            {"role": message["role"], "content": message["content"]} for message in self.conversation
+            {"role": message["role"], "content": message["content"]}
+            for message in continued(self.conversation, rollout.completions)[:-1]
         ]
         return [*turns, {"role": "assistant", "content": rollout.text, "reward": score, "judgment": judged}]
+
+    def _place(self) -> dict[str, JSON]:
+        """Return which turn it is of, and which rollouts had ended before it; nothing of a group of all turns."""
+        return {} if self.turn is None else {"turn": self.turn, "ended": sorted(self.ended)}
 
     def _comparison(self) -> dict[str, JSON]:
         """Return which judge compared the group, and how it went; nothing if none did."""
@@ -190,26 +273,29 @@ class JudgedGroup:
 
     async def packed(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> bytes:
         """Return `data` as JSON; a group of many tokens is packed in a thread."""
-        sequences = [rollout.sequence for rollout in self.rollouts]
-        if sum(len(each.prompt) + len(each.completion) for each in sequences) < _TOKENS_FOR_A_THREAD:
+        if sum(rollout.sequence.length for rollout in self.rollouts) < _TOKENS_FOR_A_THREAD:
             return packed(self.data(config, row))
         return await asyncio.to_thread(lambda: packed(self.data(config, row)))
 
 
-async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task: TaskT) -> JudgedGroup:
-    """Sample `group_size` completions of a row's first conversation in one request, and judge them at once.
+def _labels(turns: Sequence[Rollout]) -> list[int]:
+    """The sampled tokens of turns that are one sequence, each in its place; all others are masked."""
+    labels = [MASKED] * turns[-1].sequence.length
+    for turn in turns:
+        begins, completion = len(turn.sequence.prompt), turn.sequence.completion
+        labels[begins : begins + len(completion)] = completion
+    return labels
 
-    Each is judged by itself, or, with a judge of groups, all of them against each other.
 
-    Raises:
-        EndpointError: the policy never answered.
-        NoTokens: it answered without the tokens that it was asked for.
-    """
-    conversation = env.checked_conversations(task)[0]
-    rollouts, policy_run = await source.sample(conversation, env.config.group_size)
-    completions = [rollout.completion for rollout in rollouts]
-    judgments, rewards, together = await judge_completions_of(env, task, completions)
-    return JudgedGroup(conversation, tuple(rollouts), judgments, rewards, policy_run, together)
+def _logprobs(turns: Sequence[Rollout]) -> list[float] | None:
+    """Their logprobs in the same places; `None` if a turn has none."""
+    found = [PROMPT_LOGPROB] * turns[-1].sequence.length
+    for turn in turns:
+        begins, logprobs = len(turn.sequence.prompt), turn.sequence.logprobs
+        if logprobs is None:
+            return None
+        found[begins : begins + len(logprobs)] = logprobs
+    return found
 
 
 def fill_in(rewards: Sequence[float | None]) -> tuple[float, ...] | None:

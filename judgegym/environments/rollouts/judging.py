@@ -1,8 +1,10 @@
 """From the completions of a row to judgments and rewards.
 
+A rollout has one completion, or one a turn; "completion" means all of them below.
+
 Guarantees: a completion is judged by itself, or, with a judge of groups, against the others; equal completions of a
-group are judged once; what a judgment lacks is asked for once more; a failed judge gives no reward, and a completion in
-the wrong format gets `invalid_thinking_reward`.
+group are judged once; what a judgment lacks is asked for once more; a failed judge gives no reward, and neither does a
+rollout that broke off, which no judge sees; a completion in the wrong format gets `invalid_thinking_reward`.
 
 With a judge of groups: malformed, refused and empty completions never reach the judge; a completion without a verdict
 has no score; where one lacks a verdict because a call has none, the whole group is judged once more, and the judgment
@@ -12,23 +14,25 @@ judgment, so that sums over the group count them once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.completions import Completion, judge_completions
+from judgegym.engine.completions import Completion, judge_completions, judged_text
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeKind
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.core.group import GroupCase, GroupJudge, MemberDetail, OrderAgreement
-from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.at_once import all_results
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
 
 AS_GOOD_AS_THE_ANCHOR = 0.5
+_NONE: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +62,27 @@ against each other (`None` if each was judged by itself)."""
 
 
 async def judge_completions_of(
-    env: JudgedEnv[Any, TaskT, Any], task: TaskT, completions: Sequence[Completion]
+    env: JudgedEnv[Any, TaskT, Any],
+    task: TaskT,
+    rollouts: Sequence[Sequence[Completion]],
+    broken_off: Mapping[int, str] = _NONE,
 ) -> JudgedCompletions:
-    """Judge all completions of a row at once: each by itself, or, with a judge of groups, against each other."""
+    """Judge all rollouts of a row at once: each by itself, or, with a judge of groups, against each other.
+
+    Args:
+        env: the environment.
+        task: the row.
+        rollouts: the completions of each, one a turn.
+        broken_off: the numbers of those that a failure has ended, with the reason.
+    """
     config, together = env.config, None
     scored: Sequence[float | None]
     if env.group_judge is None:
-        judgments = await judge_each(env, task, completions)
+        judgments = await judge_each(env, task, rollouts, broken_off)
         scored = env.rewards([judgment for judgment in judgments if judgment.status is Status.OK])
     else:
         case = env.group_case(task)
-        judgments, together = await judge_together(env.group_judge, config.group_judge, case, completions)
+        judgments, together = await judge_together(env.group_judge, config.group_judge, case, rollouts, broken_off)
         scores = [judgment.score for judgment in judgments if judgment.score is not None]
         scored = scores if config.group_reward_range == "unit" else [2.0 * score - 1.0 for score in scores]
     rewards = iter(scored)
@@ -78,57 +92,101 @@ async def judge_completions_of(
 
 
 async def judge_each(
-    env: JudgedEnv[Any, TaskT, Any], task: TaskT, completions: Sequence[Completion]
+    env: JudgedEnv[Any, TaskT, Any],
+    task: TaskT,
+    rollouts: Sequence[Sequence[Completion]],
+    broken_off: Mapping[int, str] = _NONE,
 ) -> tuple[Judgment[Any], ...]:
-    """Judge all completions at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
+    """Judge all rollouts at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
 
-    Equal completions have one judgment, the first one's; the calls are in that of the first alone, so that sums over
-    the group count them once.
+    Equal rollouts have one judgment, the first one's; the calls are in that of the first alone, so that sums over the
+    group count them once.
     """
 
     async def judge_twice(number: int) -> Judgment[Any]:
+        if number in broken_off:
+            return Judgment(None, Status.JUDGE_FAILED, explanation=broken_off[number])
         ask = partial(judge_completions, policy_is_judge=env.policy_is_judge)
         with component(f"rollout_{number}"):  # two rollouts may have the same text for the judge
-            first: Judgment[Any] = await ask(env.checked_judge, task, [completions[number]])
-            again = await ask(partial(env.checked_judge, earlier=first), task, [completions[number]])
+            first: Judgment[Any] = await ask(env.checked_judge, task, rollouts[number])
+            again = await ask(partial(env.checked_judge, earlier=first), task, rollouts[number])
         return first if again is first else replace(again, calls=(*first.calls, *again.calls))
 
-    firsts = first_equals(completions)
+    firsts = first_equals([(*said, broken_off.get(number)) for number, said in enumerate(rollouts)])
     distinct = sorted(set(firsts))
     each = await all_results(map(judge_twice, distinct))
-    levelled = await env.level(task, [completions[number] for number in distinct], each)
+    levelled = await env.level(task, [rollouts[number] for number in distinct], each)
     judged = dict(zip(distinct, levelled, strict=True))
     return tuple(
         judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
     )
 
 
-def first_equals(completions: Sequence[Completion]) -> list[int]:
-    """Return for each completion the number of the first equal one: its own, if there is none before.
+def first_equals(rollouts: Sequence[tuple[Completion | str | None, ...]]) -> list[int]:
+    """Return for each rollout the number of the first equal one: its own, if there is none before.
 
-    Completions are equal if all that a judge or the check of their format can see is equal, the thinking included.
+    Rollouts are equal if all that a judge or the check of their format can see of their completions is equal, the
+    thinking included.
     """
-    firsts: dict[Completion, int] = {}
-    return [firsts.setdefault(completion, number) for number, completion in enumerate(completions)]
+    firsts: dict[tuple[Completion | str | None, ...], int] = {}
+    return [firsts.setdefault(rollout, number) for number, rollout in enumerate(rollouts)]
+
+
+def rewards_by_turn(
+    env: JudgedEnv[Any, Any, Any], rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[Any]]
+) -> tuple[tuple[float | None, ...], ...]:
+    """Return for each turn the reward of each rollout's turn; `None` where it has no such turn, or no score of it.
+
+    A turn in the wrong format, which ends its rollout, has `invalid_thinking_reward`; the turns before it, which no
+    judge was asked about, have no score.
+
+    Raises:
+        SettingsError: a judgment has no score of any turn (`turn_1` … in its `ScoreParts`).
+    """
+    found: list[tuple[float | None, ...]] = []
+    for turn in range(max(map(len, rollouts))):
+        rewards: dict[int, float | None] = {}
+        scored: dict[int, Judgment[Any]] = {}
+        for number, (said, judgment) in enumerate(zip(rollouts, judgments, strict=True)):
+            if judgment.status is Status.INVALID_COMPLETION and turn == len(said) - 1:
+                rewards[number] = env.config.invalid_thinking_reward
+            elif judgment.status is Status.OK and turn < len(said):
+                parts = judgment.detail.parts if isinstance(judgment.detail, ScoreParts) else {}
+                if not any(f"turn_{place}" in parts for place in range(1, len(said) + 1)):
+                    raise SettingsError(f"--env.reward_by: a judgment of {env.name} has no score of a turn (turn_1, …)")
+                if (score := parts.get(f"turn_{turn + 1}")) is not None:
+                    scored[number] = replace(judgment, score=score)
+        rewards |= dict(zip(scored, env.rewards([*scored.values()]), strict=True))
+        found.append(tuple(rewards.get(number) for number in range(len(rollouts))))
+    return tuple(found)
 
 
 async def judge_together(
-    judge: GroupJudge, kind: GroupJudgeKind, case: GroupCase, completions: Sequence[Completion]
+    judge: GroupJudge,
+    kind: GroupJudgeKind,
+    case: GroupCase,
+    rollouts: Sequence[Sequence[Completion]],
+    broken_off: Mapping[int, str] = _NONE,
 ) -> tuple[tuple[Judgment[MemberDetail], ...], GroupComparison]:
-    """Judge all completions that have the right format, and once more if a call brought no verdict and one lacks it.
+    """Judge all rollouts that have the right format, and once more if a call brought no verdict and one lacks it.
+
+    Of a rollout of several turns the judge sees the turns with their roles.
 
     Args:
         judge: the judge of groups.
         kind: which one it is.
         case: what the completions answer; a blank anchor is none.
-        completions: the completions of the group.
+        rollouts: the completions of each rollout of the group.
+        broken_off: see `judge_completions_of`.
     """
     anchor = case.anchor if case.anchor and case.anchor.strip() else None
     found = [
-        Judgment[MemberDetail](None, Status.INVALID_COMPLETION, explanation=fault)
-        if (fault := completion.unjudgeable) is not None
+        Judgment[MemberDetail](None, Status.JUDGE_FAILED, explanation=broken_off[number])
+        if number in broken_off
+        else Judgment[MemberDetail](None, Status.INVALID_COMPLETION, explanation=fault)
+        if (fault := said[-1].unjudgeable) is not None  # the turns before it were answered
         else None
-        for completion in completions
+        for number, said in enumerate(rollouts)
     ]
     valid = [number for number, judgment in enumerate(found) if judgment is None]
     together = GroupComparison(kind, anchored=anchor is not None)
@@ -137,7 +195,7 @@ async def judge_together(
         members = (Judgment(None, Status.JUDGE_FAILED, explanation="there is no other answer to compare"),)
         together = replace(together, is_alone=True)
     elif valid:
-        answers = tuple(completions[number].answer for number in valid)
+        answers = tuple(judged_text(rollouts[number]) for number in valid)
         compared = replace(case, answers=answers, anchor=anchor, numbers=tuple(number + 1 for number in valid))
         members, together = await _judge_twice(judge, compared, together)
     of_valid = iter(members)
@@ -168,7 +226,7 @@ def record_judged(
     env: JudgedEnv[Any, TaskT, Any],
     metrics: MetricAggregator,
     task: TaskT,
-    completion: Completion,
+    completions: Sequence[Completion],
     judgment: Judgment[Any],
     together: GroupComparison | None,
 ) -> None:
@@ -180,13 +238,13 @@ def record_judged(
         env: the environment.
         metrics: those of training.
         task: the row.
-        completion: what the policy answered.
+        completions: what the policy answered, one a turn.
         judgment: the completion's judgment, which did not fail.
         together: how the group was judged; `None` if each completion was judged by itself.
     """
     metrics.names = env.metric_names
     if together is None:
-        sample = Sample[Any](task.uid, task.category, task.question, (completion,))
+        sample = Sample[Any](task.uid, task.category, task.question, tuple(completions))
         env.record_metrics(metrics, task, sample.with_judgment(judgment, invalid_score=env.invalid_completion_score))
         return
     score = 0.0 if judgment.score is None else judgment.score

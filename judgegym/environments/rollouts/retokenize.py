@@ -111,6 +111,15 @@ class Retokenizer:
 
         return await self._in_thread(decode)
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the tokenizer is loaded or in a folder, so that none is looked for at the hub."""
+        return "tokenizer" in vars(self) or Path(self.name).exists()
+
+    async def decode_at_hand(self, token: int) -> str | None:
+        """Return the text of a token; `None` if the tokenizer is not at hand."""
+        return (await self.decode([[token]]))[0] if self.is_at_hand else None
+
     async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 

@@ -112,6 +112,10 @@ class ChatSource:
         """See `RolloutSource`."""
         self._client.rescale(share)
 
+    async def decode(self, token: int) -> str | None:
+        """See `RolloutSource`."""
+        return await self._retokenizer.decode_at_hand(token)
+
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """See `RolloutSource`."""
         answer = await self._ask(conversation, n)

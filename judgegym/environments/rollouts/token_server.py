@@ -74,6 +74,10 @@ class TokenServer:
     def rescale(self, share: float) -> None:
         """Do nothing: Atropos' servers have limits of their own."""
 
+    async def decode(self, token: int) -> str | None:
+        """See `RolloutSource`."""
+        return await self._retokenizer.decode_at_hand(token)
+
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """See `RolloutSource`; raise `NoTokens` if the numbers of ids and logprobs differ."""
         parameters: dict[str, JSON] = {"temperature": self._config.rollout_temperature}

@@ -69,17 +69,17 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         """Return the next row of training."""
         return self._sampler.next()
 
-    async def collect_trajectories(self, item: Any) -> tuple[dict[str, JSON] | None, list[Any]]:
-        """Return the group of a row, or `None` if it is dropped; there is nothing to try again."""
+    async def collect_trajectories(self, item: Any) -> tuple[dict[str, JSON] | list[dict[str, JSON]] | None, list[Any]]:
+        """Return the group of a row, those of its turns, or `None` if it is dropped; nothing is tried again."""
         groups: list[dict[str, JSON]] = []
 
         async def collect(group: JudgedGroup) -> None:
-            groups.append(group.data(self._env.config))
+            groups.extend(post.data(self._env.config) for post in group.posts(self._env.config))
 
         self._pipeline.max_token_len = self.max_token_len
         await self._pipeline.run(item, collect)
         self._sampler.ack(item)
-        return (groups[0] if groups else None), []
+        return (groups if len(groups) > 1 else groups[0] if groups else None), []
 
     async def evaluate(self, *args: object, **kwargs: object) -> None:
         """Evaluate into a run directory; log the metrics together with the next metrics of training."""

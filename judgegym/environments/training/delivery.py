@@ -56,7 +56,7 @@ class Outbox:
         self.is_posting = False
         self._connection, self._pause = connection, pause
         self._last: bytes | None = None
-        self._waiting: deque[tuple[bytes, asyncio.Future[str | None]]] = deque()
+        self._waiting: deque[tuple[tuple[bytes, ...], asyncio.Future[str | None]]] = deque()
         self._on_its_way = 0
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
@@ -64,13 +64,16 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Groups whose outcome is not known, those that are on their way among them."""
+        """Groups whose outcome is not known, those that are on their way among them; those of turns count as one."""
         return len(self._waiting) + self._on_its_way
 
-    async def deliver(self, group: bytes) -> str | None:
-        """Post a group, as JSON; return why the API refuses it, or `None`, however long that takes."""
+    async def deliver(self, *groups: bytes) -> str | None:
+        """Post a group, as JSON, or those of its turns, in one post; return why the API refuses them, or `None`.
+
+        That takes as long as it must.
+        """
         outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((group, outcome))
+        self._waiting.append((groups, outcome))
         self._is_ready.set()
         return await outcome
 
@@ -81,10 +84,10 @@ class Outbox:
             self._on_its_way = len(groups)
             self._is_idle.clear()
             try:
-                refusal = await self.post([group for group, _ in groups])
-                for group, outcome in groups:
+                refusal = await self.post([post for posts, _ in groups for post in posts])
+                for posts, outcome in groups:
                     is_alone = refusal is None or len(groups) == 1
-                    why = refusal if is_alone else await self.post([group])
+                    why = refusal if is_alone else await self.post(posts)
                     if not outcome.done():  # whoever waited for it was cancelled
                         outcome.set_result(why)
             finally:
@@ -102,13 +105,14 @@ class Outbox:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_idle.wait(), patience_s)
 
-    def _next_post(self) -> list[tuple[bytes, asyncio.Future[str | None]]]:
+    def _next_post(self) -> list[tuple[tuple[bytes, ...], asyncio.Future[str | None]]]:
         """Take the groups of the next post from those that wait."""
         post = [self._waiting.popleft()]
-        size = len(post[0][0])
-        while self._waiting and len(post) < MOST_GROUPS:
-            size += len(self._waiting[0][0])
-            if size > MOST_BYTES:
+        count, size = len(post[0][0]), sum(map(len, post[0][0]))
+        while self._waiting:
+            posts, _ = self._waiting[0]
+            count, size = count + len(posts), size + sum(map(len, posts))
+            if count > MOST_GROUPS or size > MOST_BYTES:
                 break
             post.append(self._waiting.popleft())
         if not self._waiting and not self._is_closed:
@@ -254,6 +258,7 @@ def available_slots(
     sent_since: int,
     evaluating: bool,
     total_steps: int,
+    posts: float = 1.0,
 ) -> int:
     """Return how many groups to begin: limited by the workers, the off-policy limit and the rest of the run.
 
@@ -267,6 +272,7 @@ def available_slots(
         sent_since: groups sent since the status.
         evaluating: whether an evaluation is running.
         total_steps: the step at which the run ends.
+        posts: how many groups of the API one of ours is in the mean: more than one where each turn is a group.
 
     Returns:
         A number ≥ 0.
@@ -275,7 +281,7 @@ def available_slots(
         atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are under way.
     """
     places: int = min(_workers(config, workers, evaluating=evaluating), 2 * workers - unsent) - in_flight
-    ours_to_come = sent_since + unsent + in_flight
+    ours_to_come = sent_since + math.ceil((unsent + in_flight) * posts)
     queued = status.queue + ours_to_come
     if config.max_batches_offpolicy > 0:
         reserved = config.min_batch_allocation or 0.0
@@ -284,13 +290,13 @@ def available_slots(
         if reserved:
             own = status.own_queue + ours_to_come
             room = max(room, math.ceil(batches * reserved / config.group_size) - own)
-        places = min(places, room)
+        places = min(places, math.ceil(room / posts))  # also the turns of one group may be more than there is room for
     # One batch more than the run needs: what is queued may be others', or not fit together.
     needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
     if config.min_batch_allocation:  # without our share no batch is made, however much of others' is queued
         own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
         needed = max(needed, own_share - status.own_queue - ours_to_come)
-    return max(0, min(places, needed))
+    return max(0, min(places, math.ceil(needed / posts)))
 
 
 def _workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:

@@ -83,20 +83,24 @@ class TrainingMetrics:
         counts["no_signal"] += group.is_flat
         self._latencies["policy"].append(group.policy_run.latency_s)
         self.usage["policy"] += group.policy_run.usage
-        firsts = first_equals([rollout.completion for rollout in group.rollouts])
+        firsts = first_equals([rollout.completions for rollout in group.rollouts])
         for number, (rollout, judgment, reward) in enumerate(
             zip(group.rollouts, group.judgments, group.rewards, strict=True)
         ):
-            self._record_judgment(judgment, was_asked=not is_alone)
+            self._record_judgment(judgment, was_asked=not is_alone and rollout.failure is None)
+            counts["turns"] += len(rollout.turns)
+            counts["broken_off"] += rollout.failure is not None
+            counts["conversations"] += len(rollout.turns) > 1
+            counts["one_sequence"] += len(rollout.turns) > 1 and not rollout.breaks
             counts["refused"] += rollout.completion.refused
             if not judgment.status.is_failure:
-                record_judged(self._env, self._own, task, rollout.completion, judgment, group.together)
+                record_judged(self._env, self._own, task, rollout.completions, judgment, group.together)
             if judgment.critique is not None:
                 record_critique(self._own, judgment)
             if firsts[number] != number:
                 counts["equal"] += 1
                 counts["calls_saved"] += sum(not call.run.cached for call in group.judgments[firsts[number]].calls)
-            self._lengths.append(len(rollout.sequence.completion))
+            self._lengths.append(rollout.sampled)
             if reward is not None:
                 self.rewards.append(reward)
                 self._rewarded_lengths.append(self._lengths[-1])
@@ -140,10 +144,10 @@ class TrainingMetrics:
         What the first place gained is compared in the calls of one group that showed equally many answers: where few
         are shown, more of them are first, and they may be better or worse.
         """
-        seen: set[str] = set()
+        seen: set[tuple[str, ...]] = set()
         shown: dict[int, list[Look]] = defaultdict(list)
         for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True):
-            answer, detail = rollout.completion.answer, judgment.detail
+            answer, detail = tuple(said.answer for said in rollout.completions), judgment.detail
             if reward is None or not isinstance(detail, MemberDetail) or answer in seen:
                 continue
             seen.add(answer)
@@ -179,6 +183,11 @@ class TrainingMetrics:
             ("judge_error_rate", "failures", counts["judgments"]),
         ):
             own.number(name, counts[part] / whole if whole else 0.0)
+        if counts["conversations"] or counts["broken_off"]:
+            own.number("turns_mean", counts["turns"] / len(self._lengths))
+            own.number("broken_off_rate", counts["broken_off"] / len(self._lengths))
+        if counts["conversations"]:
+            own.number("one_sequence_rate", counts["one_sequence"] / counts["conversations"])
         self._number_distributions(max_token_len)
         _correlate(own, "reward_length_correlation", self.rewards, self._rewarded_lengths, "rollouts", "lengths")
         if self._env.group_judge is not None:

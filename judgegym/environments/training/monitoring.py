@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from judgegym.data.rows import Task
+from judgegym.engine.completions import judged_text
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
@@ -75,7 +76,7 @@ def monitor_group(
     )
     rollouts = tuple(
         MonitorRollout(
-            rollout.completion.answer,
+            judged_text(rollout.completions),
             _score(env, group, judgment),
             reward,
             judgment.status.value,
@@ -83,7 +84,7 @@ def monitor_group(
             judgment.explanation,
             rollout.completion.thinking_fault,
             rollout.completion.finish_reason,
-            len(rollout.sequence.completion),
+            rollout.sampled,
             judgment.suspects,
             sum(call.value is None and not call.failed for call in judgment.calls),
             judgment.detail.contributions if isinstance(judgment.detail, ScoreParts) else {},

@@ -14,10 +14,12 @@ from judgegym.data.rows import Task
 from judgegym.engine.loop import FailureGuard, why_unsampled, why_unscored
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, RolloutSource, roll_out
+from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, RolloutSource
+from judgegym.environments.rollouts.sampling import roll_out
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.judges.core.judgment import ScoreParts
 from judgegym.judges.core.seeding import in_group
-from judgegym.llm.errors import EndpointError
+from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.tracing import row_span
 
@@ -28,7 +30,7 @@ GroupOutcome = Literal["sent", "dropped", "failed"]
 the judge failed."""
 
 Sink = Callable[[JudgedGroup], Awaitable["str | None"]]
-"""Takes a group; returns why it refuses it, or `None`."""
+"""Takes a group, to send its `posts`; returns why it refuses it, or `None`."""
 
 
 class GroupPipeline:
@@ -40,7 +42,17 @@ class GroupPipeline:
     """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any], source: RolloutSource, metrics: TrainingMetrics) -> None:
-        """Sample rollouts from `source`, and record each group in `metrics`; `run` makes the groups."""
+        """Sample rollouts from `source`, and record each group in `metrics`; `run` makes the groups.
+
+        Raises:
+            SettingsError: turns are to be rewarded, of an environment without scores of turns.
+        """
+        if env.config.reward_by == "turn":
+            if env.group_judge is not None:
+                raise SettingsError("--env.reward_by: a judge of groups has no score of each turn; got turn")
+            if type(env).follow_up is JudgedEnv.follow_up or not issubclass(env.detail_type, ScoreParts):
+                raise SettingsError(f"--env.reward_by: {env.name} has no score of each turn; got turn")
+        self._has_warned = False
         self.env = env
         self.max_token_len = -1
         self.watch: Callable[[Task, JudgedGroup, RowLedger | None], None] = lambda task, group, calls: None
@@ -71,6 +83,7 @@ class GroupPipeline:
                 self._metrics.record_unsampled(error.usage)
             self._guard.record_unsampled(error)
             return self._drop("policy_failed", f"group {uid!r} is dropped, its policy failed: {why_unsampled(error)}")
+        await self._say_breaks(uid, group)
         self._metrics.record_group(task, group)
         self.watch(task, group, calls)
         self._guard.record_judged(group.judgments, has_scores=group.scores is not None)
@@ -86,12 +99,31 @@ class GroupPipeline:
         refusal = await sink(group)
         if refusal is not None:
             return self._drop("refused", f"group {uid!r} is refused: {refusal}")
-        self._metrics.record_sent(len(group.rollouts))
+        self._metrics.record_sent(sum(len(post.rollouts) for post in group.posts(self.env.config)))
         return "sent"
+
+    async def _say_breaks(self, uid: str, group: JudgedGroup) -> None:
+        """Warn once that a conversation is not one sequence of tokens, and where the first one ceases to be."""
+        rollout = next((rollout for rollout in group.rollouts if rollout.breaks), None)
+        if self._has_warned or rollout is None:
+            return
+        self._has_warned = True
+        (number, place), *_ = rollout.breaks
+        before, prompt = (rollout.turns[at].sequence for at in (number - 2, number - 1))
+        words = []
+        for ids in (before.tokens, prompt.prompt):
+            text = await self._source.decode(ids[place]) if place < len(ids) else None
+            words.append("missing" if place >= len(ids) else f"{ids[place]}{'' if text is None else f' ({text!r})'}")
+        logger.warning(
+            "row %r: turn %d does not begin with the tokens of the turn before: token %d was %s and is %s. The chat "
+            "template or the tokenizer changes earlier turns: groups with such a rollout are sent turn by turn, each "
+            "turn as a sequence of its own (train/one_sequence_rate)",
+            *(uid, number, place, *words),
+        )
 
     def _drop_reason(self, group: JudgedGroup) -> str | None:
         """Return why a group with scores must be dropped, or `None`."""
-        if self.env.config.ensure_scores_are_not_same and group.has_equal_scores:
+        if not group.posts(self.env.config):
             return "no_signal"
         if group.together is None and (reason := self.env.drop_reason(group.judgments)) is not None:
             return reason

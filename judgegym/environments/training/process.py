@@ -209,7 +209,8 @@ class ProcessRun:
         row["texts"] = dict(self._env.texts(task))
 
         async def write(group: JudgedGroup) -> None:
-            self._file.write(place, await group.packed(self._env.config, row))
+            for post in group.posts(self._env.config):
+                self._file.write(place, await post.packed(self._env.config, row))
 
         outcome = await self._pipeline.run(task, write, calls)
         if outcome == "failed":

@@ -187,7 +187,7 @@ class ServeRun:
         self._due: int | None = None
         """The step that is evaluated next."""
         self._crashed: BaseException | None = None
-        self._written = self._sent_this_step = self._sent = self._step = 0
+        self._written = self._sent_this_step = self._sent = self._step = self._handed = self._posts = 0
         self._checkpoints: Checkpoints | None = None
         self._logged_at = time.monotonic()
         self._total_steps = self._config.total_steps
@@ -330,6 +330,7 @@ class ServeRun:
             sent_since=connection.sent_since,
             evaluating=self._evaluating is not None and not self._evaluating.done(),
             total_steps=self._total_steps,
+            posts=self._posts / self._handed if self._handed else 1.0,
         )
         for _ in range(free):
             task = self._sampler.next()
@@ -371,12 +372,14 @@ class ServeRun:
         One that was resumed (not `is_new`) may be in the file, if the earlier process ended before the API had it.
         """
         self._log.keep(group)
-        packed = await group.packed(self._config)
+        self._handed, self._posts = self._handed + 1, self._posts + len(group.posts(self._config))
+        packed = [await post.packed(self._config) for post in group.posts(self._config)]
         if self._file is not None:
-            self._written += 1
-            self._file.write(self._written, packed, is_new=is_new)
+            for post in packed:
+                self._written += 1
+                self._file.write(self._written, post, is_new=is_new)
         self.connection.changed.set()  # when that is seen, the group waits in the outbox, and its slot is free
-        refusal = await self._outbox.deliver(packed)
+        refusal = await self._outbox.deliver(*packed)
         self._sent_this_step += refusal is None
         self._sent += refusal is None
         return refusal

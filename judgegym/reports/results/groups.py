@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judgegym.engine.records import explained
 from judgegym.engine.runs.lines import whole_lines
+from judgegym.judges.conversations.turns import text_turn, transcript
 from judgegym.judges.core.group import Look, OrderAgreement
 
 
@@ -58,7 +60,10 @@ class SavedComparison(_SavedGroupLine):
 
 
 class SavedRow(_SavedGroupLine):
-    """The row of a group; `together` says how its rollouts were judged if they were compared with each other."""
+    """The row of a group; `together` says how its rollouts were judged if they were compared with each other.
+
+    Of a group of one turn, `turn` is its number, and `ended` are the rollouts that had ended before it, from 0.
+    """
 
     uid: str
     group: int
@@ -66,6 +71,8 @@ class SavedRow(_SavedGroupLine):
     question: str
     texts: dict[str, str]
     together: SavedComparison | None = None
+    turn: int | None = None
+    ended: list[int] = []
 
 
 class SavedGroup(_SavedGroupLine):
@@ -78,20 +85,27 @@ class SavedGroup(_SavedGroupLine):
 
     @property
     def substituted(self) -> list[bool]:
-        """For each rollout, whether its score stands in for that of a judge that failed."""
+        """For each rollout, whether it has no advantage: its judge failed, or it had ended before this turn."""
         marked = [override.set_advantage_to_zero for override in self.overrides or ()]
         return marked or [False] * len(self.scores)
 
     @property
+    def failed(self) -> list[bool]:
+        """For each rollout, whether its score stands in for that of a judge that failed."""
+        ended = self.row.ended if self.row is not None else ()
+        return [marked and number not in ended for number, marked in enumerate(self.substituted)]
+
+    @property
     def prompt(self) -> list[SavedTurn]:
-        """The messages that the policy was asked; none where the file has no messages."""
-        return self.messages[0][:-1] if self.messages else []
+        """The messages that the policy was asked in all rollouts; none where the file has no messages."""
+        places = zip(*(turns[:-1] for turns in self.messages or ()), strict=False)
+        return [first for first, *others in takewhile(lambda place: all(turn == place[0] for turn in place), places)]
 
     @property
     def question(self) -> str:
         """What the policy was asked, as a person reads it."""
         if self.row is not None:
-            return self.row.question
+            return self.row.question if self.row.turn is None else f"turn {self.row.turn}: {self.row.question}"
         return self.prompt[-1].content if self.prompt else ""
 
     @property
@@ -101,14 +115,23 @@ class SavedGroup(_SavedGroupLine):
 
     @property
     def rollouts(self) -> list[SavedTurn | None]:
-        """The completion of each rollout; `None` where the file has no messages."""
-        found: list[SavedTurn | None] = [turns[-1] for turns in self.messages or () if turns]
+        """The completion of each rollout, or its turns as one text; `None` where the file has no messages."""
+        begins = len(self.prompt)
+        found: list[SavedTurn | None] = [_as_one(turns[begins:]) for turns in self.messages or () if turns]
         return found + [None] * (len(self.scores) - len(found))
 
     @property
     def reward(self) -> float:
         """The mean of its scores."""
         return fmean(self.scores) if self.scores else 0.0
+
+
+def _as_one(turns: Sequence[SavedTurn]) -> SavedTurn:
+    """What comes after the prompt: the last turn, with those before it in its text."""
+    if len(turns) == 1:
+        return turns[0]
+    whole = transcript([text_turn(turn.role, turn.content) for turn in turns])
+    return turns[-1].model_copy(update={"content": whole})
 
 
 def read_groups(path: Path) -> Iterator[SavedGroup]:

@@ -67,7 +67,7 @@ def group_contents(
         if scores:
             totals.append(sum(scores))
             weights.append(len(scores))
-        ranks.append(rank(any(group.substituted), group.reward))
+        ranks.append(rank(any(group.failed), group.reward))
         has_messages = has_messages and group.messages is not None
         if group.together is not None:
             agreed, pairs = agreed + group.together.orders_agreed, pairs + group.together.orders_pairs
@@ -104,7 +104,10 @@ def group_contents(
 def _add(figures: RunFigures, group: SavedGroup) -> None:
     """Add each rollout; a score that stands in for another is none, and equal rollouts were shown once."""
     shown = set[str]()
-    for score, rollout, failed in zip(group.scores, group.rollouts, group.substituted, strict=True):
+    rollouts = zip(group.scores, group.rollouts, group.substituted, group.failed, strict=True)
+    for score, rollout, has_none, failed in rollouts:
+        if has_none and not failed:  # it stands in for a turn that it does not have
+            continue
         text = None if rollout is None else rollout.content
         figures.add(
             status=(Status.JUDGE_FAILED if failed else Status.OK).value,
@@ -170,7 +173,7 @@ def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) ->
     policy = [call for call in calls if not _is_judges(call)]
     slowest = [max((call.answer.latency_s for call in of_role), default=0.0) for of_role in (policy, judge)]
     labels = {rollout.judgment.label for rollout in group.rollouts if rollout is not None}
-    failed = sum(group.substituted)
+    failed = sum(group.failed)
     summary = {
         "id": str(number),
         "category": None if group.row is None else group.row.category,
@@ -211,8 +214,8 @@ def _completions(group: SavedGroup, calls: Sequence[RecordedCall]) -> Iterator[V
     for call in calls:
         by_rollout.setdefault(call.component.partition("/")[0], []).append(call)
     first_with: dict[str, int] = {}
-    rollouts = zip(group.scores, group.rollouts, group.substituted, strict=True)
-    for number, (score, rollout, failed) in enumerate(rollouts):
+    rollouts = zip(group.scores, group.rollouts, group.substituted, group.failed, strict=True)
+    for number, (score, rollout, has_none, failed) in enumerate(rollouts):
         if rollout is None:
             yield completion_view(f"rollout {number + 1}", "", notes=["its text is not in the file"], score=score)
             continue
@@ -220,6 +223,8 @@ def _completions(group: SavedGroup, calls: Sequence[RecordedCall]) -> Iterator[V
         same = first_with.setdefault(rollout.content, number)
         if failed:
             notes.append("the judge failed: the score is the mean of the others, and the advantage is zero")
+        elif has_none:
+            notes.append("it had ended before this turn: its last turn stands in, without advantage")
         if same != number and not its_calls:
             notes.append(f"equal to rollout {same + 1}, and judged with it")
             its_calls = by_rollout.get(f"{_ROLLOUT}{same}", [])

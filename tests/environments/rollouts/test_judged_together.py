@@ -71,7 +71,7 @@ class Found:
 
 async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> Found:
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
-    return Found(*await judge_together(judge, "listwise", replace(CASE, anchor=anchor), wanted))
+    return Found(*await judge_together(judge, "listwise", replace(CASE, anchor=anchor), [(each,) for each in wanted]))
 
 
 def scores(found: Found) -> list[float | None]:
@@ -87,6 +87,16 @@ async def test_each_completion_has_its_own_judgment_and_the_calls_are_in_the_fir
     together = found.together
     assert (together.anchored, together.orders, together.calls) == (True, OrderAgreement(1, 2), 1)
     assert not together.is_again and not together.is_alone
+
+
+async def test_rollouts_of_several_turns_are_shown_with_their_roles_and_one_that_broke_off_is_not() -> None:
+    talk = "assistant: a\n\nuser: And?\n\nassistant: b"
+    judge, said = Planted([{talk: 0.1, "c": 0.2}]), (Completion("a"), Completion("b", follow_up="And?"))
+    wanted = [said, (Completion("x"),), (Completion("c"),)]
+    found = Found(*await judge_together(judge, "listwise", CASE, wanted, {1: "turn 2 failed"}))
+    assert (judge.cases[0].answers, judge.cases[0].numbers) == ((talk, "c"), (1, 3))
+    assert scores(found) == [0.1, None, 0.2]
+    assert (found.judgments[1].status, found.judgments[1].explanation) == (Status.JUDGE_FAILED, "turn 2 failed")
 
 
 @pytest.mark.parametrize("fault", UNJUDGEABLE)

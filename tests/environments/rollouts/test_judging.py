@@ -31,7 +31,7 @@ async def judged_by(judge: Judge, *completions: Completion | str) -> Sequence[Ju
 
     env: Any = SimpleNamespace(checked_judge=checked_judge, level=level, policy_is_judge=True)
     wanted = [rollout(text=each).completion if isinstance(each, str) else each for each in completions]
-    return await judge_each(env, Word("w"), wanted)
+    return await judge_each(env, Word("w"), [(each,) for each in wanted])
 
 
 @pytest.mark.parametrize(("status", "again"), AGAIN.items())

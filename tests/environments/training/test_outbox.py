@@ -75,6 +75,31 @@ async def test_list_that_is_refused_is_posted_group_by_group_and_only_the_wrong_
     assert posts.posts == [[b"1"], [b"2", b"3", b"4"], [b"2"], [b"3"], [b"4"]]
 
 
+async def test_groups_of_the_turns_of_a_row_stay_in_one_post_and_are_refused_together() -> None:
+    posts = Posts(refused={b"turn 2"})
+    async with running(posts) as box:
+        waiting = await put(box, b"1")
+        waiting += [asyncio.create_task(box.deliver(b"turn 1", b"turn 2"))]
+        await settled()
+        waiting += await put(box, b"3")
+        assert box.waiting == 3, "those of turns count as one"
+        posts.free.set()
+        assert await asyncio.gather(*waiting) == [None, "refused", None]
+    assert posts.posts == [[b"1"], [b"turn 1", b"turn 2", b"3"], [b"turn 1", b"turn 2"], [b"3"]]
+
+
+async def test_groups_of_turns_are_not_divided_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MOST_GROUPS", 3)
+    posts = Posts()
+    async with running(posts) as box:
+        waiting = await put(box, b"1")
+        waiting += [asyncio.create_task(box.deliver(turn, turn)) for turn in (b"2", b"3")]
+        await settled()
+        posts.free.set()
+        await asyncio.gather(*waiting)
+    assert posts.posts == [[b"1"], [b"2", b"2"], [b"3", b"3"]]
+
+
 @pytest.mark.parametrize(
     ("limit", "value", "expected"),
     [("MOST_GROUPS", 2, [[b"22", b"33"], [b"44"]]), ("MOST_BYTES", 5, [[b"22", b"33"], [b"44"]])],

@@ -39,6 +39,14 @@ def test_as_many_as_the_off_policy_limit_has_room_for() -> None:
     assert places(status={"queue": 12}) == places(status={"queue": 50}) == 0
 
 
+def test_a_group_that_is_posted_turn_by_turn_takes_the_room_of_its_turns() -> None:
+    assert places(posts=3.0) == 4
+    assert places(posts=3.0, in_flight=2, unsent=1) == 1
+    assert places(posts=3.0, status={"queue": 11}) == 1, "there would never be room for all of its turns"
+    assert places(posts=3.0, status={"queue": 12}) == 0
+    assert places(config(max_batches_offpolicy=0), posts=3.0, total_steps=2) == 4
+
+
 def test_as_many_as_there_are_workers() -> None:
     assert places(workers=8, in_flight=3) == 5
     assert places(workers=8, in_flight=9) == 0, "nobody is sent home"

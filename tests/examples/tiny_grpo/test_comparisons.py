@@ -50,7 +50,7 @@ def test_a_careless_environment_is_where_the_comparison_says(comparison: Compari
 def test_the_commands_of_the_readme_are_understood() -> None:
     lines = README.read_text(encoding="utf-8").splitlines()
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("python -m examples.tiny_grpo ")]
-    assert len(commands) == 6
+    assert len(commands) == 7
     for words in commands:
         command.parser().parse_args(words[3:])
 

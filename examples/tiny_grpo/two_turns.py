@@ -1,0 +1,55 @@
+"""A conversation of two turns: the policy names a letter, and the user asks it to use that letter.
+
+The scripted judge scores each turn. It likes the letter `e`, so the first answer is the better, the more of its letters
+are an `e`. The second answer is the better, the more of its letters are the one that the first answer has most of: that
+letter and `e` change places before the judge reads it. The score of the conversation is the mean of both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from judgegym.data.answers import PromptTask
+from judgegym.engine.completions import Completion
+from judgegym.environments.prompts_environment import PromptsEnv
+from judgegym.judges.core.judgment import Judgment, ScoreParts
+from judgegym.llm.at_once import all_results
+from judgegym.llm.ledger import component
+
+_LIKED = "e"
+
+
+def named_letter(answer: str) -> str:
+    """Return the letter that an answer has most of; the liked one of an answer without letters."""
+    letters = Counter(character for character in answer if character.isalpha())
+    return letters.most_common(1)[0][0] if letters else _LIKED
+
+
+class TwoTurnsEnv(PromptsEnv):
+    """Name a letter, and use it."""
+
+    name = "two_turns"
+
+    async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
+        """Ask for the letter that was named; end after two turns."""
+        return f"use {named_letter(completions[0].answer)}" if len(completions) == 1 else None
+
+    async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
+        """Score each turn, and the conversation with the mean."""
+        first = completions[0]
+        named = named_letter(first.answer)
+        swapped = str.maketrans({named: _LIKED, _LIKED: named})
+        shown = [first, *(replace(said, answer=said.answer.translate(swapped)) for said in completions[1:])]
+        judgments = await all_results(self._judge_turn(task, said, turn) for turn, said in enumerate(shown, 1))
+        calls = tuple(call for judgment in judgments for call in judgment.calls)
+        failed = next((judgment for judgment in judgments if judgment.score is None), None)
+        if failed is not None:
+            return replace(failed, calls=calls)
+        scores = {f"turn_{turn}": judgment.score or 0.0 for turn, judgment in enumerate(judgments, 1)}
+        return replace(judgments[-1], score=sum(scores.values()) / len(scores), calls=calls, detail=ScoreParts(scores))
+
+    async def _judge_turn(self, task: PromptTask, said: Completion, turn: int) -> Judgment[ScoreParts]:
+        with component(f"turn_{turn}"):
+            return await super().judge(task, [said])

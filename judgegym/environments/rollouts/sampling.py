@@ -1,0 +1,89 @@
+"""Sample the rollouts of a row, with all turns of its conversation, and judge them.
+
+Guarantees: the first turn of a group is one request; later turns are one request a rollout, of all rollouts at once. A
+rollout ends by itself: where the user says no more, or with a completion that cannot be judged. If the policy or the
+simulated user fails in a later turn, the rollout breaks off: it has no score, and the others stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from judgegym.data.rows import TaskT
+from judgegym.engine.completions import Conversation, continued
+from judgegym.engine.loop import why_unsampled
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, RolloutSource
+from judgegym.environments.rollouts.judging import judge_completions_of, rewards_by_turn
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm.at_once import all_results
+from judgegym.llm.errors import EndpointError, JudgeGymError, UserError
+from judgegym.llm.ledger import component
+from judgegym.llm.wire import Message
+
+
+async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task: TaskT) -> JudgedGroup:
+    """Sample `group_size` rollouts of a row's first conversation, and judge them at once.
+
+    Each is judged by itself, or, with a judge of groups, all of them against each other.
+
+    Raises:
+        EndpointError: the policy never answered the first turn.
+        NoTokens: it answered that without the tokens that it was asked for.
+    """
+    conversations = env.checked_conversations(task)
+    firsts, run = await source.sample(conversations[0], env.config.group_size)
+    rollouts = tuple(firsts)
+    if len(conversations) == 1:
+        ends = await all_results(
+            _converse(env, source, task, conversations[0], first, number) for number, first in enumerate(firsts)
+        )
+        rollouts = tuple(rollout for rollout, _ in ends)
+        run = _with_turns(run, [runs for _, runs in ends])
+    said = [rollout.completions for rollout in rollouts]
+    failures = {number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None}
+    judgments, rewards, together = await judge_completions_of(env, task, said, failures)
+    by_turn = rewards_by_turn(env, said, judgments) if env.config.reward_by == "turn" else None
+    return JudgedGroup(conversations[0], rollouts, judgments, rewards, run, together, by_turn)
+
+
+async def _converse(
+    env: JudgedEnv[Any, TaskT, Any],
+    source: RolloutSource,
+    task: TaskT,
+    conversation: Conversation,
+    rollout: Rollout,
+    number: int,
+) -> tuple[Rollout, list[CallRun]]:
+    """Go on from a rollout's first turn to its end; return it with what its further turns have cost."""
+    runs: list[CallRun] = []
+    try:
+        while rollout.completion.unjudgeable is None:
+            said = rollout.completions
+            with component(f"conversation_{number}"), component(f"turn_{len(said)}"):
+                follow_up = await env.follow_up(task, said)
+                if follow_up is None:
+                    break
+                asked = [*continued(conversation, said), Message(role="user", content=follow_up)]
+                (turn,), run = await source.sample(asked, 1)
+            runs.append(run)
+            answered = replace(turn.completion, follow_up=follow_up)
+            rollout = replace(turn, completion=answered, earlier=rollout.turns)
+    except JudgeGymError as error:  # of the policy, or of whoever plays the user
+        if isinstance(error, UserError):
+            raise
+        if isinstance(error, EndpointError):
+            runs.append(CallRun(attempts=error.attempts, usage=error.usage))
+        why = f"turn {len(rollout.turns) + 1} failed: {why_unsampled(error)}"
+        rollout = replace(rollout, failure=why)
+    return rollout, runs
+
+
+def _with_turns(first: CallRun, later: Sequence[Sequence[CallRun]]) -> CallRun:
+    """Return what a group's requests have cost together; the slowest rollout's turns are waited for."""
+    runs = [run for of_rollout in later for run in of_rollout]
+    latency = max((sum(run.latency_s for run in of_rollout) for of_rollout in later), default=0.0)
+    usage = sum((run.usage for run in runs), first.usage)
+    return CallRun(first.latency_s + latency, first.attempts + sum(run.attempts for run in runs), first.cached, usage)

@@ -1,0 +1,227 @@
+"""The rollouts of a row with the follow-ups of its conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from judgegym.engine.completions import Completion
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rollouts.groups import JudgedGroup
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.sampling import roll_out
+from judgegym.environments.rollouts.sources import open_source
+from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.monitoring import monitor_group
+from judgegym.environments.training.pipeline import GroupPipeline
+from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
+from judgegym.llm.errors import EndpointError, FailureKind, JudgeGymError, SettingsError
+from judgegym.offline import process
+from judgegym.offline.process import StandInSettings
+from judgegym.offline.server import StandInServer
+from tests.environments.words import Word, WordsEnv, opened
+from tests.scripted import Json, Meeting, Reply, Script, completion
+from tests.talks import MASKED, TalkEnv, Talker, name_in, says, turn_of
+from tests.trainer import ScriptedServer
+
+ROW = Word("row-0")
+CHAT = "--env.token_source=chat"
+
+
+class ConfusedUser(JudgeGymError):
+    """The simulated user has said nothing that can be used."""
+
+
+class AskedEnv(TalkEnv):
+    """Its user fails after an answer that says so, and its judge keeps what it was shown."""
+
+    def open_judges(self) -> None:
+        self.shown: list[list[str]] = []
+
+    async def follow_up(self, task: Word, completions: Sequence[Completion]) -> str | None:
+        if "lost" in completions[-1].answer:
+            raise EndpointError(FailureKind.BROKEN, endpoint="http://user", answer="gone")
+        if "confused" in completions[-1].answer:
+            raise ConfusedUser("the user said nothing")
+        if "wrong" in completions[-1].answer:
+            raise SettingsError("--env.user: unknown")
+        return await super().follow_up(task, completions)
+
+    async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
+        self.shown.append([said.answer for said in completions])
+        return await super().judge(task, completions)
+
+
+async def rolled(
+    script: Script, *flags: str, env_type: type[JudgedEnv[Any, Any, Any]] = AskedEnv
+) -> tuple[JudgedGroup, Any, list[Json]]:
+    """A group of four, its environment, and what the policy was asked."""
+    async with opened(script, CHAT, *flags, verb="serve", env_type=env_type) as (env, endpoint):
+        source = open_source(env.settings, env.clients, Retokenizer(env.settings.tokenizer))
+        return await roll_out(env, source, ROW), env, endpoint.bodies
+
+
+def rounded(group: JudgedGroup) -> tuple[float | None, ...]:
+    return tuple(None if reward is None else round(reward, 9) for reward in group.rewards)
+
+
+async def test_the_first_turn_is_one_request_and_later_ones_are_asked_at_once() -> None:
+    talker, meetings = Talker(says(1)), {2: Meeting(3), 3: Meeting(3)}
+
+    async def script(request: Json, number: int) -> Reply:
+        if (turn := turn_of(request)) > 1:
+            await meetings[turn].wait()
+        return talker(request, number)
+
+    group, env, asked = await rolled(script)
+    assert [(turn_of(each), each.get("n", 1)) for each in asked] == [(1, 4)] + [(2, 1)] * 3 + [(3, 1)] * 3
+    assert [len(rollout.turns) for rollout in group.rollouts] == [1, 3, 3, 3]
+    last = group.rollouts[1].completions
+    assert [said.follow_up for said in last] == ["", "Go on after 1.", "Go on after 2."]
+    assert sorted(env.shown)[:2] == [["a1 is worth 0, goodbye"], [f"b{turn} is worth 1" for turn in (1, 2, 3)]]
+    assert rounded(group) == (0.0, 0.1, 0.2, 0.3)
+    assert group.policy_run.attempts == len(asked)
+    assert group.policy_run.usage.prompt_tokens == 10 * len(asked)
+
+
+async def test_equal_rollouts_are_judged_once() -> None:
+    """Those with the same turns; b says something else in its last one."""
+    group, env, _ = await rolled(
+        lambda request, number: Talker(lambda turn, name: "b" if turn < 3 else name)(request, number)
+    )
+    assert len(env.shown) == 1
+    assert [len(judgment.calls) for judgment in group.judgments] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("b is lost", "http://user: broken"),
+        ("b is confused", "the user said nothing"),
+        ("b is rejected", "the policy at http"),
+        ("b comes without tokens", "no token ids"),
+    ],
+)
+async def test_a_rollout_that_breaks_off_has_no_score_and_the_others_stay(line: str, why: str) -> None:
+    talker = Talker(lambda turn, name: line if name == "b" else says(2, 2, 2, 2)(turn, name))
+
+    def script(request: Json, number: int) -> Reply:
+        if turn_of(request) == 2 and name_in(request) == "b":
+            return Reply(status=400) if "rejected" in line else Reply(body=completion("b2"))
+        return talker(request, number)
+
+    group, env, _ = await rolled(script)
+    assert rounded(group) == (0.0, None, 0.2, 0.3)
+    assert group.judgments[1].status is Status.JUDGE_FAILED
+    assert why in group.judgments[1].explanation
+    assert all(said[0] != line for said in env.shown), "nobody judges it"
+    (sent,) = group.posts(env.config)
+    assert sent.data(env.config)["overrides"] == [{}, {"set_advantage_to_zero": True}, {}, {}]
+    metrics = TrainingMetrics(env)
+    metrics.record_group(ROW, group)
+    values = metrics.flush(max_token_len=-1).values
+    assert (values["train/broken_off_rate"], values["train/judge_error_rate"]) == (0.25, 0.0)
+    assert (values["train/turns_mean"], values["train/one_sequence_rate"]) == (1.75, 1.0)
+
+
+async def test_what_the_user_of_the_command_must_correct_ends_the_run() -> None:
+    with pytest.raises(SettingsError, match="unknown"):
+        await rolled(Talker(lambda turn, name: f"{name} is wrong"))
+
+
+async def test_a_malformed_turn_ends_its_rollout() -> None:
+    group, _, _ = await rolled(
+        Talker(lambda turn, name: "refused" if (turn, name) == (2, "b") else says(3, 3, 3, 3)(turn, name))
+    )
+    assert [judgment.status.value for judgment in group.judgments] == ["ok", "invalid_completion", "ok", "ok"]
+    assert [len(rollout.turns) for rollout in group.rollouts] == [3, 2, 3, 3]
+
+
+async def test_a_reward_by_turn_of_a_malformed_turn_is_that_of_the_settings() -> None:
+    talker = Talker(lambda turn, name: "refused" if (turn, name) == (2, "b") else says(2, 1, 3, 3)(turn, name))
+    flags = "--env.reward_by=turn", "--env.invalid_thinking_reward=-1"
+    group, env, _ = await rolled(talker, *flags)
+    first, second = group.posts(env.config)[:2]
+    assert rounded(first) == (0.0, 0.1, 0.2, 0.3), "it said goodbye in the first turn"
+    assert second.ended == {1}
+    group, env, _ = await rolled(
+        Talker(lambda turn, name: "refused" if (turn, name) == (2, "b") else says()(turn, name)), *flags
+    )
+    assert [rounded(turn) for turn in group.turns] == [
+        (0.0, None, 0.2, 0.3),
+        (0.0, -1.0, 0.2, 0.3),
+        (0.0, None, 0.2, 0.3),
+    ]
+
+
+class Silent(TalkEnv):
+    """Its judgments have no scores of turns."""
+
+    async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
+        return replace(await super().judge(task, completions), detail=ScoreParts({"raw": 1.0}))
+
+
+@pytest.mark.parametrize(("env_type", "is_told_at_once"), [(WordsEnv, True), (Silent, False)])
+async def test_a_reward_by_turn_needs_scores_of_turns(
+    env_type: type[JudgedEnv[Any, Any, Any]], is_told_at_once: bool
+) -> None:
+    async with opened(Talker(says()), CHAT, "--env.reward_by=turn", verb="serve", env_type=env_type) as (env, endpoint):
+        source = open_source(env.settings, env.clients, Retokenizer(env.settings.tokenizer))
+        with pytest.raises(SettingsError, match=r"--env\.reward_by: .*no score of (each|a) turn"):
+            await GroupPipeline(env, source, TrainingMetrics(env)).run(ROW, pytest.fail)
+        assert (endpoint.requests == []) is is_told_at_once
+
+
+async def test_monitors_and_gold_judges_are_shown_all_turns() -> None:
+    group, env, _ = await rolled(Talker(says(1, 2)))
+    first, second, *_ = monitor_group(env, ROW, group, number=1, step=1).rollouts
+    assert first.completion == "a1 is worth 0, goodbye"
+    assert second.completion == (
+        "assistant: b1 is worth 1\n\nuser: Go on after 1.\n\nassistant: b2 is worth 1, goodbye"
+    )
+    assert second.tokens == len("b1 is worth 1") + len("b2 is worth 1, goodbye") + 2
+
+
+async def test_the_tokens_of_the_stand_in_are_one_sequence() -> None:
+    listener = process.listen("127.0.0.1", 0)
+    async with StandInServer(StandInSettings()).serving(listener):
+        group, env, _ = await rolled("unused", f"--openai.base_url={process.url_of(listener)}")
+    assert [len(rollout.turns) for rollout in group.rollouts] == [3] * 4
+    assert [rollout.breaks for rollout in group.rollouts] == [[]] * 4
+    spans = [token for token in group.data(env.config)["masks"][0] if token != MASKED]
+    assert spans == [token for turn in group.rollouts[0].turns for token in turn.sequence.completion]
+
+
+@pytest.mark.slow
+async def test_the_tokens_of_the_text_are_one_sequence() -> None:
+    group, env, _ = await rolled(
+        lambda request, number: Reply(body=completion(*[says(1)(turn_of(request), "b")] * request.get("n", 1))),
+        "--env.token_source=retokenize",
+    )
+    assert [rollout.breaks for rollout in group.rollouts] == [[]] * 4
+    data = group.data(env.config)
+    text = bytes(token for token in data["masks"][0] if 0 <= token < 256).decode()
+    assert text == "b1 is worth 1b2 is worth 1b3 is worth 1"
+    assert "inference_logprobs" not in data
+
+
+@pytest.mark.slow
+async def test_the_tokens_of_a_token_server_are_one_sequence() -> None:
+    def script(request: Any, number: int) -> Reply:
+        texts = [f"{name}{number} is worth 1" for name in "abcd"[: request.json["n"]]]
+        entries = [[[{str(byte): -1.0}] for byte in text.encode()] for text in texts]
+        return Reply(body={"logprobs": entries, "finish_reasons": ["stop"] * len(texts)})
+
+    async with ScriptedServer(script) as server:
+        group, env, _ = await rolled(
+            "unused",
+            f"--openai.base_url={server.url}/v1",
+            "--openai.server_type=vllm",
+            "--env.token_source=token_server",
+        )
+    assert [len(rollout.turns) for rollout in group.rollouts] == [3] * 4
+    assert [rollout.breaks for rollout in group.rollouts] == [[]] * 4
+    assert set(group.data(env.config)["inference_logprobs"][0]) == {1.0, -1.0}
