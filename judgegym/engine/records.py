@@ -129,6 +129,7 @@ class Sample(Generic[DetailT]):
                 "thinking_fault": completion.thinking_fault,
                 "finish_reason": completion.finish_reason,
                 "short_response": completion.short,
+                **({"follow_up": completion.follow_up} if completion.follow_up else {}),
             }
             for completion in self.completions
         ]

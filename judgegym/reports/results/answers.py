@@ -16,7 +16,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, takewhile
 from pathlib import Path
@@ -39,7 +39,7 @@ from judgegym.reports.results.run import SavedRun, mapping_of
 _LINES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
 _OF_A_RUN = (*_LINES, CALLS, PACKED_CALLS)
-_POLICY_CALL = re.compile(r"conversation_(\d+)/policy")
+_POLICY_CALL = re.compile(r"conversation_(\d+)(?:/turn_(\d+))?/policy")
 _QUICK = 1
 _SHOWN = 60
 _BEFORE_DIFFERENCE = 20
@@ -118,9 +118,9 @@ class AnswersReader:
         return (), sample.error or "the policy never answered"
 
     def number_of(self, component: str) -> int | None:
-        """Return which conversation of its row a call was; `None` if it was no call of the policy."""
+        """Return which conversation of its row, or turn of the only one, a call was; `None` if not the policy's."""
         found = _POLICY_CALL.fullmatch(component)
-        return None if found is None else int(found[1])
+        return None if found is None else int(found[1]) + int(found[2] or 0)
 
 
 class JudgedAgain:
@@ -231,8 +231,9 @@ class JudgedAgain:
         for call in read_calls(self.run.path, uids):
             number = self._reader.number_of(call.component)
             if number is not None:
-                completion = read_completion(call.answer.choices[0], self._settings)
                 asked = call.messages[-1]["content"] if call.messages else None
+                follow_up = asked or "" if "/turn_" in call.component else ""
+                completion = replace(read_completion(call.answer.choices[0], self._settings), follow_up=follow_up)
                 rows[call.row][number] = zlib.compress(pickle.dumps((completion, asked)), _QUICK)  # the last one counts
         return {uid: calls for uid, calls in rows.items() if set(calls) == set(range(len(calls)))}
 
@@ -314,10 +315,11 @@ def _other_question(task: TaskT, row: RowAnswers) -> str | None:
 def _other_conversations(row: RowAnswers, conversations: Sequence[Conversation]) -> str | None:
     if row.policy_error is not None:
         return None
-    if len(row.completions) != len(conversations):
+    first = [completion for completion in row.completions if not completion.follow_up]
+    if len(first) != len(conversations):
         if row.question is None:
-            return f"that run stopped after answer {len(row.completions)} of {len(conversations)} of the policy"
-        return f"completions there: {len(row.completions)}, conversations here: {len(conversations)}"
+            return f"that run stopped after answer {len(first)} of {len(conversations)} of the policy"
+        return f"completions there: {len(first)}, conversations here: {len(conversations)}"
     for asked, conversation in zip(row.asked, conversations, strict=False):
         expected = conversation[-1]["content"]
         if asked is not None and asked != expected:
