@@ -168,12 +168,11 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
     def record_metrics(self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]) -> None:
         """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
         name, detail = self.headline[0], sample.judgment.detail if sample.judgment is not None else None
-        invalid = [self.invalid_completion_score] * len(task.turns)
-        scores = [score or 0.0 for score in (invalid if detail is None else detail.scores)]
+        scores = [*detail.parts.values()] if detail else [self.invalid_completion_score] * len(task.turns)
         for where in ("", *([] if task.category is None else [f"_category_{metrics.names(task.category)}"])):
             metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True)
             for turn, score in enumerate(scores, start=1):
-                metrics.mean(f"{name}_turn_{turn}{where}", score, interval=True)
+                metrics.mean(f"turn_{turn}_{name}{where}", score, interval=True)
         for worth, outcome in OUTCOMES.items() if task.baseline else ():
             metrics.ratio(f"{outcome}_rate", scores.count(worth), len(scores), interval=True)
         for one, other in filter(None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()):
@@ -181,7 +180,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show the means of both turns, and the outcomes of comparisons."""
-        of_turns = {f"{self.headline[0]}_turn_1": "first", f"{self.headline[0]}_turn_2": "second"}
+        of_turns = {f"turn_1_{self.headline[0]}": "first", f"turn_2_{self.headline[0]}": "second"}
         rates = {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost", "position_agreement_rate": "orders agree"}
         return Outcome("by turn", of_turns, unit="number"), Outcome("turns", rates)
 
@@ -189,7 +188,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         """Name the means of turns and categories."""
         categories = dict.fromkeys(f"_category_{metrics.names(task.category)}" for task in tasks if task.category)
         for where in ("", *categories):
-            metrics.expect("no such turn has a score", *(f"{self.headline[0]}_turn_{turn}{where}" for turn in (1, 2)))
+            metrics.expect("no such turn has a score", *(f"turn_{turn}_{self.headline[0]}{where}" for turn in (1, 2)))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from judgegym.judges.arena import GameOrder
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.calls import ask, ask_again, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit, without_tokens
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, ScoreParts, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.parsing.json_objects import decoded
 from judgegym.judges.parsing.labels import choice_form, choice_letter
@@ -135,18 +135,17 @@ class TurnVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class MTBenchDetail:
+class MTBenchDetail(ScoreParts):
     """The judgments of the turns.
 
     Attributes:
-        scores: of each turn the rating; of two games 1 if the model won both, 0 if it lost both, else 0.5; `None` if a
-            verdict is missing.
+        parts: of each turn (`turn_1`, `turn_2`) the rating; of two games 1 if the model won both, 0 if it lost both,
+            else 0.5; none if a verdict is missing.
         turn_1: the verdict of the first turn, or those of both games, the one with the model as A first.
         turn_2: those of the second turn; empty without one.
     """
 
-    scores: tuple[float | None, ...]
-    turn_1: tuple[TurnVerdict, ...]
+    turn_1: tuple[TurnVerdict, ...] = ()
     turn_2: tuple[TurnVerdict, ...] = ()
 
 
@@ -167,15 +166,17 @@ class MTBenchJudge:
         verdicts, calls = [verdict for verdict, *_ in asked], tuple(call for _, calls, _ in asked for call in calls)
         size, suspects = len(asked) // len(case.answers), asked[-1][2]  # the last prompt shows the texts of all turns
         turns = [tuple(verdicts[at : at + size]) for at in range(0, len(asked), size)]
-        points = [{verdict.points for verdict in turn} for turn in turns]  # two games that disagree are a tie
-        of_turns = (None if None in each else 0.5 if len(each) > 1 else each.pop() for each in points)
-        detail = MTBenchDetail(tuple(of_turns), *turns)
-        scores = [score for score in detail.scores if score is not None]
-        if len(scores) < len(turns):
+        parts: dict[str, float] = {}
+        for number, turn in enumerate(turns, start=1):
+            points = [verdict.points for verdict in turn if verdict.points is not None]
+            if len(points) == size:  # two games that disagree are a tie
+                parts[f"turn_{number}"] = points[0] if len({*points}) == 1 else 0.5
+        detail = MTBenchDetail(parts, {}, *turns)
+        if len(parts) < len(turns):
             return replace(failed_judgment(calls, detail=detail), suspects=suspects)
-        label = ", ".join(OUTCOMES[score] if case.baseline else f"{score:g}" for score in scores)
+        label = ", ".join(OUTCOMES[score] if case.baseline else f"{score:g}" for score in parts.values())
         words = "\n\n".join(verdict.text for verdict in verdicts)
-        return Judgment(statistics.fmean(scores), Status.OK, label, words, calls, detail, suspects=suspects)
+        return Judgment(statistics.fmean(parts.values()), Status.OK, label, words, calls, detail, suspects=suspects)
 
     async def _look(self, case: MTBenchCase, turn: int, order: GameOrder | None) -> _Look:
         """Ask for one verdict, with a question in the same conversation for each answer without one."""

@@ -16,7 +16,19 @@ from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise import SUBSETS
 from tests.command import RunFiles, write_lines
 from tests.datasets.scoring import score
-from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CHECKLIST, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
+from tests.docs.runs import (
+    ARENA,
+    ASPECTS,
+    CANDIDATES,
+    CHECKLIST,
+    CONFIGURED,
+    MT_BENCH,
+    PAIRWISE,
+    PEERS,
+    RUBRIC,
+    Finished,
+    Runs,
+)
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
 from tests.environments.rollouts_of import group, recorder
 from tests.environments.words import Word
@@ -99,7 +111,7 @@ def never_written(page: str, found: Sequence[Finished], beside: Sequence[str] = 
     return [metric.name for metric in metrics_of(page) if not names & set(metric.expanded(PLACEHOLDERS))]
 
 
-@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS])
+@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, MT_BENCH])
 def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_is_written(
     page: str, runs: Runs
 ) -> None:
@@ -132,7 +144,7 @@ def test_each_shared_metric_is_written(runs: Runs) -> None:
 
 
 def test_names_of_a_page_are_explained_once() -> None:
-    for page in (ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, SHARED):
+    for page in (ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, MT_BENCH, SHARED):
         together = {"train/mean_reward", "train/winrate", "train/position_agreement_rate"}
         names = [metric.name for metric in metrics_of(page)]
         twice = {name for name in names if names.count(name) > 1} - together
