@@ -13,6 +13,7 @@ JUDGES = (
 ENVIRONMENTS = (
     "arena_hard",
     "aspect_critique",
+    "mt_bench",
     "pairwise_judgement",
     "prompts",
     "rubric_absolute",

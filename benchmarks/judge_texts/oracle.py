@@ -27,7 +27,7 @@ from judgegym.judges.parsing.rubric_scores import (
     is_strict_feedback,
     prometheus_result,
 )
-from judgegym.judges.parsing.scores import listwise_scores, rating, rating_official, score_object
+from judgegym.judges.parsing.scores import bracketed_rating, listwise_scores, rating, rating_official, score_object
 from judgegym.judges.parsing.thinking import after_thinking, split
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictParser
 
@@ -377,6 +377,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "choice_letter": lambda text: choice_letter(text, "ABCD"),
     "choice_letter_official": choice_letter_official,
     "rating": rating,
+    "bracketed_rating": bracketed_rating,
     "rating_official": rating_official,
     "binary_verdict": binary_verdict,
     "verdict_reason": verdict_reason,

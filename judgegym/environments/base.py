@@ -103,7 +103,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     Class attributes:
         name: the environment's name in paths and metric tables.
         headline: the metric, and its label, that the progress display and the training log show; a ratio, mean or rate
-            that `record_metrics` adds to, so that each row's share of it is known.
+            that `record_metrics` adds to, so that each row's share of it is known. `open_judges` may set another one,
+            where that depends on the settings.
         training_headline: the name of that metric in training, if it is another one.
         reward_range: the lowest and the highest reward of a judged completion, from which monitors of training make a
             score from 0 to 1, as a gold judge gives it.
@@ -129,7 +130,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     """
 
     name: ClassVar[str]
-    headline: ClassVar[tuple[str, str]]
+    headline: tuple[str, str]
     training_headline: ClassVar[str | None] = None
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     metric_notes: ClassVar[Mapping[str, str]] = {}

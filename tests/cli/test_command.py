@@ -14,6 +14,7 @@ from tests.cli.command import PROGRAM, judgegym
 
 ENVIRONMENTS = {
     "arena_hard",
+    "mt_bench",
     "pairwise_judgement",
     "aspect_critique",
     "self_critique",

@@ -20,6 +20,7 @@ from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import ROOT, write_lines
@@ -129,6 +130,16 @@ def _arena(uid: str) -> Row:
     }
 
 
+def _turns(uid: str) -> Row:
+    """A question of two turns, and a reference answer to each."""
+    return {
+        "question_id": uid,
+        "category": "math" if uid > "row-2" else "coding",
+        "turns": [f"How would you explain {uid} to a child?", "Now explain it to another child, in one sentence."],
+        "reference": [f"There is {uid}, and you look at it for a while.", "You look at it."],
+    }
+
+
 def _pairwise(uid: str) -> Row:
     """Rows of which the stand-in gets some wrong; one of them has two right answers."""
     good = [f"Exactly {place}: {uid} is explained to a child by an example." for place in range(2)]
@@ -217,6 +228,20 @@ SUBJECTS: Sequence[Subject] = (
         flags=("--env.schedule=swiss",),
         compares=True,
         evaluated_by=ArenaCandidatesEnv,
+    ),
+    Subject(
+        "mt_bench",
+        MTBenchEnv,
+        _PROMPTS / "mt_bench_environment.py",
+        _turns,
+        {
+            "question_dataset": lambda row: {name: value for name, value in row.items() if name != "reference"},
+            "reference_dataset": lambda row: {
+                "question_id": row["question_id"],
+                "choices": [{"turns": row["reference"]}],
+            },
+        },
+        {"reference": ["By an example.", "As before."]},
     ),
     Subject(
         "pairwise_judgement",

@@ -6,6 +6,7 @@ import datasets
 import pytest
 
 from judgegym.engine.settings.verbs import uses
+from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import OF_THE_HUB, uids
@@ -26,7 +27,7 @@ def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
         return datasets.Dataset.from_list([made[name](subject.row(uid)) for uid in uids()])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    setting = "split" if subject.env_type is SelfCritiqueEnv else "eval_split"
+    setting = "split" if subject.env_type in (SelfCritiqueEnv, MTBenchEnv) else "eval_split"
     used = [name for name in subject.datasets if uses("evaluate", subject.env_type.config_type, name)]
     names = [f"--env.{name}=some-lab/{name}" for name in used]
     files = lab.finished(*names, f"--env.{setting}={SPLIT}")

@@ -14,12 +14,13 @@ from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import ROOT, in_process
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [
-    ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, AspectCritiqueEnv
+    ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, AspectCritiqueEnv, MTBenchEnv
 ]  # fmt: skip
 RUNS: dict[str, tuple[Verb, tuple[str, ...]]] = {
     "evaluate": ("evaluate", ("--limit=2",)),

@@ -42,6 +42,7 @@ def test_short_table_has_headline_outcomes_categories_cost_and_time(lab: Lab) ->
 OUTCOMES = {
     "arena_hard": ["rows, both orders", "both orders agree"],
     "arena_hard-candidates": ["both orders agree"],
+    "mt_bench": ["by turn"],
     "pairwise_judgement": ["RewardBench-2 score", "readable choices", "both orders agree", "readable ratings"],
     "aspect_critique-policy": ["passes correctness", "passes conciseness", "vetoed"],
     "aspect_critique-judge": ["agreement with gold"],

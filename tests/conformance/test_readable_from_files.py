@@ -19,6 +19,7 @@ from tests.scripted import Reply
 TEXTS = {
     "arena_hard": {"baseline"},
     "arena_hard-candidates": {"baseline"},
+    "mt_bench": {"reference_1", "reference_2"},
     "pairwise_judgement": {"answer A", "answer B", "answer C", "answer D"},
     "aspect_critique-policy": set[str](),
     "aspect_critique-judge": {"aspect", "answer"},

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from judgegym.engine.settings import SAMPLES
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import RunFiles, in_process, write_lines
@@ -45,6 +47,7 @@ ASPECTS, RUBRIC, PEERS = (
     f"environments/{name}.md" for name in ("aspect_critique", "rubric_absolute", "self_critique")
 )  # fmt: skip
 CHECKLIST, PROMPTS = "environments/rubric_checklist.md", "environments/prompts.md"
+MT_BENCH = "environments/mt_bench.md"
 _CRITIQUE = "--env.judge_critique_rounds=1"
 
 CONFIGURED = {
@@ -68,6 +71,10 @@ CONFIGURED = {
     "rubric-long": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.score_responses=True", "--env.scale_max=12"),
     "checklist": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.strictness=3", limit=0),
     "checklist-judge": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.role=judge", limit=0),
+    "mt-bench": _evaluate(MT_BENCH, MTBenchEnv),
+    "mt-bench-compared": _evaluate(
+        MT_BENCH, MTBenchEnv, f"--env.baseline_dataset={SAMPLES / 'mt_bench_baseline.jsonl'}"
+    ),
     "peers": _evaluate(PEERS, SelfCritiqueEnv, "--env.include_self=True"),
     "conversations": _evaluate(PROMPTS, PromptsEnv, "--env.user_max_turns=2", "--env.judged=turns", limit=6),
     "arena-jury": _evaluate(ARENA, ArenaHardEnv, "--env.judges=a,b"),
@@ -85,6 +92,7 @@ CONFIGURED = {
     "aspects-judge-groups": _process(ASPECTS, AspectCritiqueEnv, "--env.role=judge"),
     "rubric-groups": _process(RUBRIC, RubricAbsoluteEnv, "--env.samples_per_item=2"),
     "checklist-groups": _process(CHECKLIST, RubricChecklistEnv, "--env.rubric_dropout=0.3", groups=8),
+    "mt-bench-groups": _process(MT_BENCH, MTBenchEnv),
     "peers-groups": _process(PEERS, SelfCritiqueEnv),
 }
 """By name. A flag may name the `{folder}` of the runs."""

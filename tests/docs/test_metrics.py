@@ -23,6 +23,7 @@ from tests.docs.runs import (
     CANDIDATES,
     CHECKLIST,
     CONFIGURED,
+    MT_BENCH,
     PAIRWISE,
     PEERS,
     PROMPTS,
@@ -113,7 +114,7 @@ def never_written(page: str, found: Sequence[Finished], beside: Sequence[str] = 
     return [metric.name for metric in metrics_of(page) if not names & set(metric.expanded(PLACEHOLDERS))]
 
 
-@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, PROMPTS])
+@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, MT_BENCH, PROMPTS])
 def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_is_written(
     page: str, runs: Runs
 ) -> None:
@@ -147,7 +148,7 @@ def test_each_shared_metric_is_written(runs: Runs) -> None:
 
 
 def test_names_of_a_page_are_explained_once() -> None:
-    for page in (ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, SHARED):
+    for page in (ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, MT_BENCH, SHARED):
         together = {"train/mean_reward", "train/winrate", "train/position_agreement_rate"}
         names = [metric.name for metric in metrics_of(page)]
         twice = {name for name in names if names.count(name) > 1} - together

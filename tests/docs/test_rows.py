@@ -15,11 +15,12 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import RunFiles, in_process, write_lines
 from tests.docs.blocks import blocks
-from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CHECKLIST, PAIRWISE, PEERS, RUBRIC
+from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CHECKLIST, MT_BENCH, PAIRWISE, PEERS, RUBRIC
 from tests.docs.tables import DOCS
 
 ENVIRONMENTS: Mapping[str, type[JudgedEnv[Any, Any, Any]]] = {
@@ -29,6 +30,7 @@ ENVIRONMENTS: Mapping[str, type[JudgedEnv[Any, Any, Any]]] = {
     RUBRIC: RubricAbsoluteEnv,
     CHECKLIST: RubricChecklistEnv,
     PEERS: SelfCritiqueEnv,
+    MT_BENCH: MTBenchEnv,
 }
 
 
@@ -61,6 +63,7 @@ def evaluated(page: str, path: Path, *flags: str) -> list[dict[str, Any]]:
         (CHECKLIST, ["--env.train_dataset={0}"], {"criteria"}),
         (CHECKLIST, ["--env.train_dataset={0}", "--env.role=judge"], {"criteria", "answer"}),
         (PEERS, ["--env.dataset={0}"], {"rubric"}),
+        (MT_BENCH, ["--env.question_dataset={0}", "--env.reference_dataset={1}"], {"reference_1", "reference_2"}),
     ],
 )
 def test_row_of_a_page_is_evaluated(page: str, flags: list[str], texts: set[str], tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tests.reports.training.made import MadeTraining
 PAGE = DOCS / "run_files.md"
 DETAILS = {
     "Arena-Hard": ("arena", "arena-failing", "arena-jury"),
+    "MT-Bench": ("mt-bench", "mt-bench-compared"),
     "several candidates": ("candidates",),
     "pairwise judgement": ("pairwise", "pairwise-swapped"),
     "aspect critique": ("aspects", "aspects-judge"),

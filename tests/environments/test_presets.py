@@ -17,6 +17,7 @@ from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from judgegym.judges.config.sources import load
@@ -25,7 +26,7 @@ from tests.command import ROOT
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [
     ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, RubricChecklistEnv, AspectCritiqueEnv,
-    PromptsEnv,
+    PromptsEnv, MTBenchEnv,
 ]  # fmt: skip
 CASES: list[tuple[str, type[JudgedEnv[Any, Any, Any]], Verb]] = [
     (f"{env_type.name}_{purpose}.yaml", env_type, verb)

@@ -12,15 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from judgegym.judges.parsing.candidates import (
+    DOUBLE_BRACKETED,
     NUMBER,
     NUMBERS,
     SCORE,
     NamedValues,
     VerdictCandidate,
     VerdictKind,
+    folded,
     last_candidate,
 )
 from judgegym.judges.parsing.json_objects import decoded, last_first
@@ -130,6 +132,33 @@ def _end_before(text: str, signs: int) -> int:
 
 
 _KIND = VerdictKind("rating", lambda fields: whole_score(fields["rating"], SCALE), _in_words, in_text_too=True)
+
+
+_BRACKETED = re.compile(rf"{DOUBLE_BRACKETED}|\\?\[\s?[0-9.]{{1,6}}\s?\]")
+_RATED = re.compile(r"\[\[([1-9](?:\.[0-9]{1,3})?|10(?:\.0{1,3})?)\]\]")
+
+
+@verdict_parser
+def bracketed_rating(own: str) -> ParsedVerdict[float] | None:
+    """The rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`, `[[7.5]]`.
+
+    The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]` or "Score: 6" after
+    it leave no rating. An object of `RATING_FORM` at the end is read, too.
+
+    Source:
+        lm-sys/FastChat, the pattern of MT-Bench's ratings.
+    """
+    kind = VerdictKind("rating", lambda fields: whole_score(fields["rating"], SCALE), _in_brackets, in_text_too=True)
+    return last_candidate(own, kind)
+
+
+def _in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:
+    plain = folded(words)
+    for match in _BRACKETED.finditer(plain):
+        exact = _RATED.fullmatch(words, *match.span())
+        value = None if exact is None else float(exact[1])
+        yield VerdictCandidate(match.span(), value, taken=value is not None, stated=value is not None)
+    yield from _NAMED.in_words(plain, lambda written: score_in_words(written, SCALE))
 
 
 def rating_official(text: str) -> int | None:

@@ -16,7 +16,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, takewhile
 from pathlib import Path
@@ -231,8 +231,9 @@ class JudgedAgain:
         for call in read_calls(self.run.path, uids):
             number = self._reader.number_of(call.component)
             if number is not None:
-                completion = read_completion(call.answer.choices[0], self._settings)
                 asked = call.messages[-1]["content"] if call.messages else None
+                follow_up = asked or "" if "/turn_" in call.component else ""
+                completion = replace(read_completion(call.answer.choices[0], self._settings), follow_up=follow_up)
                 rows[call.row][number] = zlib.compress(pickle.dumps((completion, asked)), _QUICK)  # the last one counts
         return {uid: calls for uid, calls in rows.items() if set(calls) == set(range(len(calls)))}
 
@@ -314,10 +315,11 @@ def _other_question(task: TaskT, row: RowAnswers) -> str | None:
 def _other_conversations(row: RowAnswers, conversations: Sequence[Conversation]) -> str | None:
     if row.policy_error is not None:
         return None
-    if len(row.completions) != len(conversations):
+    first = [completion for completion in row.completions if not completion.follow_up]
+    if len(first) != len(conversations):
         if row.question is None:
-            return f"that run stopped after answer {len(row.completions)} of {len(conversations)} of the policy"
-        return f"completions there: {len(row.completions)}, conversations here: {len(conversations)}"
+            return f"that run stopped after answer {len(first)} of {len(conversations)} of the policy"
+        return f"completions there: {len(first)}, conversations here: {len(conversations)}"
     for asked, conversation in zip(row.asked, conversations, strict=False):
         expected = conversation[-1]["content"]
         if asked is not None and asked != expected:

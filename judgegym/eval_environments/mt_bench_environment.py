@@ -1,0 +1,195 @@
+"""MT-Bench: two turns of a conversation, each rated from 1 to 10, or compared with a baseline's in both orders.
+
+The files are those of lm-sys/FastChat, or of the same format; none of them is bundled. A question of two turns is asked
+as a conversation: the user's second message follows the policy's first answer. Questions of math, reasoning and coding
+are judged with reference answers.
+
+Source: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023).
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from judgegym.data.answers import warn_of_unread_columns
+from judgegym.data.rows import Row, Split, by_uid, load_rows
+from judgegym.data.task_list import TaskList
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import SAMPLES, EnvConfig
+from judgegym.engine.terminal.summary import Outcome
+from judgegym.environments.base import JudgedEnv
+from judgegym.judges import mt_bench
+from judgegym.judges.config.explaining import TextOrFile, prompt_digest
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import ReaskSettings
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.mt_bench import OUTCOMES, RATINGS, MTBenchCase, MTBenchDetail
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import Message
+
+WITH_REFERENCES = ("math", "reasoning", "coding")
+"""The categories whose questions are judged with reference answers."""
+
+
+class MTBenchConfig(ReaskSettings, EnvConfig):
+    """MT-Bench's own settings."""
+
+    unread = ("judge_critique_rounds", "judge_system_prompt")
+
+    judge_prompts: TextOrFile | None = setting(None, group="judge", common=True)
+    """Use these prompts, @judge_prompts.jsonl in the format of MT-Bench; if unset, JudgeGym's own wording of them. To
+    compare with published numbers, use the published ones."""
+    question_dataset: str | None = setting(None, group="data", common=True)
+    """Ask the questions of this dataset (column turns: one or two texts), hub name or file such as question.jsonl."""
+    reference_dataset: str | None = setting(None, group="data", common=True)
+    """Judge math, reasoning and coding by the answers of this dataset, such as FastChat's reference_answer/gpt-4.jsonl
+    (columns question_id and choices)."""
+    baseline_dataset: str | None = setting(None, group="data", common=True)
+    """Compare each turn with the answers of this dataset, such as FastChat's model_answer/gpt-3.5-turbo.jsonl, once in
+    each order, instead of rating it. A verdict that the other order does not confirm is a tie."""
+    split: str = setting("train", group="data")
+    """Use this split of hub datasets."""
+
+    @property
+    def prompts(self) -> str:
+        """The prompts in use."""
+        return self.judge_prompts or (SAMPLES / "mt_bench_prompts.jsonl").read_text("utf-8")
+
+    def prompt_digests(self) -> dict[str, str]:
+        """The digest of the prompts in use."""
+        return {"judge_prompts": prompt_digest(self.prompts)}
+
+
+@dataclass(frozen=True, slots=True)
+class MTBenchTask:
+    """A question of one or two turns, with the answers by which each is judged; empty where there are none."""
+
+    uid: str
+    question: str
+    category: str | None
+    turns: tuple[str, ...]
+    reference: tuple[str, ...] = ()
+    baseline: tuple[str, ...] = ()
+
+
+def texts_of_turns(row: Row, path: str, *counts: int) -> tuple[str, ...]:
+    """Return the texts of a row's turns.
+
+    Raises:
+        DataError: there are others than one of these numbers of texts, or one is blank.
+    """
+    found = row.value(path)
+    texts = [text for text in found if isinstance(text, str) and text.strip()] if isinstance(found, list) else []
+    if len(texts) not in counts or texts != found:
+        raise row.lacks(f"a list of {' or '.join(map(str, counts))} texts in {path}")
+    return tuple(texts)
+
+
+class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
+    """Conversations of two turns, each rated from 1 to 10, or compared with a baseline's in both orders."""
+
+    name = "mt_bench"
+    headline = ("mean_score", "score")
+    offline_samples = {f"{of}_dataset": str(SAMPLES / f"mt_bench_{of}.jsonl") for of in ("question", "reference")}
+    offline_prompts = (mt_bench.TURN_PROMPT, mt_bench.CONVERSATION_PROMPT)
+
+    @property
+    def invalid_completion_score(self) -> float:
+        """Return the lowest rating, or that of a lost game."""
+        return float(RATINGS.low) if self.config.baseline_dataset is None else 0.0
+
+    def open_judges(self) -> None:
+        """Make the judge of conversations."""
+        if self.config.baseline_dataset is not None:
+            self.headline = ("win_rate_adjusted", "win rate")
+        templates = mt_bench.read_templates(self.config.prompts)
+        self.mt_bench_judge = mt_bench.MTBenchJudge(self.config, self.clients.judge, templates)
+
+    def tasks(self, split: Split) -> Sequence[MTBenchTask]:
+        """Load the questions, and the answers by which they are judged."""
+        if self.config.question_dataset is None:
+            raise SettingsError("--env.question_dataset: expected questions, such as MT-Bench's question.jsonl")
+        rows = load_rows(self.config.question_dataset, split=self.config.split)
+        warn_of_unread_columns(rows, (("turns",),))
+        sources = {name: getattr(self.config, name) for name in ("reference_dataset", "baseline_dataset")}
+        answers = {
+            name: by_uid(load_rows(source, split=self.config.split)) for name, source in sources.items() if source
+        }
+
+        def build(uid: str, row: Row) -> MTBenchTask:
+            def given(name: str, *, needed: bool) -> tuple[str, ...]:
+                if needed and uid not in answers.get(name, ()):
+                    raise DataError(f"--env.{name}: no answer to question {uid!r} in {sources[name] or 'any dataset'}")
+                return texts_of_turns(answers[name][uid], "choices.0.turns", len(turns)) if needed else ()
+
+            turns, category = texts_of_turns(row, "turns", 1, 2), row.optional_text("category")
+            reference = given("reference_dataset", needed=category in WITH_REFERENCES)
+            baseline = given("baseline_dataset", needed="baseline_dataset" in answers)
+            return MTBenchTask(uid, turns[0], category, turns, reference, baseline)
+
+        return TaskList.of(by_uid(rows), build)
+
+    def conversations(self, task: MTBenchTask) -> list[Conversation]:
+        """Ask the first turn, after the system prompt."""
+        return [[*self.system_messages, Message(role="user", content=task.question)]]
+
+    async def follow_up(self, task: MTBenchTask, completions: Sequence[Completion]) -> str | None:
+        """Return the second turn."""
+        return task.turns[len(completions)] if len(completions) < len(task.turns) else None
+
+    async def judge(self, task: MTBenchTask, completions: Sequence[Completion]) -> Judgment[MTBenchDetail]:
+        """Judge all turns at once."""
+        if self.verb == "evaluate" and len(completions) != len(task.turns):  # answers of a file, or of a stopped run
+            raise DataError(f"question {task.uid!r}: {len(completions)} of {len(task.turns)} turns have an answer")
+        answers = tuple(completion.answer for completion in completions)
+        return await self.mt_bench_judge.judge(MTBenchCase(task.turns, answers, task.baseline, task.reference))
+
+    def reward(self, judgment: Judgment[MTBenchDetail]) -> float:
+        """Return the mean over the turns of (rating − 1) / 9, or of 1 for a win, 0.5 for a tie and 0 for a loss."""
+        score = super().reward(judgment)
+        return RATINGS.unit(score) if self.config.baseline_dataset is None else score
+
+    def texts(self, task: MTBenchTask) -> Mapping[str, str]:
+        """Return the answers by which the turns are judged."""
+        kinds = {"reference": task.reference, "baseline": task.baseline}
+        return {f"{kind}_{turn}": text for kind, texts in kinds.items() for turn, text in enumerate(texts, start=1)}
+
+    def record_metrics(self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]) -> None:
+        """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
+        name, detail = self.headline[0], sample.judgment.detail if sample.judgment is not None else None
+        scores = [*detail.parts.values()] if detail else [self.invalid_completion_score] * len(task.turns)
+        for where in ("", *([] if task.category is None else [f"_category_{metrics.names(task.category)}"])):
+            metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True)
+            for turn, score in enumerate(scores, start=1):
+                metrics.mean(f"turn_{turn}_{name}{where}", score, interval=True)
+        for worth, outcome in OUTCOMES.items() if task.baseline else ():
+            metrics.ratio(f"{outcome}_rate", scores.count(worth), len(scores), interval=True)
+        for one, other in filter(None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()):
+            metrics.rate("position_agreement_rate", one.points == other.points)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show the means of both turns, and the outcomes of comparisons."""
+        of_turns = {f"turn_1_{self.headline[0]}": "first", f"turn_2_{self.headline[0]}": "second"}
+        rates = {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost", "position_agreement_rate": "orders agree"}
+        return Outcome("by turn", of_turns, unit="number"), Outcome("turns", rates)
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[MTBenchTask]) -> None:
+        """Name the means of turns and categories."""
+        categories = dict.fromkeys(f"_category_{metrics.names(task.category)}" for task in tasks if task.category)
+        for where in ("", *categories):
+            metrics.expect("no such turn has a score", *(f"turn_{turn}_{self.headline[0]}{where}" for turn in (1, 2)))
+
+
+if __name__ == "__main__":
+    MTBenchEnv.cli()
