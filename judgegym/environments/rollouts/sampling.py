@@ -13,7 +13,6 @@ from typing import Any
 
 from judgegym.data.rows import TaskT
 from judgegym.engine.completions import Conversation, continued
-from judgegym.engine.loop import why_unsampled
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, RolloutSource
 from judgegym.environments.rollouts.judging import judge_completions_of, rewards_by_turn
@@ -76,8 +75,7 @@ async def _converse(
             raise
         if isinstance(error, EndpointError):
             runs.append(CallRun(attempts=error.attempts, usage=error.usage))
-        why = f"turn {len(rollout.turns) + 1} failed: {why_unsampled(error)}"
-        rollout = replace(rollout, failure=why)
+        rollout = replace(rollout, failure=f"turn {len(rollout.turns) + 1} failed: {error}")
     return rollout, runs
 
 

@@ -101,7 +101,7 @@ async def test_equal_rollouts_are_judged_once() -> None:
     [
         ("b is lost", "http://user: broken"),
         ("b is confused", "the user said nothing"),
-        ("b is rejected", "the policy at http"),
+        ("b is rejected", "rejected HTTP 400"),
         ("b comes without tokens", "no token ids"),
     ],
 )
