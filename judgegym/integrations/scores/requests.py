@@ -247,7 +247,9 @@ def _turn(turn: object) -> dict[str, JSON]:
     more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *_REASONING) if turn.get(key)}
     more |= {key: plain(turn[key]) for key in ERROR_FIELDS if key in turn and turn.get("role") == "tool"}
     more |= {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}  # of a result in inspect
-    return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
+    error, content = turn.get("error"), _parts(turn.get("content"))
+    said = content or (str(error.get("message")) if isinstance(error, Mapping) else "")  # of a tool in inspect
+    return {"role": str(turn.get("role", "")), "content": said, **more}
 
 
 def _parts(content: object) -> str | list[dict[str, JSON]]:

@@ -144,3 +144,9 @@ async def test_equal_texts_with_other_traces_are_judged_by_themselves() -> None:
     cases, places = parts_of(judge, task)
     assert [case.trace for case in cases] == [(), turns] and places == ((0, 0), (1, 0), (1, 0))
     assert task.with_responses(["5"]).traces == ()
+
+
+def test_the_error_of_a_tool_in_inspect_is_its_result() -> None:
+    failed = {"role": "tool", "content": "", "error": {"type": "timeout", "message": "It took too long."}}
+    task = of_trainer("Q", [INSPECT[0], failed, RESPONSE[2]], {})
+    assert task.trace[1].text == "It took too long." and "tool (add): It took too long." in task.response
