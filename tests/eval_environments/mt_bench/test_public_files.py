@@ -72,6 +72,6 @@ def test_public_prompts_are_read_and_named_as_the_published_code_names_them() ->
     two = ("q", "q")
     for name, line in published.items():
         assert templates[name] == (line["system_prompt"], line["prompt_template"])
-        baseline, references = (two if line["type"] == "pairwise" else ()), (two if line["category"] == "math" else ())
-        case = MTBenchCase(two, two, baseline, references if "math" in name else ())
+        baseline, references = two if line["type"] == "pairwise" else (), two if "math" in name else ()
+        case = MTBenchCase(two, two, baseline, references)
         assert name in {case.texts(*look)[0] for look in case.looks}
