@@ -15,12 +15,13 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
 from judgegym.judges.conversations.readers import tools_of
-from judgegym.judges.conversations.turns import ERROR_FIELDS, without_marks
+from judgegym.judges.conversations.turns import without_marks
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
 LONGEST_ID = 256
 _REASONING = ("reasoning_content", "reasoning")
+_ERROR_FIELDS = ("is_error", "error", "status")
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
 FIELDS: tuple[Field, ...] = get_args(Field)
@@ -245,7 +246,7 @@ def _turn(turn: object) -> dict[str, JSON]:
     made = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
     more: dict[str, JSON] = {"tool_calls": made} if made else {}
     more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *_REASONING) if turn.get(key)}
-    more |= {key: plain(turn[key]) for key in ERROR_FIELDS if key in turn and turn.get("role") == "tool"}
+    more |= {key: plain(turn[key]) for key in _ERROR_FIELDS if key in turn and turn.get("role") == "tool"}
     more |= {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}  # of a result in inspect
     error, content = turn.get("error"), _parts(turn.get("content"))
     said = content or (str(error.get("message")) if isinstance(error, Mapping) else "")  # of a tool in inspect

@@ -56,7 +56,7 @@ _LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【](?=[ \t*_`~]*(?:{of}))", re.IGN
 """The first sign of what looks like a mark of ours: of a cut or of the note about cuts; also of a call or reasoning."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
-ERROR_FIELDS = frozenset({"is_error", "error", "status"})
+_ERROR_FIELDS = frozenset({"is_error", "error", "status"})
 """The fields of a tool's message that say whether it is an error; a missing one says nothing."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
@@ -388,7 +388,7 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 
 
 def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
-    dumped = [message.model_dump(exclude={*ERROR_FIELDS} - message.model_fields_set) for message in messages]
+    dumped = [message.model_dump(exclude={*_ERROR_FIELDS} - message.model_fields_set) for message in messages]
     return turns_of(dumped) or ()
 
 
