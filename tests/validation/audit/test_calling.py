@@ -174,7 +174,7 @@ def test_one_budget_is_for_all_parts_and_resume_pays_for_nothing_twice(tmp_path:
     words = ("--judge=choice", "--paraphrases=shipped", "--sample=10", "--repeats=0")
     with serving(choosing(0.0)) as judge:
         ended = audit(tmp_path, judge, pairs(20), *words, "--budget_calls=50")
-        assert (ended.code, len(judge.requests)) == (1, 50) and "--resume --budget_calls=100" in ended.err
+        assert (ended.code, len(judge.requests)) == (3, 50) and "--resume --budget_calls=100" in ended.err
         again = audit(tmp_path, judge, pairs(20), *words)
         assert again.code == 2 and "--resume" in again.err and len(judge.requests) == 50
         assert audit(tmp_path, judge, pairs(20), *words, "--resume", "--budget_calls=100").code == 0
