@@ -30,6 +30,7 @@ from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
+from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
@@ -106,7 +107,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         column = criteria_column(task.fields) if self._reads_criteria else None
         fields = {name: value for name, value in task.fields.items() if name != column}
         given = fields if column is None else {**fields, "criteria": task.fields[column]}
-        return judge_task_of(task.question, (answer,), given)
+        return replace(judge_task_of(task.question, (answer,), given), images=images_of(task.turns)).numbered()
 
     def conversations(self, task: PromptTask) -> list[Conversation]:
         """Ask the prompt."""

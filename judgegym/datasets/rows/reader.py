@@ -18,6 +18,7 @@ from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
+from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import FieldTypeError, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
@@ -161,6 +162,7 @@ class RowReader:
         columns = self.settings
         of_settings = filter(None, (columns.category_column, columns.group_by, columns.repeat_column))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
+        judge_task = replace(judge_task, images=images_of(found.turns), traces=found.traces).numbered()
         return replace(judge_task, repeat=self._repeat(row)) if columns.repeat_column is not None else judge_task
 
     def _repeat(self, row: Row) -> int:

@@ -14,12 +14,20 @@ from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
 
-from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
+from judgegym.data.answers import (
+    CONVERSATIONS,
+    IMAGES,
+    PROMPTS,
+    RESPONSES,
+    parts_of_prompt,
+    whole_prompt,
+    with_images,
+)
 from judgegym.data.pairs import pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
-from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript, turns_of
+from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, text_turn, transcript, turns_of
 from judgegym.llm.wire import JSON
 
 _JOINED = "; several columns, separated by commas, are joined by blank lines"
@@ -97,6 +105,7 @@ class Responses:
         several: the row has a list of responses, if only of one.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
         earlier: the responses, where they are those of an earlier run.
+        traces: the turns of each response, where they have images.
     """
 
     prompt: str
@@ -107,6 +116,7 @@ class Responses:
     several: bool = False
     chosen: int = 0
     earlier: tuple[JudgedResponse, ...] = ()
+    traces: tuple[tuple[Turn, ...], ...] = ()
 
 
 def _names(setting: str) -> tuple[str, ...]:
@@ -133,10 +143,13 @@ def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequ
             turns = turns_of_prompt(row.values[column])  # a text that looks like a list
         if (column not in row.values and value is None) or (turns is None and value is not None):
             raise row.lacks(f"a prompt (a text or messages) in {column}", column)
-        found += [turns] if turns and transcript(turns) else []
+        found += [turns] if turns and any(turn.shown.strip() for turn in turns) else []
     if len(found) > 1:
         found = [(text_turn("user", "\n\n".join(map(transcript, found))),)]
-    return Responses(transcript(found[0]), columns, found[0]) if found else None
+    if not found:
+        return None
+    whole = with_images(values, found[0])
+    return Responses(transcript(whole, shows_images=True), columns, whole, IMAGES)
 
 
 def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
@@ -152,7 +165,7 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
             parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
             given = {part: values[part] for part in parts if part in values}
             whole = whole_prompt(given, column, turns)
-            return Responses(transcript(whole), (column,), whole, parts)
+            return Responses(transcript(whole, shows_images=True), (column,), whole, parts)
     return None
 
 
@@ -180,7 +193,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
             raise _lacks_prompt(row)
         for turn in turns:
             turn.message()
-        return replace(found, prompt=transcript(turns), turns=turns)
+        return replace(found, prompt=transcript(turns, shows_images=True), turns=turns)
 
 
 def _columns_of_pair(values: Values) -> tuple[str, ...]:
@@ -288,6 +301,8 @@ def _preferred(values: Values) -> Responses | None:
     """`chosen` and `rejected`, in this order."""
     if not all(column in values for column in _PREFERENCE):
         return None
+    if any(values.get(name) for name in IMAGES):
+        raise UnseenPart("images beside chosen and rejected are not read: name a column of the prompt and of responses")
     found = pair_of(values)
     if found is None or isinstance(found, str):
         return None
@@ -312,4 +327,5 @@ def _conversation(values: Values, column: str) -> Responses | None:
     if turns is None or len(turns) < 2 or turns[-1].role != "assistant":
         return None
     asked, parts = whole_prompt(values, column, turns[:-1]), parts_of_prompt(column, turns)
-    return Responses(transcript(asked), (column,), asked, parts, texts=(turns[-1].shown,))
+    shown, traces = transcript(asked, shows_images=True), ((turns[-1:],) if turns[-1].images else ())
+    return Responses(shown, (column,), asked, parts, texts=(turns[-1].shown,), traces=traces)

@@ -28,6 +28,7 @@ from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge, part_settings
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.ledger import current_component
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import count_tokens
@@ -157,7 +158,8 @@ class CountingClient(ChatClient):
     ) -> ChatResponse:
         """Count a call."""
         is_critique = name.startswith("critique_")
-        tokens = sum(_tokens(message["content"]) for message in messages)
+        api = self._settings.api
+        tokens = sum(_tokens(message["content"]) for message in messages) + tokens_of_images(messages, api)
         path = current_component().rstrip("/")
         part, settings = path.partition("/")[0], self._parts.get(path, self._settings)
         self.calls_of[part] += 1

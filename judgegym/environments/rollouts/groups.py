@@ -21,7 +21,7 @@ from judgegym.environments.rollouts.judging import GroupComparison, judge_comple
 from judgegym.judges.core.group import MemberDetail
 from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.llm import wire
-from judgegym.llm.errors import JudgeGymError
+from judgegym.llm.errors import DataError, JudgeGymError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import exact_mean
 
@@ -202,10 +202,15 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task:
     Each is judged by itself, or, with a judge of groups, all of them against each other.
 
     Raises:
+        DataError: the conversation has images.
         EndpointError: the policy never answered.
         NoTokens: it answered without the tokens that it was asked for.
     """
     conversation = env.checked_conversations(task)[0]
+    if any(message.get("images") for message in conversation):
+        raise DataError(
+            f"row {task.uid}: it has images, and rollouts are texts; leave such rows out of the training data"
+        )
     rollouts, policy_run = await source.sample(conversation, env.config.group_size)
     completions = [rollout.completion for rollout in rollouts]
     judgments, rewards, together = await judge_completions_of(env, task, completions)

@@ -227,6 +227,7 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
 
     def check(self, task: JudgeTask) -> None:
         """Check the task's own aspects."""
+        super().check(task)
         if task.aspects is not None:
             try:
                 check_aspects(task.aspects)
@@ -238,7 +239,7 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
         if task.aspects is None:
             return await super().judge_task(task)
         settings = self.settings.model_copy(update={"aspects": task.aspects})
-        return await AspectPanel(settings, self.client).judge(self.case_of(task))
+        return await AspectPanel(settings, self.client).judge_task(replace(task, aspects=None))
 
     def components(self, judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
         """The verdicts."""

@@ -2,10 +2,10 @@
 
 Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here.
 Nothing of a conversation is left out without a word: tool calls are written out with their arguments, tool results with
-their names, reasoning is named in brackets, and a part that no judge is shown (an image, audio, a file) is an
-`UnseenPart`. What a judge is asked to score is what the policy itself wrote: a completion without text and tool calls
-is empty. No message can pass for several turns: where turns have headings (`user: …`), a line of a message that looks
-like one is broken up (`user¦: …`).
+their names, reasoning is named in brackets, images are marked (`images.py`), and a part that no judge is shown (audio,
+a file, an image where the caller passes none on) is an `UnseenPart`. What a judge is asked to score is what the policy
+itself wrote: a completion without text and tool calls is empty. No message can pass for several turns: where turns have
+headings (`user: …`), a line of a message that looks like one is broken up (`user¦: …`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from judgegym.judges.conversations import images as pictures
 from judgegym.llm import wire
 from judgegym.llm.template_tokens import BREAK
-from judgegym.llm.wire import JSON, Message, Role
+from judgegym.llm.wire import JSON, Image, Message, Role
 
 _NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool"})
 _SPELLINGS = {
@@ -94,13 +95,6 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """An image of a turn: `url` is an http(s) address, which we never fetch, a data URL, or the path of a file."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of a conversation.
 
@@ -138,11 +132,17 @@ class Turn:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
         whole = "\n".join([*([self.text] if self.text else []), *(call.shown for call in self.calls)])
-        if whole != self.shown or (self.calls and not {"tool_calls", "function_call"} & self.more.keys()):
+        plain = pictures.without_marks(self.shown)
+        if whole not in (self.shown, plain) or (self.calls and not {"tool_calls", "function_call"} & self.more.keys()):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
-        return {"role": self.role, "content": self.text, **self.more}
+        return {"role": self.role, "content": wire.content_json(self.text, self.images), **self.more}
+
+    def asked(self) -> Message:
+        """The turn as a message that a policy is asked; raises as `message`."""
+        asked = cast(Message, {**self.message(), "content": self.text})
+        return {**asked, "images": self.images} if self.images else asked
 
 
 def text_turn(role: str, text: str) -> Turn:
@@ -168,7 +168,22 @@ def turns_of(value: object) -> tuple[Turn, ...] | None:
         if turn is None:
             return None
         turns.append(turn)
-    return tuple(turns)
+    return numbered(turns)
+
+
+def numbered(turns: Sequence[Turn], first: int = 1) -> tuple[Turn, ...]:
+    """Turns whose images are numbered from `first` through all of them; without images, the turns as they are."""
+    found: list[Turn] = []
+    for turn in turns if any(turn.images for turn in turns) else ():
+        shown, images = pictures.renumbered(turn.shown, turn.images, first)
+        found.append(replace(turn, shown=shown, images=images))
+        first += len(images)
+    return tuple(found or turns)
+
+
+def images_of(turns: Sequence[Turn]) -> tuple[Image, ...]:
+    """The images of turns, in the order of their marks."""
+    return tuple(image for turn in turns for image in turn.images)
 
 
 def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
@@ -189,7 +204,7 @@ def text_of(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else transcript(_of_messages(conversation))
+    return conversation if isinstance(conversation, str) else transcript(of_messages(conversation))
 
 
 def answer_of(conversation: TextOrMessages) -> str:
@@ -198,21 +213,36 @@ def answer_of(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
+    return conversation if isinstance(conversation, str) else answer_text(of_messages(conversation))
 
 
-def answer_text(turns: Sequence[Turn]) -> str:
-    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
+def answer_text(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
+    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them.
+
+    Raises:
+        UnseenPart: as `transcript`.
+    """
     own = any(turn.text.strip() or turn.calls for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
-    return transcript(turns) if own else ""
+    return transcript(turns, shows_images=shows_images) if own else ""
 
 
-def transcript(turns: Sequence[Turn]) -> str:
+def transcript(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
     """Turns as one text: the only turn of a user or an assistant without its role; several with their roles.
 
     Turns without anything in them are left out. A single turn of an assistant that begins like the heading of a turn
     has its role, too, so that it is no conversation.
+
+    Args:
+        turns: the turns.
+        shows_images: the caller passes `images_of(turns)` on to the judge; otherwise turns with images are refused.
+
+    Raises:
+        UnseenPart: a turn has an image, and nobody would be shown it.
     """
+    images = images_of(turns)
+    if images and not (shows_images and all(image.url for image in images)):
+        why = "which is not shown here" if all(image.url for image in images) else "and the image is not there"
+        raise UnseenPart(f"a message has a part of type image, {why}: what is said of it would be judged blind")
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled
@@ -277,19 +307,30 @@ def turn_of_item(item: Mapping[str, object]) -> Turn:
         call = _call(item.get("name"), item.get("arguments"), item.get("call_id"))
         return Turn("assistant", "", call.shown, calls=(call,))
     if kind == "function_call_output":
-        output = item.get("output")
-        return Turn("tool", "", _output(output))
+        images = list[Image]()
+        output, found = pictures.marked(_output(item.get("output"), images), images)
+        return Turn("tool", "", output, images=found)
     if kind == "reasoning":
         return Turn("assistant", "", "[reasoning, left out]")
     if kind in (None, "message") or "role" in item:
         role = item.get("role")
-        text, shown, calls = _parts(item.get("content"))
-        whole = "\n".join([*([shown] if shown else []), *(call.shown for call in calls)])
-        return Turn(_role(role) if isinstance(role, str) else "assistant", text, whole, calls=tuple(calls))
+        images = list[Image]()
+        text, shown, calls = _parts(item.get("content"), images)
+        whole, found = pictures.marked(
+            "\n".join([*([shown] if shown else []), *(call.shown for call in calls)]), images
+        )
+        return Turn(
+            _role(role) if isinstance(role, str) else "assistant", text, whole, calls=tuple(calls), images=found
+        )
     return Turn("assistant", "", f"[{kind}]")
 
 
-def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
+def of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
+    """The turns of messages.
+
+    Raises:
+        UnseenPart: a message has a part that no judge is shown.
+    """
     return turns_of([message.model_dump() for message in messages]) or ()
 
 
@@ -307,16 +348,17 @@ def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
     names |= {str(call["id"]): _name(_called(call).get("name")) for call in calls if call.get("id")}
-    text, shown, written = _parts(content)
+    images = list[Image]()
+    text, shown, written = _parts(content, images)
     if said_by == "function_call":  # of ShareGPT with tools: the text is the call
         text, shown, written = "", "", [ToolCall("", shown)]
     written += [_call(_called(call).get("name"), _called(call).get("arguments"), call.get("id")) for call in calls]
     role = _role(said_by)
     name = _name(message.get("name")) or (names.get(str(message.get("tool_call_id")), "") if role == "tool" else "")
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
-    whole = "\n".join([*([shown] if shown else []), *(call.shown for call in written)])
+    whole, found = pictures.marked("\n".join([*([shown] if shown else []), *(call.shown for call in written)]), images)
     answers = str(message.get("tool_call_id") or "")
-    return Turn(role, text, whole, name, tuple(written), answers, more=more)
+    return Turn(role, text, whole, name, tuple(written), answers, images=found, more=more)
 
 
 def _role(word: str) -> str:
@@ -340,11 +382,13 @@ def _call(name: object, arguments: object, number: object = None) -> ToolCall:
     return ToolCall(_plain(name), _plain(arguments), _plain(number))
 
 
-def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
+def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCall]]:
     """The text of a message's content, the text with its other parts written out, and the tool calls among them.
 
+    Images are added to `images`, with placeholders in the text that is written out (`images.marked`).
+
     Raises:
-        UnseenPart: a part is neither text nor a tool call, nor reasoning.
+        UnseenPart: a part is neither text nor a tool call, nor reasoning, nor an image.
     """
     if isinstance(content, str) or not isinstance(content, Sequence):
         text = content if isinstance(content, str) else ""
@@ -365,7 +409,13 @@ def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
             called = _called(part)
             calls.append(_call(called.get("name"), called.get("arguments", called.get("input")), part.get("id")))
         elif kind in _RESULTS:
-            shown.append(_output(part.get("content", part.get("output"))))
+            shown.append(_output(part.get("content", part.get("output")), images))
+        elif kind in pictures.KINDS:
+            try:
+                images.append(pictures.read_image(part, len("".join(texts))))
+            except pictures.ImageError as error:
+                raise UnseenPart(f"a message has a part of type {kind} that cannot be shown: {error}") from None
+            shown.append(pictures.placeholder(len(images)))
         elif kind in _SILENT_PARTS:
             shown += [] if kind == "refusal" else [f"[{kind}]"]
         elif kind and kind not in _TEXT_PARTS:
@@ -384,12 +434,12 @@ def _kind(part: Mapping[str, object]) -> str:
     return next((name for name, value in part.items() if value is not None), "")
 
 
-def _output(output: object) -> str:
+def _output(output: object, images: list[Image]) -> str:
     """What a tool has returned: a text, parts of a message, or another value as JSON."""
     are_parts = isinstance(output, list) and all(
         isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type"))) for part in output
     )
-    return _parts(output)[1] if output and are_parts else _plain(output)
+    return _parts(output, images)[1] if output and are_parts else _plain(output)
 
 
 def _plain(value: object) -> str:

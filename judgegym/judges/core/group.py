@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from judgegym.judges.core.images import check_images, showing
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
 from judgegym.llm.client import ChatClient
@@ -174,6 +175,7 @@ class GroupJudge(ABC):
 
     def check(self, task: JudgeTask) -> None:
         """Check that there is something to compare with, and not too much."""
+        check_images(task, self.client)
         count = len(task.responses)
         if count < self.fewest(task):
             raise TaskError(
@@ -196,7 +198,8 @@ class GroupJudge(ABC):
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of all responses of a request."""
         case = replace(self._case(task), answers=task.responses, numbers=task.numbers)
-        return group_scores(task.responses, await self.judge(case))
+        with showing(task):
+            return group_scores(task.responses, await self.judge(case))
 
     def begin(self, task: JudgeTask, size: int) -> GroupScores:
         """Begin a group; a tournament plays as responses arrive."""

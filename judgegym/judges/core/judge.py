@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask
 from judgegym.judges.core.delimiters import Lookalikes, delimit
+from judgegym.judges.core.images import check_images, showing
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, response_judgment
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
@@ -71,7 +72,8 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         """The case of a task with one response."""
 
     def check(self, task: JudgeTask) -> None:
-        """Every task can be judged."""
+        """Check that the judge can be shown the task's images; every other task can be judged."""
+        check_images(task, self.client)
 
     def compares(self, task: JudgeTask) -> bool:
         """No response is compared with another."""
@@ -95,7 +97,8 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
 
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge the response of a task."""
-        return await self.judge(self.case_of(task))
+        with showing(task):
+            return await self.judge(self.case_of(task))
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The response's score."""

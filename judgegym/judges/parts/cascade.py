@@ -143,7 +143,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The scores of the responses, all by one judge; equal responses are judged once."""
-        tasks = [replace(task, responses=(text,), places=None) for text in dict.fromkeys(task.responses)]
+        tasks = [task.only((task.responses.index(text),)) for text in dict.fromkeys(task.responses)]
         judged = await all_results(map(self.judge, tasks))
         found = [(judgment, self.components(judgment)) for judgment in judged]
         levelled = await self.level(tasks, found)

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
-from judgegym.judges.conversations.turns import TextOrMessages, answer_of, text_of
+from judgegym.judges.conversations.turns import TextOrMessages, answer_of, images_of, of_messages, transcript
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS
@@ -80,7 +80,10 @@ class ScoreBody(RequestBody):
         """One task."""
         responses = self.responses if self.responses is not None else [self.response or ""]
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
-        task = judge_task_of(text_of(self.prompt), [answer_of(response) for response in responses], fields)
+        asked = () if isinstance(self.prompt, str) else of_messages(self.prompt)
+        prompt = self.prompt if isinstance(self.prompt, str) else transcript(asked, shows_images=True)
+        task = judge_task_of(prompt, [answer_of(response) for response in responses], fields)
+        task = replace(task, images=images_of(asked)).numbered()
         task = replace(task, group=id_of(self.group), member=id_of(self.member))
         return [task] if task.responses else []
 
