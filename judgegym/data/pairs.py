@@ -188,6 +188,15 @@ def _context(values: _Values, better: _Turns, worse: _Turns) -> tuple[_Turns, in
     return shared if repeated else prompt + shared, len(shared)
 
 
+def answers_of_pair(values: _Values) -> tuple[tuple[Turn, ...], ...]:
+    """The turns of the answers of `chosen` and `rejected`, where these are conversations; else none."""
+    better, worse = turns_of(values.get("chosen")), turns_of(values.get("rejected"))
+    if better is None or worse is None:
+        return ()
+    _, begins = _context(values, better, worse)
+    return better[begins:], worse[begins:]
+
+
 def prompt_of_pair(values: _Values) -> tuple[Turn, ...] | None:
     """The turns before the answers of `chosen` and `rejected`; `None` without a prompt that both have."""
     chosen, rejected = values.get("chosen"), values.get("rejected")

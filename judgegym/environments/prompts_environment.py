@@ -107,7 +107,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         column = criteria_column(task.fields) if self._reads_criteria else None
         fields = {name: value for name, value in task.fields.items() if name != column}
         given = fields if column is None else {**fields, "criteria": task.fields[column]}
-        return replace(judge_task_of(task.question, (answer,), given), images=images_of(task.turns)).numbered()
+        return judge_task_of(task.question, (answer,), given, images=images_of(task.turns))
 
     def conversations(self, task: PromptTask) -> list[Conversation]:
         """Ask the prompt."""

@@ -54,9 +54,10 @@ with needs("inspect"):
     from inspect_ai._util.error import PrerequisiteError
     from inspect_ai._util.registry import registry_name
     from inspect_ai.dataset import MemoryDataset, Sample
-    from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
     from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
     from inspect_ai.solver import TaskState, generate
+    from inspect_ai.tool import Tool, ToolDef
 
 if TYPE_CHECKING:
     from judgegym.integrations.single_turn import EnvironmentRow, OpenedEnvironment
@@ -230,7 +231,7 @@ TARGET = "target"
 def row_of(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
     """The completion of a sample, with what its judge is told; the ids are for a judge that compares epochs."""
     metadata = state.metadata or {}
-    cells = {
+    cells: dict[str, object] = {
         "reference": "\n".join(target) if options.reference == TARGET else metadata.get(options.reference),
         "rubric": _first(metadata.get("rubric"), options.rubric, options.rubric_file),
         "aspects": _first(metadata.get("aspects"), options.aspects),
@@ -244,7 +245,8 @@ def row_of(state: TaskState, target: Target, options: ScorerOptions) -> Completi
         asked = list(state.messages)
         if asked and asked[-1].role == "assistant" and asked[-1].text == state.output.completion:
             asked.pop()
-    prompt = asked if isinstance(asked, str) else [_turn(each) for each in asked]
+        cells["tools"] = [_definition(tool) for tool in state.tools]
+    prompt = asked if isinstance(asked, str) else [each.model_dump(exclude_none=True) for each in asked]
     return completion_row(prompt, state.output.completion, cells, group=str(state.sample_id), member=state.epoch)
 
 
@@ -262,13 +264,11 @@ def _first(*values: object) -> object:
     return next((value for value in values if value is not None), None)
 
 
-def _turn(message: ChatMessage) -> dict[str, object]:
-    """A message with its text, and its calls of tools in the shape of the OpenAI API."""
-    calls = [
-        {"function": {"name": call.function, "arguments": call.arguments}}
-        for call in getattr(message, "tool_calls", None) or ()
-    ]
-    return {"role": message.role, "content": message.text, **({"tool_calls": calls} if calls else {})}
+def _definition(tool: Tool) -> dict[str, object]:
+    """The definition of a tool that the policy was offered."""
+    found = ToolDef(tool)
+    parameters = found.parameters.model_dump(exclude_none=True)
+    return {"name": found.name, "description": found.description, "parameters": parameters}
 
 
 def _is_whole(value: object) -> bool:

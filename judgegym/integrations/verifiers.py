@@ -35,7 +35,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from judgegym.cli.environments import built_in
-from judgegym.integrations.scores.requests import FIELDS, CompletionRow, conversation_json, fields_in
+from judgegym.integrations.scores.requests import FIELDS, CompletionRow, conversation_json, fields_in, tool_fields
 from judgegym.integrations.scores.results import CompletionReward, NoRewardError
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
 from judgegym.integrations.single_turn import EnvironmentRow, EnvironmentSource, OpenedEnvironment, opened
@@ -173,6 +173,16 @@ class ScoresConfig(vf.BaseConfig):
             return str(trace.last_reply)
         return conversation_json([node.message.model_dump(exclude_none=True) for node in nodes[first:]])
 
+    def tools(self, trace: vf.Trace) -> dict[str, JSON]:
+        """The tools that the policy was offered, where its calls of them are judged.
+
+        Raises:
+            CellError: a definition cannot be sent.
+        """
+        if self.view != "full_trace":
+            return {}
+        return tool_fields([tool.model_dump(exclude_none=True) for tool in trace.tools])
+
     def _prompt(self, task: vf.TaskData) -> JSON:
         if not self.question_field:
             given = task.prompt or ""
@@ -207,7 +217,7 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
             SettingsError: a setting cannot work.
         """
         config, name = self.config, self.reward_name
-        fields, response = config.fields(task), config.response(trace)
+        fields, response = {**config.fields(task), **config.tools(trace)}, config.response(trace)
         ids = {"group": trace.task.key or trace.task.hash, "member": trace.id}
         verdict: CompletionReward
         (verdict,) = await self._source().shared().score_each([CompletionRow({**fields, **ids}, response)])
@@ -448,7 +458,8 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
             for trace, verdict in zip(traces, verdicts, strict=True):
                 task.record(verdict, trace, GROUP_REWARD)
             return verdicts
-        judge, fields = self.config.judge, self.config.judge.fields(task.data)
+        judge, first = self.config.judge, next(iter(traces))
+        fields = {**judge.fields(task.data), **judge.tools(first)}
         rows = [CompletionRow(fields, judge.response(trace)) for trace in traces]
         (verdicts,) = await judge.source({"judge": "listwise", **judge.settings}).shared().score([rows])
         for trace, verdict, row in zip(traces, verdicts, rows, strict=True):

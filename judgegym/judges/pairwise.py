@@ -218,12 +218,12 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
 
     def begin(self, task: JudgeTask, size: int) -> AnswerCollector[list[ResponseJudgment]]:
         """Collect responses, since one call chooses among all."""
-        return AnswerCollector(lambda responses: self.score(replace(task, responses=responses)))
+        return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
 
     def case_of(self, task: JudgeTask) -> ChoiceCase:
         """The distinct responses, in an order that depends on the seed and the task only."""
         answers = [*dict.fromkeys(task.responses)]
-        key = replace(task, responses=tuple(answers), repeat=0).key("choice")
+        key = replace(task.with_responses(answers, task.places), repeat=0).key("choice")
         generator(self.settings.seed, key, "order").shuffle(answers)
         return ChoiceCase(task.prompt, tuple(answers))
 

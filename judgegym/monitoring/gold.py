@@ -12,7 +12,6 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import TaskJudge, judge_responses
@@ -117,7 +116,7 @@ class GoldJudge:
             logger.exception("the gold scores of row %r are left out", group.uid)
 
     async def _score(self, group: MonitorGroup, chosen: Sequence[int]) -> dict[int, float]:
-        task = replace(group.task, responses=tuple(group.rollouts[number].completion for number in chosen))
+        task = group.task.with_responses([group.rollouts[number].completion for number in chosen])
         found: dict[int, float] = {}
         try:
             if not self._is_spent:

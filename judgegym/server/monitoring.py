@@ -117,7 +117,7 @@ class ServerMonitors:
             logger.exception("the monitors leave out a response")
 
     def _judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
-        bare = replace(task, responses=(), places=None, fault=None)
+        bare = replace(task.with_responses(()), fault=None)
         members = [*zip(task.responses, results, strict=True)]
         name = task.group or f"prompt-{bare.key(mount)[:16]}"
         if len(members) != 1:

@@ -154,7 +154,7 @@ async def test_tool_turns_of_messages_are_written_out() -> None:
         answer = await server.post("/v1/score", {"prompt": prompt, "response": response})
         (request,) = server.judge.bodies
     assert answer.json["status"] == "ok"
-    shown = "assistant: [tool call: add({})]\n\ntool: four\n\nassistant: It is 4."
+    shown = "assistant: [tool call: add({})]\n\ntool (add): four\n\nassistant: It is 4."
     assert f"### Response To Evaluate\n\n{shown}\n\n" in asked(request)
 
 
@@ -194,4 +194,4 @@ async def test_a_tool_call_alone_is_what_the_policy_did_and_is_judged() -> None:
         answer = await server.post("/v1/score", {"prompt": "Q", "response": [call]})
         (request,) = server.judge.bodies
     assert answer.json["status"] == "ok"
-    assert '### Response To Evaluate\n\n[tool call: f({"a": 1})]\n\n' in asked(request)
+    assert '### Response To Evaluate\n\n[tool call: f({"a":1})]\n\n' in asked(request)

@@ -145,16 +145,16 @@ class RowReader:
 
     def _judge_task(self, row: Row, found: Responses) -> JudgeTask:
         """What the judge is shown of a row; columns that are no field of a `JudgeTask` are noted."""
-        filled = row.filled()
+        filled, images = row.filled(), images_of(found.turns)
         given = {name: value_at(filled, column) for name, column in self._optional.items()}
         named = ""
         try:
             try:
-                judge_task = judge_task_of(found.prompt, found.texts, given)
+                judge_task = judge_task_of(found.prompt, found.texts, given, found.traces, found.tools, images)
             except FieldTypeError:  # a column of a usual name may hold something else
                 given = {n: value for n, value in given.items() if n in self._named or _can_be_read(n, value)}
                 named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
-                judge_task = judge_task_of(found.prompt, found.texts, given)
+                judge_task = judge_task_of(found.prompt, found.texts, given, found.traces, found.tools, images)
         except ValueError as error:
             column = self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
             raise row.error(f"{error} ({named})" if named else str(error), column) from None
@@ -162,7 +162,6 @@ class RowReader:
         columns = self.settings
         of_settings = filter(None, (columns.category_column, columns.group_by, columns.repeat_column))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
-        judge_task = replace(judge_task, images=images_of(found.turns), traces=found.traces).numbered()
         return replace(judge_task, repeat=self._repeat(row)) if columns.repeat_column is not None else judge_task
 
     def _repeat(self, row: Row) -> int:

@@ -23,10 +23,11 @@ from judgegym.data.answers import (
     whole_prompt,
     with_images,
 )
-from judgegym.data.pairs import pair_of, prompt_of_pair, turns_of_prompt
+from judgegym.data.pairs import answers_of_pair, pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
+from judgegym.judges.conversations.readers import Tool, split_trace, tools_of, trace_of, with_tools
 from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, text_turn, transcript, turns_of
 from judgegym.llm.wire import JSON
 
@@ -35,6 +36,9 @@ RESPONSES_OF_ROW = ("one response", "several responses")
 """What a row has, in words; the second if it has a list of responses."""
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
+_TOOLS = "tools"
+_LOGS = ("responses_create_params", "nodes")
+"""The columns by which a rollout of NeMo Gym and a trace of verifiers are known."""
 _OF_OBJECT = ("response", "answer", "completion", "text", "content", "generation")
 """What the text of a response is called in an object that is no message."""
 _NO_PROMPT = (
@@ -88,6 +92,8 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
 
 _USUAL = (*PROMPTS, *CONVERSATIONS)
 
+_Answer: TypeAlias = "tuple[str, tuple[Turn, ...]]"
+"""A response as text, with its turns if it came as messages."""
 Values: TypeAlias = Mapping[str, JSON]
 """The columns of a row that are not null."""
 
@@ -102,10 +108,11 @@ class Responses:
         turns: the prompt as a conversation, in which a text is a turn of the user; empty where only the text is known.
         parts: the columns that belong to the prompt where a row has them.
         texts: the responses; empty ones are kept.
+        traces: the turns of each response, empty ones of texts.
+        tools: the tools that the policy was offered.
         several: the row has a list of responses, if only of one.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
         earlier: the responses, where they are those of an earlier run.
-        traces: the turns of each response, where they have images.
     """
 
     prompt: str
@@ -113,10 +120,11 @@ class Responses:
     turns: tuple[Turn, ...] = ()
     parts: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    traces: tuple[tuple[Turn, ...], ...] = ()
+    tools: tuple[Tool, ...] = ()
     several: bool = False
     chosen: int = 0
     earlier: tuple[JudgedResponse, ...] = ()
-    traces: tuple[tuple[Turn, ...], ...] = ()
 
 
 def _names(setting: str) -> tuple[str, ...]:
@@ -146,10 +154,8 @@ def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequ
         found += [turns] if turns and any(turn.shown.strip() for turn in turns) else []
     if len(found) > 1:
         found = [(text_turn("user", "\n\n".join(map(transcript, found))),)]
-    if not found:
-        return None
-    whole = with_images(values, found[0])
-    return Responses(transcript(whole, shows_images=True), columns, whole, IMAGES)
+    whole = with_images(values, found[0]) if found else ()
+    return Responses(transcript(whole, shows_images=True), columns, whole, IMAGES) if found else None
 
 
 def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
@@ -214,16 +220,21 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
         DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
     """
     with named_row(row):
-        return _read(row, settings)
+        values = row.filled()
+        found = _read(row, values, settings)
+        tools = found.tools or tools_of(values.get(_TOOLS)) or ()
+        if not tools or _TOOLS in found.columns:
+            return found
+        turns = with_tools(found.turns or prompt_of_pair(values) or (text_turn("user", found.prompt),), tools)
+        return replace(found, prompt=transcript(turns, shows_images=True), parts=(*found.parts, _TOOLS), tools=tools)
 
 
-def _read(row: Row, settings: ColumnSettings) -> Responses:
-    values = row.filled()
+def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
     if settings.response_column is not None:
         columns = _names(settings.response_column)
         return _named(row, values, columns, _find_prompt(row, values, settings, columns))
     if settings.prompt_column is None:
-        for read in (_preferred, _two):
+        for read in (_logged, _preferred, _two):
             found = read(values)
             if found is not None:
                 return found
@@ -258,21 +269,23 @@ def _named(row: Row, values: Values, columns: Sequence[str], prompt: Responses |
             raise row.error(f"expected one response in {column}, since --response_column names several", column)
     if prompt is None:
         raise _lacks_prompt(row)
-    texts = tuple(text for answers in found if answers is not None for text in answers[0])
+    texts, traces = zip(*(answer for answers in found if answers is not None for answer in answers[0]), strict=True)
     several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
     chosen = 1 if tuple(columns) == _PREFERENCE else 0
-    return replace(prompt, columns=(*prompt.columns, *columns), texts=texts, several=several, chosen=chosen)
+    return replace(
+        prompt, columns=(*prompt.columns, *columns), texts=texts, traces=traces, several=several, chosen=chosen
+    )
 
 
-def _answers(value: JSON) -> tuple[tuple[str, ...], bool] | None:
+def _answers(value: JSON) -> tuple[tuple[_Answer, ...], bool] | None:
     """The responses of a value, and whether it is a list of them; `None` if it holds none."""
     one = _answer(value)
     if one is not None:
         return (one,), False
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         return None
-    texts = tuple(text for text in map(_answer, value) if text is not None)
-    return (texts, True) if len(texts) == len(value) else None
+    answers = tuple(answer for answer in map(_answer, value) if answer is not None)
+    return (answers, True) if len(answers) == len(value) else None
 
 
 def _kind(value: JSON) -> str:
@@ -285,16 +298,16 @@ def _kind(value: JSON) -> str:
     return f"a list whose entry {place} is {_kind(wrong)}" if place else "an empty list"
 
 
-def _answer(value: JSON) -> str | None:
-    """A text, messages as one text, or the text of an object; `None` for anything else."""
+def _answer(value: JSON) -> _Answer | None:
+    """A text, messages as one text with their turns, or the text of an object; `None` for anything else."""
     if isinstance(value, str):
-        return value
+        return value, ()
     if isinstance(value, Mapping):
         text = next((value[key] for key in _OF_OBJECT if isinstance(value.get(key), str)), None)
         if isinstance(text, str) and not {"role", "from"} & value.keys():
-            return text
+            return text, ()
     turns = turns_of(value)
-    return answer_text(turns) if turns else None
+    return (answer_text(turns, shows_images=True), turns) if turns else None
 
 
 def _preferred(values: Values) -> Responses | None:
@@ -307,7 +320,10 @@ def _preferred(values: Values) -> Responses | None:
     if found is None or isinstance(found, str):
         return None
     texts = (*found.correct, *found.wrong)
-    return Responses(found.prompt, _columns_of_pair(values), texts=texts, several=True, chosen=len(found.correct))
+    traces = answers_of_pair(values) if len(texts) == len(_PREFERENCE) else ()
+    return Responses(
+        found.prompt, _columns_of_pair(values), texts=texts, traces=traces, several=True, chosen=len(found.correct)
+    )
 
 
 def _two(values: Values) -> Responses | None:
@@ -323,9 +339,25 @@ def _two(values: Values) -> Responses | None:
 
 def _conversation(values: Values, column: str) -> Responses | None:
     """A conversation whose last turn is the response."""
-    turns = turns_of(values.get(column))
-    if turns is None or len(turns) < 2 or turns[-1].role != "assistant":
+    trace = split_trace(turns_of(values.get(column)) or ())
+    if trace is None:
         return None
-    asked, parts = whole_prompt(values, column, turns[:-1]), parts_of_prompt(column, turns)
-    shown, traces = transcript(asked, shows_images=True), ((turns[-1:],) if turns[-1].images else ())
-    return Responses(shown, (column,), asked, parts, texts=(turns[-1].shown,), traces=traces)
+    asked, parts = whole_prompt(values, column, trace.prompt), parts_of_prompt(column, trace.turns)
+    answer = trace.completion
+    shown, text = transcript(asked, shows_images=True), answer_text(answer, shows_images=True)
+    return Responses(shown, (column,), asked, parts, texts=(text,), traces=(answer,))
+
+
+def _logged(values: Values) -> Responses | None:
+    """A rollout of NeMo Gym, a trace of verifiers or a sample of inspect's log."""
+    is_inspect = all(isinstance(values.get(name), list | dict) for name in ("messages", "output")) and "input" in values
+    column = next((name for name in _LOGS if name in values), "messages" if is_inspect else None)
+    trace = None if column is None else trace_of(values, column)
+    if column is None or trace is None:
+        return None
+    asked, answer = trace.turns[: trace.asked], trace.completion
+    read = (column, *(("response",) if column == _LOGS[0] else ()))
+    texts, parts = (answer_text(answer, shows_images=True),), ("input", "output") if is_inspect else ()
+    return Responses(
+        transcript(asked, shows_images=True), read, asked, parts, texts=texts, traces=(answer,), tools=trace.tools
+    )

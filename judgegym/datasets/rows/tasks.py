@@ -148,7 +148,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         """Return the task if it can be judged, or if nothing is asked about it."""
         judge_task = task.judge_task
         if task.to_sample is not None:
-            judge_task = replace(judge_task, responses=(_SOME,) * task.count)
+            judge_task = judge_task.with_responses((_SOME,) * task.count)
         try:
             if not all(is_blank(response) for response in judge_task.responses):
                 check(judge_task)
@@ -224,6 +224,8 @@ def _together(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
             if getattr(task.judge_task, name) != getattr(first.judge_task, name):
                 row, column = reader.rows[task.rows[0]], reader.settings.group_by
                 raise row.error(f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}")
-    judge_task = replace(first.judge_task, responses=tuple(task.judge_task.response for task in tasks))
+    traces = tuple(task.judge_task.trace for task in tasks)
+    texts = tuple(task.judge_task.response for task in tasks)
+    judge_task = replace(first.judge_task, responses=texts, traces=traces if any(traces) else ())
     rows = tuple(task.rows[0] for task in tasks)
     return ScoreTask(rows, judge_task, False, tuple(task.category[0] for task in tasks))

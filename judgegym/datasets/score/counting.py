@@ -220,7 +220,7 @@ def with_responses(task: ScoreTask) -> JudgeTask:
     """What a task's judge is asked about; in place of responses that a policy will give, different short ones."""
     if task.to_sample is None:
         return task.judge_task
-    return replace(task.judge_task, responses=tuple(f"{_RESPONSE}{number}" for number in range(task.to_sample.count)))
+    return task.judge_task.with_responses([f"{_RESPONSE}{number}" for number in range(task.to_sample.count)])
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)

@@ -42,6 +42,7 @@ PROMPT = tuple(
     f"{place}.{name}" for place in ("observation", "observation.metadata", "action") for name in _QUESTION_NAMES
 )
 RESPONSE = tuple(f"action.{name}" for name in _ANSWER_NAMES)
+TOOLS = ("observation.tools", "observation.metadata.tools")
 FIELDS: Mapping[Field, Place] = {
     name: (f"observation.{name}", f"observation.metadata.{name}", f"action.metadata.{name}") for name in NAMES
 }
@@ -83,7 +84,9 @@ def row_at(
         return CompletionRow({}, "", f"no prompt in {_named(prompt)}")
     if said is None:
         return CompletionRow({}, "", f"no response in {_named(response)}")
-    return completion_row(asked, said, {name: _found(place, action, observation) for name, place in fields.items()})
+    cells: dict[str, object] = {name: _found(place, action, observation) for name, place in fields.items()}
+    cells["tools"] = _conversation(_found(TOOLS, action, observation))
+    return completion_row(asked, said, cells)
 
 
 def _paths(place: Place) -> Sequence[str]:

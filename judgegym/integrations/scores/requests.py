@@ -14,10 +14,13 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
+from judgegym.judges.conversations.readers import tools_of
+from judgegym.judges.conversations.turns import without_marks
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
 LONGEST_ID = 256
+_REASONING = ("reasoning_content", "reasoning")
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
 FIELDS: tuple[Field, ...] = get_args(Field)
@@ -65,7 +68,7 @@ def completion_row(
     try:
         ids = {name: group_id(plain(value)) for name, value in (("group", group), ("member", member))}
         shared: dict[str, JSON] = {"prompt": conversation_json(prompt), **fields_in(cells), **label_fields(label)}
-        shared |= {name: value for name, value in ids.items() if value is not None}
+        shared |= {name: value for name, value in ids.items() if value is not None} | tool_fields(cells.get("tools"))
         return CompletionRow(shared, conversation_json(response))
     except CellError as error:
         return CompletionRow({"prompt": ""}, response if isinstance(response, str) else "", str(error))
@@ -122,6 +125,19 @@ def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
         if value is not None:
             fields[name] = value
     return fields
+
+
+def tool_fields(tools: object) -> dict[str, JSON]:
+    """The field of a request with definitions of tools; none of a cell that holds something else.
+
+    Raises:
+        CellError: a definition cannot be sent.
+    """
+    if hasattr(tools, "tolist"):  # an array, as a data frame has it
+        tools = tools.tolist()
+    given = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list | tuple) else []
+    found = tools_of(plain(given) if given else tools if isinstance(tools, str) else None)
+    return {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in found]} if found else {}
 
 
 def _cell(row: Mapping[str, object], name: str) -> JSON:
@@ -217,10 +233,9 @@ def conversation_json(conversation: object) -> JSON:
     if not isinstance(conversation, Iterable):
         raise CellError(f"expected text or messages, found {type(conversation).__name__}")
     turns = [_turn(turn) for turn in conversation]
-    if len(turns) == 1 and turns[0].keys() == {"role", "content"} and turns[0]["role"] == "assistant":
-        only = turns[0]["content"]
-        return only if isinstance(only, str) else cast(JSON, turns)
-    return cast(JSON, turns)
+    only = turns[0].get("content") if len(turns) == 1 and turns[0]["role"] == "assistant" else None
+    is_text = isinstance(only, str) and turns[0].keys() <= {"role", "content", *_REASONING}
+    return cast(JSON, only if is_text and without_marks(str(only)) == only else turns)
 
 
 def _turn(turn: object) -> dict[str, JSON]:
@@ -229,7 +244,8 @@ def _turn(turn: object) -> dict[str, JSON]:
     calls = turn.get("tool_calls")
     made = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
     more: dict[str, JSON] = {"tool_calls": made} if made else {}
-    more |= {key: str(turn[key]) for key in ("name", "tool_call_id") if turn.get(key)}
+    more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *_REASONING) if turn.get(key)}
+    more |= {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}  # of a result in inspect
     return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
 
 
@@ -244,13 +260,16 @@ def _parts(content: object) -> str | list[dict[str, JSON]]:
 
 def _part(part: object) -> dict[str, JSON]:
     given: Mapping[str, object] = part if isinstance(part, Mapping) else {"text": part}
-    kind, text = given.get("type", "text"), given.get("text")
+    kind = given.get("type", "text")
+    text = next((given[name] for name in ("text", "reasoning", "thinking") if isinstance(given.get(name), str)), None)
     shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
     return {**shown, "text": text} if isinstance(text, str) else shown
 
 
 def _call(call: object) -> dict[str, JSON]:
     function = call.get("function", call) if isinstance(call, Mapping) else None
+    if isinstance(function, str):  # of inspect
+        function = {**cast("Mapping[str, object]", call), "name": function}
     if not isinstance(call, Mapping) or not isinstance(function, Mapping):
         return {}
     arguments = function.get("arguments")

@@ -3,7 +3,7 @@
 Guarantees: an image is an http(s) address, which nobody here fetches, or a data URL of a PNG, JPEG, GIF or WebP whose
 header was read; two parts with the same bytes are equal. A file is read only where the caller has said beside which
 folder (`files_beside`), and only if it is such an image: a request to the server can name no file. In a text with
-images `[image 1]` stands for an image and for nothing else: what looks like a mark is broken up (`[image¦ 1]`).
+images `[image 1]` stands for an image and for nothing else: what looks like a mark is broken up (`[¦image 1]`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from judgegym.llm.wire import Image
 
 KINDS = frozenset({"image", "image_url", "input_image"})
 """The types of parts that are images: Anthropic's, TRL's and inspect's; OpenAI's; that of the Responses API."""
+LIKE_MARK = r"[ \t*_`~]*images?[ \t#*_`~]*\d"
+"""What follows the first sign of what looks like a mark."""
 _LONGEST = 20 << 20
 _LONGEST_URL = 8192
 _FIELDS = ("bytes", "data", "base64", "image_url", "image", "url", "path", "source")
 _MARK = re.compile(r"\[image \d+\]")
-_LIKE = rf"([\[［【〔]\s*images?{BREAK}*)"
-_LOOKALIKE = re.compile(rf"{_LIKE}(?=[\s#]*\d)", re.IGNORECASE)
-_BROKEN = re.compile(rf"{_LIKE}{BREAK}(?=[\s#]*\d)", re.IGNORECASE)
+_LOOKALIKE = re.compile(rf"([\[［【〔])(?={LIKE_MARK})", re.IGNORECASE)
 _SECRET = secrets.token_hex(8)
 _PLACEHOLDER = re.compile(rf"<{_SECRET} (\d+)>")
 _FOLDER: ContextVar[Path | None] = ContextVar("folder of images", default=None)
@@ -167,13 +167,13 @@ def mark(number: int) -> str:
 
 
 def broken_up(text: str) -> str:
-    """A text without an image, in which nothing looks like the mark of one."""
-    return _LOOKALIKE.sub(rf"\1{BREAK}", text) if "mage" in text.lower() else text
+    """A text of which nothing looks like the mark of an image."""
+    return _LOOKALIKE.sub(rf"\1{BREAK}", text)
 
 
 def without_marks(text: str) -> str:
-    """The text as it was before its images were marked and lookalikes were broken up."""
-    return _BROKEN.sub(r"\1", _MARK.sub("", text))
+    """A marked text without the marks."""
+    return _MARK.sub("", text)
 
 
 def placeholder(number: int) -> str:
@@ -185,7 +185,7 @@ def marked(text: str, images: Sequence[Image]) -> tuple[str, tuple[Image, ...]]:
     """A text with placeholders from 1 as a text with marks, and its images; without images the text as it is."""
     if not images:
         return text, ()
-    found = _PLACEHOLDER.sub(r"[image \1]", broken_up(text))
+    found = _PLACEHOLDER.sub(r"[image \1]", text)
     return found, tuple(replace(each, mark=mark(number)) for number, each in enumerate(images, start=1))
 
 

@@ -1,15 +1,19 @@
 """Conversations as text for a judge: chat messages, the items of the Responses API, ShareGPT, transcripts.
 
-Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here.
-Nothing of a conversation is left out without a word: tool calls are written out with their arguments, tool results with
-their names, reasoning is named in brackets, images are marked (`images.py`), and a part that no judge is shown (audio,
-a file, an image where the caller passes none on) is an `UnseenPart`. What a judge is asked to score is what the policy
-itself wrote: a completion without text and tool calls is empty. No message can pass for several turns: where turns have
-headings (`user: …`), a line of a message that looks like one is broken up (`user¦: …`).
+Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here,
+so that a judge sees the same conversation in the same words, whatever its format. Nothing of it is left out without a
+word: tool calls are written out with their arguments (a JSON object in one form), tool results with the name of the
+tool, reasoning is named in brackets, images are marked (`images.py`), and a part that no judge is shown (audio, a file,
+an image where the caller passes none on) is an `UnseenPart`. An answer of
+one turn is its text: like the thinking of a policy, its reasoning is not part of it. What a judge is asked to score is
+what the policy itself wrote: a completion without text and tool calls is empty. No message can pass for several turns,
+or for a tool call that was not made: where turns have headings (`user: …`), a line of a message that looks like one is
+broken up (`user¦: …`), and so is what looks like a mark of ours (`[¦tool call: …`).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -46,14 +50,23 @@ _LIKE_HEADING = re.compile(
     rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ \t*_`~\])]*)(?=[:：])",
     re.IGNORECASE,
 )
+REASONING = "[reasoning, left out]"
+"""What stands in the place of reasoning."""
+_LIKE_MARK = re.compile(
+    r"[\[［【](?=[ \t*_`~]*(?:tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out"
+    rf"|left[ \t]+out[ \t]*[:：]|shortened[ \t]*[:：])|{pictures.LIKE_MARK})",
+    re.IGNORECASE,
+)
+"""The first sign of what looks like a mark of ours: of a call, reasoning, a cut, an image, the note of shortening."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
-_KEPT = ("tool_calls", "function_call", "tool_call_id", "name")
+_KEPT = ("tool_calls", "function_call", "tool_call_id", "name", *_REASONING_FIELDS)
 _SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 
 
@@ -72,6 +85,8 @@ class ChatTurn(BaseModel):
     tool_calls: list[dict[str, object]] | None = None
     function_call: dict[str, object] | None = None
     tool_call_id: object = None
+    reasoning_content: object = None
+    reasoning: object = None
 
 
 TextOrMessages: TypeAlias = str | list[ChatTurn]
@@ -90,8 +105,9 @@ class ToolCall:
 
     @property
     def shown(self) -> str:
-        """The call as a judge sees it."""
-        return f"[tool call: {self.name}({self.arguments})]" if self.name else f"[tool call: {self.arguments}]"
+        """The call as a judge sees it: a JSON object of arguments on one line, other arguments as they are."""
+        arguments = _one_form(self.arguments)
+        return f"[tool call: {without_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +147,10 @@ class Turn:
         Raises:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
-        whole = "\n".join([*([self.text] if self.text else []), *(call.shown for call in self.calls)])
-        plain = pictures.without_marks(self.shown)
-        if whole not in (self.shown, plain) or (self.calls and not {"tool_calls", "function_call"} & self.more.keys()):
+        fields = ((self.calls, {"tool_calls", "function_call"}), (self.reasoning, {*_REASONING_FIELDS}))
+        has_more = any(value and not names & self.more.keys() for value, names in fields)
+        shown = pictures.without_marks(self.shown) if self.images else self.shown
+        if has_more or shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
@@ -161,29 +178,56 @@ def turns_of(value: object) -> tuple[Turn, ...] | None:
     messages = [value] if isinstance(value, Mapping) else value
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
         return None
-    names: dict[str, str] = {}
     turns: list[Turn] = []
     for message in messages:
-        turn = _turn(message, names) if isinstance(message, Mapping) else None
+        turn = _turn(message) if isinstance(message, Mapping) else None
         if turn is None:
             return None
         turns.append(turn)
-    return numbered(turns)
+    return numbered(with_names(turns))
 
 
 def numbered(turns: Sequence[Turn], first: int = 1) -> tuple[Turn, ...]:
     """Turns whose images are numbered from `first` through all of them; without images, the turns as they are."""
     found: list[Turn] = []
-    for turn in turns if any(turn.images for turn in turns) else ():
-        shown, images = pictures.renumbered(turn.shown, turn.images, first)
-        found.append(replace(turn, shown=shown, images=images))
+    for turn in turns:
+        shown, images = pictures.renumbered(turn.shown, turn.images, first) if turn.images else (turn.shown, ())
+        found.append(replace(turn, shown=shown, images=images) if images else turn)
         first += len(images)
-    return tuple(found or turns)
+    return tuple(found)
 
 
 def images_of(turns: Sequence[Turn]) -> tuple[Image, ...]:
     """The images of turns, in the order of their marks."""
     return tuple(image for turn in turns for image in turn.images)
+
+
+def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns, in which a tool's result has the name of the call that it answers, and that call's id.
+
+    A result names its call by id. One without an id answers the first call of the turns before it that has no result
+    yet, or the first with its own name.
+    """
+    waiting: list[ToolCall] = []
+    names: dict[str, str] = {}
+    found: list[Turn] = []
+    for turn in turns:
+        if turn.calls:
+            waiting = [*(waiting if found and found[-1].role == "assistant" else ()), *turn.calls]
+            names |= {call.id: _name(call.name) for call in turn.calls if call.id}
+        elif turn.role == "tool":
+            answered = (
+                call
+                for call in waiting
+                if (call.id == turn.answers if turn.answers else turn.name in ("", _name(call.name)))
+            )
+            call = next(answered, None)
+            if call is not None:
+                waiting.remove(call)
+            name = turn.name or ("" if call is None else _name(call.name)) or names.get(turn.answers, "")
+            turn = replace(turn, name=name, answers=turn.answers or ("" if call is None else call.id))
+        found.append(turn)
+    return tuple(found)
 
 
 def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
@@ -198,22 +242,33 @@ def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
     return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
 
 
-def text_of(conversation: TextOrMessages) -> str:
+def text_of(conversation: TextOrMessages, *, shows_images: bool = False) -> str:
     """A prompt as one text: its only turn, or all turns with their roles.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else transcript(of_messages(conversation))
+    turns = answer_turns(conversation)
+    return conversation if isinstance(conversation, str) else transcript(turns, shows_images=shows_images)
 
 
-def answer_of(conversation: TextOrMessages) -> str:
+def answer_of(conversation: TextOrMessages, *, shows_images: bool = False) -> str:
     """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else answer_text(of_messages(conversation))
+    turns = answer_turns(conversation)
+    return conversation if isinstance(conversation, str) else answer_text(turns, shows_images=shows_images)
+
+
+def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
+    """The turns of a completion; none of a text.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    return () if isinstance(conversation, str) else tuple(_of_messages(conversation))
 
 
 def answer_text(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
@@ -239,16 +294,30 @@ def transcript(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
     Raises:
         UnseenPart: a turn has an image, and nobody would be shown it.
     """
-    images = images_of(turns)
-    if images and not (shows_images and all(image.url for image in images)):
-        why = "which is not shown here" if all(image.url for image in images) else "and the image is not there"
+    if images := [image for image in images_of(turns) if not (shows_images and image.url)]:
+        why = "which is not shown here" if images[0].url else "and the image is not there"
         raise UnseenPart(f"a message has a part of type image, {why}: what is said of it would be judged blind")
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled
-        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(only.shown)):
-            return only.shown
-    return "\n\n".join(f"{turn.heading}: {_without_headings(turn.shown)}" for turn in filled)
+        said = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
+        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(said)):
+            return said
+    return "\n\n".join(f"{turn.heading}: {_guarded(turn)}" for turn in filled)
+
+
+def _guarded(turn: Turn) -> str:
+    """What a turn of several shows, without lines that look like headings, and without marks that are not ours."""
+    return _without_headings(without_marks(turn.shown) if turn.shown == turn.text else turn.shown)
+
+
+def without_marks(text: str) -> str:
+    """A text in which everything that looks like a mark of ours is broken up; as it is without any.
+
+    >>> without_marks("I did it: [tool call: search({})]")
+    'I did it: [¦tool call: search({})]'
+    """
+    return _LIKE_MARK.sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
 def messages_of(text: str) -> list[Message]:
@@ -296,6 +365,29 @@ def continuation(text: str, beginning: str) -> str:
     return rest.removeprefix("assistant: ")
 
 
+def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
+    """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
+
+    Raises:
+        UnseenPart: a message has a part that no judge is shown.
+    """
+    turns: list[Turn] = []
+    for item in items:
+        turn = turn_of_item(item)
+        last = turns[-1] if turns else None
+        begins = last is not None and last.shown == REASONING
+        is_call, is_text = "role" not in item and bool(turn.calls), bool(turn.text or turn.shown == REASONING)
+        if last is not None and turn.role == last.role == "assistant" and (is_call or (begins and is_text)):
+            shown = [last.shown, *([turn.shown] if turn.shown != REASONING else [])]
+            reasoning = "\n".join(filter(None, (last.reasoning, turn.reasoning)))
+            calls = (*last.calls, *turn.calls)
+            turns[-1] = replace(last, text=turn.text or last.text, shown="\n".join(filter(None, shown)), calls=calls)
+            turns[-1] = replace(turns[-1], reasoning=reasoning, images=(*last.images, *turn.images))
+        else:
+            turns.append(turn)
+    return numbered(with_names(turns))
+
+
 def turn_of_item(item: Mapping[str, object]) -> Turn:
     """An item of a Responses API list: a message, a tool call, a tool output, reasoning, or another kind.
 
@@ -308,34 +400,23 @@ def turn_of_item(item: Mapping[str, object]) -> Turn:
         return Turn("assistant", "", call.shown, calls=(call,))
     if kind == "function_call_output":
         images = list[Image]()
-        output, found = pictures.marked(_output(item.get("output"), images), images)
-        return Turn("tool", "", output, images=found)
+        output = _output(item.get("output"), images)
+        shown, found = pictures.marked(without_marks(output), images)
+        return Turn("tool", output if not found else "", shown, answers=_plain(item.get("call_id")), images=found)
     if kind == "reasoning":
-        return Turn("assistant", "", "[reasoning, left out]")
+        return Turn("assistant", "", REASONING, reasoning=_thoughts([item]))
     if kind in (None, "message") or "role" in item:
-        role = item.get("role")
-        images = list[Image]()
-        text, shown, calls = _parts(item.get("content"), images)
-        whole, found = pictures.marked(
-            "\n".join([*([shown] if shown else []), *(call.shown for call in calls)]), images
-        )
-        return Turn(
-            _role(role) if isinstance(role, str) else "assistant", text, whole, calls=tuple(calls), images=found
-        )
-    return Turn("assistant", "", f"[{kind}]")
+        turn = _turn({"role": "assistant", "content": "", **item})
+        return turn or Turn("assistant", "", "")
+    return Turn("assistant", "", f"[{_name(kind)}]")
 
 
-def of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
-    """The turns of messages.
-
-    Raises:
-        UnseenPart: a message has a part that no judge is shown.
-    """
+def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
     return turns_of([message.model_dump() for message in messages]) or ()
 
 
-def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
-    """The turn of a message, or `None`; `names` has the tools of earlier calls by their ids, and takes more."""
+def _turn(message: Mapping[str, object]) -> Turn | None:
+    """The turn of a message, or `None`."""
     said_by = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
     is_text = isinstance(content, str) or content is None
@@ -347,18 +428,59 @@ def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
     calls += [once] if isinstance(once, Mapping) else []
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
-    names |= {str(call["id"]): _name(_called(call).get("name")) for call in calls if call.get("id")}
     images = list[Image]()
     text, shown, written = _parts(content, images)
-    if said_by == "function_call":  # of ShareGPT with tools: the text is the call
-        text, shown, written = "", "", [ToolCall("", shown)]
-    written += [_call(_called(call).get("name"), _called(call).get("arguments"), call.get("id")) for call in calls]
     role = _role(said_by)
-    name = _name(message.get("name")) or (names.get(str(message.get("tool_call_id")), "") if role == "tool" else "")
+    if said_by == "function_call":  # of ShareGPT with tools: the text is the call, or a list of calls
+        text, shown, written = "", "", _calls_of_text(shown)
+    error = message.get("error")
+    if role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text:  # of inspect
+        text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
+    written += [_call_of(call) for call in calls]
+    name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
-    whole, found = pictures.marked("\n".join([*([shown] if shown else []), *(call.shown for call in written)]), images)
-    answers = str(message.get("tool_call_id") or "")
-    return Turn(role, text, whole, name, tuple(written), answers, images=found, more=more)
+    answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
+    thoughts = [message[field] for field in _REASONING_FIELDS if isinstance(message.get(field), str)][:1]
+    reasoning = "\n".join(filter(None, (*map(str, thoughts), _thoughts(content))))
+    whole, found = pictures.marked(_shown(shown, written, reasoning), images)
+    return Turn(role, text, whole, name, tuple(written), answers, reasoning, found, more)
+
+
+def _shown(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
+    """What a judge sees of a turn: that there is reasoning, the text, and the calls."""
+    pieces = [*([REASONING] if reasoning else []), *([without_marks(text)] if text else [])]
+    return "\n".join([*pieces, *(call.shown for call in calls)])
+
+
+def _thoughts(content: object) -> str:
+    """The reasoning among the parts of a message; its kind alone where its text is not given."""
+    found: list[str] = []
+    for part in content if isinstance(content, Sequence) and not isinstance(content, str) else ():
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind in _SILENT_PARTS - {"refusal"}:
+            words = (part.get(name) for name in ("text", "reasoning", "thinking"))
+            inner = (_thoughts(part.get(name)) or _parts_text(part.get(name)) for name in ("summary", "content"))
+            found.append(next((word for word in (*words, *inner) if isinstance(word, str) and word), f"[{kind}]"))
+    return "\n".join(found)
+
+
+def _parts_text(parts: object) -> str:
+    """The texts among parts; of a text itself that text."""
+    if not isinstance(parts, list | tuple):
+        return parts if isinstance(parts, str) else ""
+    return "\n".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and part.get("text"))
+
+
+def _calls_of_text(text: str) -> list[ToolCall]:
+    """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
+    try:
+        value = wire.loads(text)
+    except ValueError:
+        return [ToolCall("", text)]
+    calls = [call for call in (value if isinstance(value, list) else [value]) if isinstance(call, Mapping)]
+    named = [_call_of(call) for call in calls if isinstance(call.get("name"), str)]
+    whole = len(named) == (len(value) if isinstance(value, list) else 1)
+    return named if named and whole else [ToolCall("", text)]
 
 
 def _role(word: str) -> str:
@@ -372,14 +494,35 @@ def _name(value: object) -> str:
     return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
-def _called(call: Mapping[str, object]) -> Mapping[str, object]:
-    """What a tool call says of its function."""
+def _call_of(call: Mapping[str, object]) -> ToolCall:
+    """A tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
     function = call.get("function")
-    return function if isinstance(function, Mapping) else call
+    called = function if isinstance(function, Mapping) else call
+    name = function if isinstance(function, str) else called.get("name")
+    return _call(name, called.get("arguments", called.get("input")), call.get("id"))
 
 
 def _call(name: object, arguments: object, number: object = None) -> ToolCall:
     return ToolCall(_plain(name), _plain(arguments), _plain(number))
+
+
+def _one_form(arguments: str) -> str:
+    """Arguments in the form that does not depend on the format: a JSON object compact, other texts as they are."""
+    if not arguments.lstrip().startswith("{"):
+        return arguments
+    try:
+        value = json.loads(arguments, object_pairs_hook=_distinct)
+        return wire.scrub(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object without repeated names: one of two values would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a repeated name")
+    return found
 
 
 def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCall]]:
@@ -406,8 +549,7 @@ def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCal
             texts.append(words)
             shown.append(words)
         elif kind in _CALLS:
-            called = _called(part)
-            calls.append(_call(called.get("name"), called.get("arguments", called.get("input")), part.get("id")))
+            calls.append(_call_of(part))
         elif kind in _RESULTS:
             shown.append(_output(part.get("content", part.get("output")), images))
         elif kind in pictures.KINDS:
@@ -417,7 +559,7 @@ def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCal
                 raise UnseenPart(f"a message has a part of type {kind} that cannot be shown: {error}") from None
             shown.append(pictures.placeholder(len(images)))
         elif kind in _SILENT_PARTS:
-            shown += [] if kind == "refusal" else [f"[{kind}]"]
+            continue  # a refusal says nothing; of reasoning `_thoughts` tells
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
                 f"a message has a part of type {kind}, which no judge is shown: what is said of it would be judged "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 import orjson
 
 from judgegym.judges.conversations.images import broken_up, renumbered
+from judgegym.judges.conversations.readers import Tool
 from judgegym.judges.conversations.turns import Turn, images_of, numbered
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
@@ -48,6 +49,7 @@ class JudgeTask:
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
         traces: of each response its turns, where it came as a conversation; empty where all came as texts.
+        tools: the tools that the policy was offered, which the prompt defines, too.
         images: the images of the prompt, in the order of their marks in it.
         repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.
         group: the protocol's own id of the group to which the response belongs.
@@ -69,6 +71,7 @@ class JudgeTask:
     fault: str | None = None
     criteria: tuple[Criterion, ...] | None = None
     traces: tuple[tuple[Turn, ...], ...] = ()
+    tools: tuple[Tool, ...] = ()
     images: tuple[Image, ...] = ()
     repeat: int = 0
     group: str | None = field(default=None, compare=False)
@@ -119,6 +122,10 @@ class JudgeTask:
         return replace(
             self, responses=tuple(self.responses[number] for number in numbers), traces=traces, places=places
         )
+
+    def with_responses(self, responses: Sequence[str], places: tuple[int, ...] | None = None) -> JudgeTask:
+        """The task with other responses, which are texts, and with `places`."""
+        return replace(self, responses=tuple(responses), traces=(), places=places)
 
     def key(self, judge: str) -> str:
         """A digest, the same for equal tasks at the same judge."""

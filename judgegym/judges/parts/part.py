@@ -195,7 +195,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
 
     def check(self, task: JudgeTask) -> None:
         """Check that every part can judge the task, each response by itself."""
-        alone = replace(task, responses=task.responses[:1])
+        alone = task.only((0,)) if task.responses else task
         for part in self.parts:
             try:
                 part.judge.check(task)

@@ -13,7 +13,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
+from judgegym.judges.conversations.readers import Tool
+from judgegym.judges.conversations.turns import Turn
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.llm.wire import Image
 
 _ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
 _LONGEST_SCORE = 9
@@ -25,13 +28,23 @@ class FieldTypeError(ValueError):
     """A field holds a value of another type than any that it can have."""
 
 
-def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, object]) -> JudgeTask:
-    """A task.
+def judge_task_of(
+    prompt: str,
+    responses: Sequence[str],
+    given: Mapping[str, object],
+    traces: Sequence[tuple[Turn, ...]] = (),
+    tools: tuple[Tool, ...] = (),
+    images: tuple[Image, ...] = (),
+) -> JudgeTask:
+    """A task, with its images numbered.
 
     Args:
         prompt: the prompt.
         responses: the responses.
         given: the values of fields by their names; `None` is none.
+        traces: the turns of each response, empty ones of texts.
+        tools: the tools that the policy was offered.
+        images: the images of the prompt.
 
     Raises:
         FieldTypeError: a field holds a value of another type.
@@ -50,7 +63,10 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         baseline=baseline if baseline and baseline.strip() else None,
         context=_context(given.get("context")),
         criteria=None if criteria is None else criteria_of(criteria),
-    )
+        traces=tuple(traces) if any(traces) else (),
+        tools=tools,
+        images=images,
+    ).numbered()
 
 
 def rubric_of(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:

@@ -26,7 +26,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 import orjson
@@ -269,7 +269,7 @@ def cohort_key(mount: str, task: JudgeTask) -> str:
 
     Two epochs of a prompt without a group id have the same key; `LocalCohorts` tells them apart.
     """
-    shared = replace(task, responses=()).key(mount)
+    shared = task.with_responses(()).key(mount)
     return hashlib.sha256(orjson.dumps([shared, task.client, task.group])).hexdigest()
 
 

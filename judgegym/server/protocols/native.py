@@ -10,7 +10,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
-from judgegym.judges.conversations.turns import TextOrMessages, answer_of, images_of, of_messages, transcript
+from judgegym.judges.conversations.readers import prompt_text, read_tools
+from judgegym.judges.conversations.turns import TextOrMessages, answer_of, answer_turns, images_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS
@@ -42,6 +43,7 @@ class ScoreBody(RequestBody):
         baseline: the response to compare with; a blank one is none.
         criteria: criteria with points: a list of texts and objects, or a mapping of names to these.
         context: the text that the response should be based on; a list is joined with newlines.
+        tools: the definitions of the tools that the policy was offered, as in OpenAI's chat API.
         group: with `response`, the id of the group to which it belongs, for a judge that compares (`--group_size`).
         member: with `response`, its id in the group, by which a repeated request is known.
     """
@@ -60,6 +62,7 @@ class ScoreBody(RequestBody):
     baseline: str | None = None
     criteria: list[str | dict[str, object]] | dict[str, object] | None = None
     context: str | list[str] | None = None
+    tools: list[dict[str, object]] | None = None
     group: GroupId = None
     member: GroupId = None
 
@@ -80,10 +83,10 @@ class ScoreBody(RequestBody):
         """One task."""
         responses = self.responses if self.responses is not None else [self.response or ""]
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
-        asked = () if isinstance(self.prompt, str) else of_messages(self.prompt)
-        prompt = self.prompt if isinstance(self.prompt, str) else transcript(asked, shows_images=True)
-        task = judge_task_of(prompt, [answer_of(response) for response in responses], fields)
-        task = replace(task, images=images_of(asked)).numbered()
+        tools = read_tools(self.tools)
+        texts = [answer_of(response, shows_images=True) for response in responses]
+        traces, images = [*map(answer_turns, responses)], images_of(answer_turns(self.prompt))
+        task = judge_task_of(prompt_text(self.prompt, tools), texts, fields, traces, tools, images)
         task = replace(task, group=id_of(self.group), member=id_of(self.member))
         return [task] if task.responses else []
 

@@ -37,10 +37,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judgegym.judges.conversations.turns import transcript, turn_of_item
+from judgegym.judges.conversations.readers import read_tools, with_tools
+from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript, turns_of_items
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
@@ -81,6 +83,7 @@ class CreateParams(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
     input: str | list[dict[str, object]]
+    tools: object = None
 
 
 class PolicyResponse(BaseModel):
@@ -119,19 +122,27 @@ class VerifyBody(RequestBody):
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
         rubric, levels = rubric_of(self.principle if self.rubric is None else self.rubric)
-        asked = self.responses_create_params.input
-        prompt = asked if isinstance(asked, str) else transcript([turn_of_item(item) for item in asked])
+        asked = self.responses_create_params.input if self.question is None else self.question
+        tools = read_tools(self.responses_create_params.tools)
+        turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
+        prompt = (
+            asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools), shows_images=True)
+        )
+        trace = final_turns(self.response.output)
         return [
             JudgeTask(
-                prompt if self.question is None else self.question,
-                (final_answer(self.response.output),),
+                prompt,
+                (transcript(trace, shows_images=True),),
+                images=images_of(turns),
+                traces=(trace,) if trace else (),
+                tools=tools,
                 reference=self.reference_answer or None,
                 rubric=rubric,
                 levels=levels,
                 criteria=criteria_of(self.criteria) if isinstance(self.criteria, list | dict) else None,
                 group=_group_of(raw),
                 member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
-            )
+            ).numbered()
         ]
 
     def reply(
@@ -184,18 +195,17 @@ def _group_of(raw: Mapping[str, JSON]) -> str | None:
     return id_of(raw.get("prompt_id"))
 
 
-def final_answer(output: Sequence[Mapping[str, object]]) -> str:
-    """What is judged of a rollout: its last message, or if there are tool calls all turns; empty without any text.
+def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
+    """What is judged of a rollout: its last message, or if there are tool calls all turns; none without any text.
 
     With tools the messages, the calls with their arguments, and the outputs are judged, in their order: a rollout that
     ends in a call is an answer, too. Reasoning is not shown.
     """
-    said = [item for item in output if item.get("type") != "reasoning"]
-    turns = [turn_of_item(item) for item in said]
-    if all(item.get("type", "message") == "message" for item in said):
+    turns = turns_of_items(output)
+    if all(item.get("type", "message") in ("message", "reasoning") for item in output):
         own = [turn for turn in turns if turn.role == "assistant"]
-        return own[-1].shown if own and own[-1].text.strip() else ""
-    return transcript(turns)
+        return (own[-1],) if own and own[-1].text.strip() else ()
+    return turns
 
 
 def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -340,9 +350,10 @@ class CompareBody(RequestBody):
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One item with all responses; the principle is the criteria."""
-        prompt = transcript([turn_of_item(turn) for turn in self.conversation_history])
-        responses = tuple(final_answer(response.output) for response in self.response_objs)
-        return [JudgeTask(prompt, responses, rubric=self.principle or None)] if responses else []
+        prompt = transcript(turns_of_items(self.conversation_history))
+        traces = tuple(final_turns(response.output) for response in self.response_objs)
+        task = JudgeTask(prompt, tuple(map(transcript, traces)), rubric=self.principle or None)
+        return [replace(task, traces=traces if any(traces) else ())] if traces else []
 
     def reply(
         self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers

@@ -7,7 +7,6 @@ changes. Nobody is asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 
 from judgegym.datasets.score.counting import RecordingClient
@@ -50,7 +49,7 @@ class Forger:
         responses = [*task.responses]
         responses[place] = _PLACE
         self._client.prompts.clear()
-        await self._client.asked(replace(task, responses=tuple(responses)))
+        await self._client.asked(task.with_responses(responses, task.places))
         replies, objects, ending = list[str](), list[str](), None
         for messages in self._client.prompts:
             asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]

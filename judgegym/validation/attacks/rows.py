@@ -49,7 +49,7 @@ class Target:
         """The task with another response in the place of the one under attack."""
         responses = [*self.task.responses]
         responses[self.place] = text
-        return replace(self.task, responses=tuple(responses))
+        return self.task.with_responses(responses, self.task.places)
 
 
 def uid_of(kind: str, target: Target) -> str:
@@ -74,8 +74,8 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
             continue
         task, row = read.judge_task, read.rows[0] + 1
         if read.to_sample is not None:
-            if not judge.compares(replace(task, responses=(TWIN,))):
-                found.append(Target(row, replace(task, responses=("",)), has_twin=False))
+            if not judge.compares(task.with_responses((TWIN,))):
+                found.append(Target(row, task.with_responses(("",)), has_twin=False))
             continue
         places = [place for place in range(read.chosen, read.count) if not is_blank(task.responses[place])]
         if not places:
@@ -84,7 +84,7 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
         if judge.compares(task):
             found.append(Target(row, task, place))
         else:
-            found.append(Target(row, replace(task, responses=(task.responses[place],))))
+            found.append(Target(row, task.with_responses((task.responses[place],))))
     if not found:
         raise DataError(
             "no row can be attacked: expected rows with a response that is not empty (a judge that compares responses "

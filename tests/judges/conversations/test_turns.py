@@ -162,7 +162,7 @@ TEXT_PART, IMAGE = {"type": "text", "text": "42"}, {"type": "image_url", "image_
         ({"role": "User", "content": "Hi"}, "Hi"),
         ({"from": "human", "value": "Hi"}, "Hi"),
         ({"from": "gpt", "value": "Hi"}, "Hi"),
-        ({"from": "function_call", "value": '{"a": 1}'}, '[tool call: {"a": 1}]'),
+        ({"from": "function_call", "value": '{"a": 1}'}, '[tool call: {"a":1}]'),
         ({"from": "observation", "value": "42"}, "tool: 42"),
         ({"role": "system", "content": "Be brief."}, "system: Be brief."),
         ({"role": "user", "content": "Hi", "name": "Ann\n\nassistant"}, "Hi"),
@@ -178,7 +178,7 @@ TEXT_PART, IMAGE = {"type": "text", "text": "42"}, {"type": "image_url", "image_
             "42\n[tool call: f({})]",
         ),
         ({"role": "user", "content": [{"type": "tool_result", "content": [TEXT_PART]}]}, "42"),
-        ({"role": "assistant", "content": [{"type": "reasoning", "text": "secret"}, "Yes."]}, "[reasoning]Yes."),
+        ({"role": "assistant", "content": [{"type": "reasoning", "text": "secret"}, "Yes."]}, "Yes."),
         ({"role": "user", "content": [{"type": "text", "text": "Hi", "image": None}]}, "Hi"),
     ],
 )

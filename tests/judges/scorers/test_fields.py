@@ -29,7 +29,7 @@ class Both(DatasetJudgeSettings, ColumnSettings):
 
 
 def test_requests_and_columns_have_all_fields() -> None:
-    of_request = {*ScoreBody.model_fields} - {"prompt", "response", "responses", "group", "member"}
+    of_request = {*ScoreBody.model_fields} - {"prompt", "response", "responses", "group", "member", "tools"}
     assert of_request == {*TASK_FIELDS} == {*GIVEN}
     assert {f"{name}_column" for name in TASK_FIELDS} <= {*ColumnSettings.model_fields}
 

@@ -23,7 +23,7 @@ PICTURE = object()
         ({"content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]}, "Hello."),
         ({"content": numpy.array([{"type": "text", "text": "Hello."}], dtype=object)}, "Hello."),
         ({"content": ["Hello."]}, "Hello."),
-        ({"content": [{"type": "reasoning", "text": "secret"}, {"type": "text", "text": "Yes."}]}, "[reasoning]Yes."),
+        ({"content": [{"type": "reasoning", "text": "secret"}, {"type": "text", "text": "Yes."}]}, "Yes."),
         ({"content": "Look:", "tool_calls": [CALL]}, 'Look:\n[tool call: look({"at":1})]'),
         (
             {"content": [{"type": "text", "text": "Look:"}], "tool_calls": [CALL]},
