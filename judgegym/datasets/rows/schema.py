@@ -14,15 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
 
-from judgegym.data.answers import (
-    CONVERSATIONS,
-    IMAGES,
-    PROMPTS,
-    RESPONSES,
-    parts_of_prompt,
-    whole_prompt,
-    with_images,
-)
+from judgegym.data.answers import CONVERSATIONS, IMAGES, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt, with_images
 from judgegym.data.pairs import answers_of_pair, pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse

@@ -117,11 +117,12 @@ def _file(name: str) -> bytes:
         raise ImageError(f"it names the file {shown!r}, and no file is read here; send a data URL or an http(s) URL")
     try:
         path = folder / name.removeprefix("file://")
-        if not path.is_file() or path.stat().st_size > _LONGEST:
-            raise ImageError(f"{shown!r} is no file of at most {_LONGEST >> 20} MiB in {folder}")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise ImageError(f"the file {shown!r} cannot be read: {error}") from None
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= _LONGEST else b""
+    except (OSError, ValueError):
+        data = b""
+    if not data:
+        raise ImageError(f"{shown!r} is no file of 1 byte to {_LONGEST >> 20} MiB beside the data, in {folder}")
+    return data
 
 
 def _of_bytes(data: bytes) -> Image:
@@ -133,20 +134,13 @@ def _of_bytes(data: bytes) -> Image:
 
 
 def _header(data: bytes) -> tuple[str, int, int] | None:
-    """The kind of an image with its width and height, by its header; `None` for other data."""
+    """The kind of an image with its width and height (0 of a WebP), by its header; `None` for other data."""
     if data.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") and len(data) > 24:
         return "png", *_sides(data[16:24], 4, "big")
     if data.startswith((b"GIF87a", b"GIF89a")) and len(data) > 10:
         return "gif", *_sides(data[6:10], 2, "little")
-    if data.startswith(b"RIFF") and data[8:15] == b"WEBPVP8" and len(data) > 30:
-        if data[15:16] == b"X":
-            width, height = _sides(data[24:30], 3, "little")
-            return "webp", width + 1, height + 1
-        if data[15:16] == b"L":
-            bits = int.from_bytes(data[21:25], "little")
-            return "webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        width, height = _sides(data[26:30], 2, "little")
-        return "webp", width & 0x3FFF, height & 0x3FFF
+    if data.startswith(b"RIFF") and data[8:15] == b"WEBPVP8":
+        return "webp", 0, 0
     place = 2 if data.startswith(b"\xff\xd8\xff") else len(data)
     while place + 9 < len(data) and data[place] == 0xFF:
         marker = data[place + 1]

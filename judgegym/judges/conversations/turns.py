@@ -295,8 +295,8 @@ def transcript(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
         UnseenPart: a turn has an image, and nobody would be shown it.
     """
     if images := [image for image in images_of(turns) if not (shows_images and image.url)]:
-        why = "which is not shown here" if images[0].url else "and the image is not there"
-        raise UnseenPart(f"a message has a part of type image, {why}: what is said of it would be judged blind")
+        why = "here, so it would judge blind" if images[0].url else "because the image is not there"
+        raise UnseenPart(f"a message has a part of type image, which no judge is shown {why}")
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled
@@ -556,7 +556,7 @@ def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCal
             try:
                 images.append(pictures.read_image(part, len("".join(texts))))
             except pictures.ImageError as error:
-                raise UnseenPart(f"a message has a part of type {kind} that cannot be shown: {error}") from None
+                raise UnseenPart(f"a message has a part of type {kind}, which no judge is shown: {error}") from None
             shown.append(pictures.placeholder(len(images)))
         elif kind in _SILENT_PARTS:
             continue  # a refusal says nothing; of reasoning `_thoughts` tells

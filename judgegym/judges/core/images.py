@@ -81,7 +81,7 @@ async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequen
         raise ImagesRefused(client.image_refusal)
     try:
         if any(_is_beyond(each, side) for each in images):
-            images = await asyncio.to_thread(lambda: tuple(_scaled(each, side) for each in _SHOWN.get()))
+            images = await asyncio.to_thread(lambda shown: tuple(_scaled(each, side) for each in shown), images)
     except (ImageError, OSError, ValueError) as error:
         raise ImagesRefused(f"an image cannot be scaled down to judge_image_max_side={side}: {error}") from None
     place = next((number for number, message in enumerate(messages) if message["role"] == "user"), None)

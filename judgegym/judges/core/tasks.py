@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 
 import orjson
 
-from judgegym.judges.conversations.images import broken_up, renumbered
+from judgegym.judges.conversations.images import renumbered
 from judgegym.judges.conversations.readers import Tool
 from judgegym.judges.conversations.turns import Turn, images_of, numbered
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
@@ -100,7 +100,7 @@ class JudgeTask:
         return (*self.images, *(image for trace in self.traces for image in images_of(trace)))
 
     def numbered(self) -> JudgeTask:
-        """The task with its images numbered through prompt and responses, and nothing else that looks like a mark."""
+        """The task with its images numbered through prompt and responses, in which nothing else looks like a mark."""
         if not self.all_images:
             return self
         prompt, images = renumbered(self.prompt, self.images, 1)
@@ -109,12 +109,8 @@ class JudgeTask:
             responses.append(renumbered(response, images_of(trace), first)[0])
             traces.append(numbered(trace, first))
             first += len(images_of(trace))
-        reference, rubric, baseline, context = (
-            text and broken_up(text) for text in (self.reference, self.rubric, self.baseline, self.context)
-        )
-        shown = replace(self, prompt=prompt, images=images, responses=tuple(responses), reference=reference)
-        shown = replace(shown, traces=tuple(traces) if self.traces else ())
-        return replace(shown, rubric=rubric, baseline=baseline, context=context)
+        shown = replace(self, prompt=prompt, images=images, responses=tuple(responses))
+        return replace(shown, traces=tuple(traces) if self.traces else ())
 
     def only(self, numbers: Sequence[int], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with some of its responses, by their numbers from 0, and with `places`."""

@@ -13,13 +13,16 @@ Sources: OpenAI's guide "Images and vision" (GPT-4o) and Anthropic's guide "Visi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 
 from judgegym.llm.providers import ApiName
-from judgegym.llm.wire import JSON, Image, Message
+from judgegym.llm.wire import Image, Message
 
 _BASE, _TILE, _TILE_SIDE, _LONGER, _SHORTER = 85, 170, 512, 2048, 768
 _PIXELS_OF_TOKEN, _MOST_SIDE = 750, 1568
+_SENT = re.compile(rb'"image_url":\{"url":"[^"\\]*"')
+"""An image in a request; within a text of it the quotation marks are escaped."""
 _MOST: Mapping[bool, int] = {True: 1600, False: _BASE + _TILE * 8}
 
 
@@ -44,16 +47,7 @@ def tokens_of_images(messages: Iterable[Message], api: ApiName) -> int:
     return sum(image_tokens(image, api) for message in messages for image in message.get("images", ()))
 
 
-def without_images(body: Mapping[str, JSON], api: ApiName) -> tuple[Mapping[str, JSON], int]:
-    """The body of a request without its images, and the most tokens that they count for."""
-    messages = body.get("messages")
-    if not isinstance(messages, Sequence) or all(isinstance(_content(each), str) for each in messages):
-        return body, 0
-    parts = [part for each in messages if isinstance(content := _content(each), list) for part in content]
-    texts = [part for part in parts if isinstance(part, Mapping) and part.get("type") == "text"]
-    plain = [each if isinstance(_content(each), str) else None for each in messages]
-    return {**body, "messages": [*plain, *texts]}, _MOST[api == "anthropic"] * (len(parts) - len(texts))
-
-
-def _content(message: JSON) -> JSON:
-    return message.get("content") if isinstance(message, Mapping) else None
+def without_images(body: bytes, api: ApiName) -> tuple[bytes, int]:
+    """The JSON of a request without its images, and the most tokens that they count for."""
+    texts, count = _SENT.subn(b"", body)
+    return texts, count * _MOST[api == "anthropic"]
