@@ -194,7 +194,7 @@ def test_equal_rows_with_other_images_are_judged_apart(command: Scoring, tmp_pat
     (tmp_path / "blue.png").write_bytes(BLUE)
     (tmp_path / "same.png").write_bytes(RED)
     rows = [{"prompt": "Q", "response": "A", "image": f"{name}.png"} for name in ("red", "blue", "same")]
-    assert command(rows=rows, *[f"--judge_cache={tmp_path / 'cache.sqlite'}"]).code == 0
+    assert command(f"--judge_cache={tmp_path / 'cache.sqlite'}", rows=rows).code == 0
     assert len(command.judge.requests) == 2
     command.out = command.out.with_name("again.jsonl")
     assert command(f"--judge_cache={tmp_path / 'cache.sqlite'}").code == 0

@@ -12,7 +12,9 @@ from judgegym.llm.outcome import AttemptFailure, ChatSuccess, FinishRules, Habit
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS, chat_completion, message_request, prompt_text
 from judgegym.llm.usage import Prices, Usage
+from judgegym.llm.wire import Image, Message, messages_json
 from tests.messages import check_message, check_request, message, text
+from tests.pictures import data_url, png
 
 ASK = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Is it so?"}]
 THOUGHT = {"type": "thinking", "thinking": "I think.", "signature": "s"}
@@ -178,9 +180,9 @@ def test_marks_change_no_text() -> None:
 
 def test_images_are_blocks_among_those_of_text() -> None:
     local, remote = data_url(png()), "https://example.org/a.png"
-    message = Message(role="user", content="first second")
-    message["images"] = [Image(remote, at=6), Image(local, at=None, mark="[image 2]")]
-    body: dict[str, Any] = {"model": "m", "messages": messages_json([message])}
+    asked = Message(role="user", content="first second")
+    asked["images"] = [Image(remote, at=6), Image(local, at=None, mark="[image 2]")]
+    body: dict[str, Any] = {"model": "m", "messages": messages_json([asked])}
     (sent,) = message_request(body)["messages"]  # type: ignore[misc, union-attr]
     _, _, data = local.partition(",")
     assert sent["content"] == [  # type: ignore[index, call-overload]

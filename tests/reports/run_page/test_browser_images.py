@@ -27,7 +27,14 @@ def test_a_file_of_the_run_is_data_and_anything_else_an_address(tmp_path: Path) 
     (tmp_path / "images" / "a.png").write_bytes(png(40, 30))
     (tmp_path / "images" / "a.svg").write_text("<svg/>")
     (tmp_path / "secret.png").write_bytes(png())
-    others = ("images/../secret.png", "images/b.png", "images/a.svg", "secret.png", REMOTE, str(tmp_path / "secret.png"))
+    others = (
+        "images/../secret.png",
+        "images/b.png",
+        "images/a.svg",
+        "secret.png",
+        REMOTE,
+        str(tmp_path / "secret.png"),
+    )
     views = image_views(tmp_path, [call_with("images/a.png", *others), call_with("images/a.png")])
     assert [view["data"] for view in views] == [LOCAL, *[""] * len(others)]
     assert [view["url"] for view in views] == ["images/a.png", *others]
