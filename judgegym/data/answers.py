@@ -190,32 +190,36 @@ class PromptTask:
         return [turn.asked() for turn in self.turns]
 
 
-def prompt_tasks(dataset: str, split: str = "train", *, also: Collection[str] = ()) -> TaskList[PromptTask]:
+def prompt_tasks(
+    dataset: str, split: str = "train", *, also: Collection[str] = (), shows_images: bool = False
+) -> TaskList[PromptTask]:
     """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
 
     Args:
         dataset: hub name or file.
         split: of a hub dataset.
         also: further columns that the environment reads, for the tasks' `fields`.
+        shows_images: the environment shows its judge the images of a prompt; otherwise rows with images are refused.
 
     Raises:
         DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
     """
     rows = load_rows(dataset, split=split)
-    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS),), (*SYSTEM, *also))
+    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS),), (*SYSTEM, *IMAGES, *also))
 
     def build(uid: str, row: Row) -> PromptTask:
         with named_row(row):
-            return read_prompt(uid, row, also)
+            return read_prompt(uid, row, also, shows_images=shows_images)
 
     return TaskList.of(by_uid(rows, numbered=True), build)
 
 
-def read_prompt(uid: str, row: Row, also: Collection[str] = ()) -> PromptTask:
+def read_prompt(uid: str, row: Row, also: Collection[str] = (), *, shows_images: bool = False) -> PromptTask:
     """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
 
     Raises:
         DataError: it has none, or one that is more than texts.
+        UnseenPart: it has images, and they are not shown.
     """
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
@@ -226,6 +230,7 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = ()) -> PromptTask:
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
                 raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)
+            transcript(whole, shows_images=shows_images)
             fields = {name: row.values[name] for name in also if row.values.get(name) is not None}
             return PromptTask(uid, whole, row.optional_text("category"), fields)
     raise row.lacks(f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}")

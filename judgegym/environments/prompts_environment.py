@@ -95,7 +95,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         source = config.train_dataset if train else config.eval_dataset
         shown = {*shown_fields(config)}
         shown |= {*CRITERIA_COLUMNS} if "criteria" in shown else set()
-        tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=sorted(shown))
+        part = config.train_split if train else config.eval_split
+        tasks = prompt_tasks(source, part, also=sorted(shown), shows_images=True)
         for task in tasks:
             try:
                 self.single_judge.check(self._task(task, ""))

@@ -119,6 +119,7 @@ def test_a_judge_that_sees_no_images_is_asked_nothing(command: Scoring, words: t
     assert "row 2: images: " in ended.said and why in ended.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("images", "most"), [("auto", 2), ("yes", 6)])
 def test_a_refusal_of_images_is_remembered_for_the_run(command: Scoring, images: str, most: int) -> None:
     def judge(request: Json, number: int) -> Reply | str:
@@ -149,6 +150,7 @@ def test_a_refusal_of_one_image_is_of_its_row_alone(command: Scoring) -> None:
     assert command.column("judge/score") == [None, 0.75, 0.75, 0.75]
 
 
+@pytest.mark.slow
 def test_an_image_beyond_the_longest_side_is_scaled_down(command: Scoring, tmp_path: Path) -> None:
     (tmp_path / "red.png").write_bytes(large := png(40, 20))
     assert command("--judge_image_max_side=10", rows=[ROW]).code == 0
@@ -169,6 +171,7 @@ def test_without_pillow_a_larger_image_is_refused(command: Scoring, monkeypatch:
     assert command("--judge_image_max_side=0", rows=[ROW]).code == 0
 
 
+@pytest.mark.slow
 def test_a_policy_is_asked_with_images_where_they_stood(command: Scoring) -> None:
     with serving("Red.") as policy:
         flags = (f"--openai.base_url={policy.base_url}", "--openai.model_name=p", "--responses_per_prompt=1")
@@ -190,6 +193,7 @@ def test_judges_that_compare_are_sent_the_images(command: Scoring, judge: str) -
     assert bodies and all(parts_of(body)[-1] == ADDRESS for body in bodies)
 
 
+@pytest.mark.slow
 def test_equal_rows_with_other_images_are_judged_apart(command: Scoring, tmp_path: Path) -> None:
     (tmp_path / "blue.png").write_bytes(BLUE)
     (tmp_path / "same.png").write_bytes(RED)
@@ -201,6 +205,7 @@ def test_equal_rows_with_other_images_are_judged_apart(command: Scoring, tmp_pat
     assert len(command.judge.requests) == 2
 
 
+@pytest.mark.slow
 def test_a_plan_counts_images(command: Scoring) -> None:
     others = {"prompt": "Q", "response": "A"}
     planned = command("--plan", rows=[ROW, others])
