@@ -181,7 +181,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
     judge_price_cached_input: float | None = operational(None, ge=0)
     """Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
     prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
-    judge_images: ImageUse = setting("auto")
+    judge_images: ImageUse = operational("auto")
     """Choose what becomes of rows with images. auto: the judge is sent them, until its endpoint refuses images, which
     is remembered for the run. yes: it is sent them, always. no: such rows are refused, for a judge that reads texts
     alone. No row is judged without its images."""
