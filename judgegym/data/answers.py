@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -17,7 +17,8 @@ from typing import Literal, cast, get_args
 from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
-from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript, turns_of
+from judgegym.judges.conversations.images import broken_up, image_of, mark
+from judgegym.judges.conversations.turns import Turn, UnseenPart, images_of, numbered, text_turn, transcript, turns_of
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 
@@ -81,6 +82,8 @@ TURNS = "turns"
 AskedTurns = Literal["last", "all"]
 OF_INSTRUCTION = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
+IMAGES = ("images", "image")
+"""Images of the prompt, beside it: TRL's list, and the usual column of a single one."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
 _FIELDS = ("contexts", "reference", "rubric", "baseline", "aspects", "criteria", "rubrics")
 _KNOWN = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
@@ -90,14 +93,14 @@ _LOOKED_AT = 100
 
 def parts_of_prompt(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
     """The columns that belong to the prompt in a usual column, if the row has them; see `whole_prompt`."""
-    return (*(OF_INSTRUCTION if column == "instruction" else ()), *(() if _has_system(turns) else SYSTEM))
+    return (*(OF_INSTRUCTION if column == "instruction" else ()), *(() if _has_system(turns) else SYSTEM), *IMAGES)
 
 
 def whole_prompt(values: Mapping[str, JSON], column: str, turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The prompt of a usual column with what belongs to it: the rest of an instruction, and a system prompt.
+    """The prompt of a usual column with what belongs to it: the rest of an instruction, images, and a system prompt.
 
     The rest follows the instruction after a blank line; the system prompt is a turn of its own before the others,
-    unless they begin with one.
+    unless they begin with one. Images are those of `with_images`.
 
     Args:
         values: the columns of the row.
@@ -107,8 +110,35 @@ def whole_prompt(values: Mapping[str, JSON], column: str, turns: Sequence[Turn])
     whole = tuple(turns)
     if column == "instruction" and len(whole) == 1:
         whole = (text_turn(whole[0].role, instruction_text(values, whole[0].text)),)
+    whole = with_images(values, whole)
     system = next(filter(None, (_text(values, name) for name in SYSTEM)), None)
     return whole if system is None or _has_system(whole) else (text_turn("system", system), *whole)
+
+
+def with_images(values: Mapping[str, JSON], turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Turns with the images of the columns beside them: where the turns say, else before the user's first text.
+
+    Raises:
+        UnseenPart: there are not as many places as images.
+        ImageError: a column holds no image.
+    """
+    column: object = next((values[name] for name in IMAGES if values.get(name)), None)
+    given = [column] if isinstance(column, str | bytes | Mapping) or not isinstance(column, Sequence) else [*column]
+    found = [] if column is None else [image_of(value) for value in given]
+    places = sum(not image.url for image in images_of(turns))
+    if not found:
+        return tuple(turns)
+    if places not in (0, len(found)):
+        raise UnseenPart(f"the messages have {places} places for images, and there are {len(found)} images beside them")
+    rest, filled = iter(found), list[Turn]()
+    for turn in turns:
+        images = tuple(each if each.url else replace(next(rest), at=each.at, mark=each.mark) for each in turn.images)
+        if not places and turn.role == "user" and not any(each.images for each in filled):
+            own = [replace(each, mark=mark(number)) for number, each in enumerate(found, 1 + len(turn.images))]
+            shown = "".join(each.mark for each in own) + broken_up(turn.shown)
+            turn, images, places = replace(turn, shown=shown), (*own, *images), len(found)
+        filled.append(replace(turn, images=images))
+    return numbered(filled)
 
 
 def _has_system(turns: Sequence[Turn]) -> bool:
@@ -155,7 +185,7 @@ class PromptTask:
     @property
     def question(self) -> str:
         """The prompt as one text."""
-        return transcript(self.turns)
+        return transcript(self.turns, shows_images=True)
 
     @property
     def follow_ups(self) -> tuple[str, ...]:
@@ -165,11 +195,16 @@ class PromptTask:
     @property
     def messages(self) -> list[Message]:
         """The prompt as chat messages."""
-        return [cast(Message, turn.message()) for turn in self.turns]
+        return [turn.asked() for turn in self.turns]
 
 
 def prompt_tasks(
-    dataset: str, split: str = "train", *, also: Collection[str] = (), turns: AskedTurns | None = None
+    dataset: str,
+    split: str = "train",
+    *,
+    also: Collection[str] = (),
+    turns: AskedTurns | None = None,
+    shows_images: bool = False,
 ) -> TaskList[PromptTask]:
     """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
 
@@ -179,26 +214,30 @@ def prompt_tasks(
         also: further columns that the environment reads, for the tasks' `fields`.
         turns: which user turns of messages are asked by an environment that holds conversations, which reads the column
             `turns`, too; `None` for another one, which asks the last.
+        shows_images: the environment shows its judge the images of a prompt; otherwise rows with images are refused.
 
     Raises:
         DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
     """
     rows = load_rows(dataset, split=split)
     of_turns = () if turns is None else (TURNS,)
-    warn_of_unread_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *also))
+    warn_of_unread_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *IMAGES, *also))
 
     def build(uid: str, row: Row) -> PromptTask:
         with named_row(row):
-            return read_prompt(uid, row, also, turns)
+            return read_prompt(uid, row, also, turns, shows_images=shows_images)
 
     return TaskList.of(by_uid(rows, numbered=True), build)
 
 
-def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None) -> PromptTask:
+def read_prompt(
+    uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None, *, shows_images: bool = False
+) -> PromptTask:
     """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
 
     Raises:
         DataError: it has none, or one that is more than texts.
+        UnseenPart: it has images, and they are not shown.
     """
     fields = {name: row.values[name] for name in also if row.values.get(name) is not None}
     said = row.values.get(TURNS)
@@ -207,6 +246,7 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurn
             raise row.lacks("in turns one or more texts of the user", TURNS)
         fields |= {TURNS: said[1:]} if said[1:] else {}
         whole = whole_prompt(row.values, TURNS, (text_turn("user", str(said[0])),))
+        transcript(whole, shows_images=shows_images)
         return PromptTask(uid, whole, row.optional_text("category"), fields)
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
@@ -217,6 +257,7 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurn
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
                 raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)
+            transcript(whole, shows_images=shows_images)
             if asked == "all":
                 whole, later = _asked_apart(whole)
                 fields |= {TURNS: later} if later else {}

@@ -13,11 +13,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
 from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.opening import STDIN, kind_of, open_data
+from judgegym.judges.conversations.images import ImageError, files_beside
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
@@ -224,14 +226,15 @@ def _step(value: JSON, step: str) -> JSON:
 
 @contextmanager
 def named_row(row: Row) -> Iterator[None]:
-    """Name the row in the error about a conversation of it.
+    """Read images from files beside the row's, and name the row in the error about a conversation of it.
 
     Raises:
         DataError: a message has a part that no judge is shown.
     """
     try:
-        yield
-    except UnseenPart as error:
+        with files_beside(Path(row.source).parent):
+            yield
+    except (UnseenPart, ImageError) as error:
         raise row.error(str(error)) from None
 
 

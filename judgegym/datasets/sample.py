@@ -68,7 +68,7 @@ class ResponseJudge:
             sampled = await self.policy.sample(conversation_of(asked.turns, self.policy.config), asked.count)
             given = [_of_policy(each) for each in sampled]
             # What is not judged is an empty response in its place: the judge is not asked about those.
-            judge_task = judge_task.with_responses([each.text for each in given])
+            judge_task = judge_task.with_responses([each.text for each in given]).numbered()
         if all(each.result is not None for each in given):
             return given
         results = await results_of(self.score, judge_task, task.uid)
@@ -82,7 +82,7 @@ def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conver
     """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
     system = [system_text(config, "thinking_assistant"), *(turn.text for turn in turns if turn.role == "system")]
     text = "\n\n".join(part for part in system if part)
-    rest = [cast(Message, turn.message()) for turn in turns if turn.role != "system"]
+    rest = [turn.asked() for turn in turns if turn.role != "system"]
     return [Message(role="system", content=text), *rest] if text else rest
 
 

@@ -261,7 +261,10 @@ class OpenedEnvironment:
         return self._tasks[place]
 
     def _row(self, task: Any) -> EnvironmentRow:
-        return EnvironmentRow(task.uid, tuple(self._env.checked_conversations(task)[0]), task.question, task.category)
+        messages = tuple(self._env.checked_conversations(task)[0])
+        if any(message.get("images") for message in messages):
+            raise DataError(f"{self.name}: the row {task.uid!r} has images, and trainers are given texts")
+        return EnvironmentRow(task.uid, messages, task.question, task.category)
 
     async def close(self) -> None:
         """Close the judge's connections; to be run on the background loop."""

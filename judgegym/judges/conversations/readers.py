@@ -67,15 +67,15 @@ def with_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]
 
 
 def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
-    """A prompt as one text, after the definitions of the tools if there are any.
+    """A prompt as one text, after the definitions of the tools if there are any; its images go along to the judge.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
     if not tools:
-        return chat.text_of(conversation)
+        return chat.text_of(conversation, shows_images=True)
     turns = chat.answer_turns(conversation) or (text_turn("user", chat.text_of(conversation)),)
-    return chat.transcript(with_tools(turns, tools))
+    return chat.transcript(with_tools(turns, tools), shows_images=True)
 
 
 def read_tools(value: object) -> tuple[Tool, ...]:

@@ -3,7 +3,8 @@
 Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here,
 so that a judge sees the same conversation in the same words, whatever its format. Nothing of it is left out without a
 word: tool calls are written out with their arguments (a JSON object in one form), tool results with the name of the
-tool, reasoning is named in brackets, and a part that no judge is shown (audio, a file) is an `UnseenPart`. An answer of
+tool, reasoning is named in brackets, images are marked (`images.py`), and a part that no judge is shown (audio, a file,
+an image where the caller passes none on) is an `UnseenPart`. An answer of
 one turn is its text: like the thinking of a policy, its reasoning is not part of it. What a judge is asked to score is
 what the policy itself wrote: a completion without text and tool calls is empty. No message can pass for several turns,
 or for a tool call that was not made: where turns have headings (`user: …`), a line of a message that looks like one is
@@ -21,9 +22,10 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from judgegym.judges.conversations import images as pictures
 from judgegym.llm import wire
 from judgegym.llm.template_tokens import BREAK
-from judgegym.llm.wire import JSON, Message, Role
+from judgegym.llm.wire import JSON, Image, Message, Role
 
 _NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool"})
 _SPELLINGS = {
@@ -51,9 +53,9 @@ _LIKE_HEADING = re.compile(
 REASONING = "[reasoning, left out]"
 """What stands in the place of reasoning."""
 _CUTS = r"(?:left[ \t]+out|shortened)[ \t*_`~]*[:：]"
-_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}"
-_LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _MARKS))
-"""The first sign of what looks like a mark of ours: of a cut or of the note about cuts; also of a call or reasoning."""
+_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}|images?[ \t#*_`~]*\d"
+_LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【〔](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _MARKS))
+"""The first sign of what looks like a mark of ours: of a cut or the note about cuts; or of any mark."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _ERROR_FIELDS = frozenset({"is_error", "error", "status"})
@@ -113,13 +115,6 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """An image of a turn: `url` is an http(s) address, which we never fetch, a data URL, or the path of a file."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of a conversation.
 
@@ -170,11 +165,17 @@ class Turn:
         """
         kept = self.more.keys()
         is_lost = (self.calls and not kept & {*_CALL_FIELDS}) or (self.reasoning and not kept & {*_REASONING_FIELDS})
-        if is_lost or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
+        shown = pictures.without_marks(self.shown) if self.images else self.shown
+        if is_lost or shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
-        return {"role": self.role, "content": self.text, **self.more}
+        return {"role": self.role, "content": wire.content_json(self.text, self.images), **self.more}
+
+    def asked(self) -> Message:
+        """The turn as a message that a policy is asked; raises as `message`."""
+        asked = cast(Message, {**self.message(), "content": self.text})
+        return {**asked, "images": self.images} if self.images else asked
 
 
 def text_turn(role: str, text: str) -> Turn:
@@ -199,7 +200,22 @@ def turns_of(value: object) -> tuple[Turn, ...] | None:
         if turn is None:
             return None
         turns.append(turn)
-    return with_names(turns)
+    return numbered(with_names(turns))
+
+
+def numbered(turns: Sequence[Turn], first: int = 1) -> tuple[Turn, ...]:
+    """Turns whose images are numbered from `first` through all of them; without images, the turns as they are."""
+    found: list[Turn] = []
+    for turn in turns:
+        shown, images = pictures.renumbered(turn.shown, turn.images, first) if turn.images else (turn.shown, ())
+        found.append(replace(turn, shown=shown, images=images) if images else turn)
+        first += len(images)
+    return tuple(found)
+
+
+def images_of(turns: Sequence[Turn]) -> tuple[Image, ...]:
+    """The images of turns, in the order of their marks."""
+    return tuple(image for turn in turns for image in turn.images)
 
 
 def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -238,22 +254,24 @@ def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
     return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
 
 
-def text_of(conversation: TextOrMessages) -> str:
+def text_of(conversation: TextOrMessages, *, shows_images: bool = False) -> str:
     """A prompt as one text: its only turn, or all turns with their roles.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else transcript(_of_messages(conversation))
+    turns = answer_turns(conversation)
+    return conversation if isinstance(conversation, str) else transcript(turns, shows_images=shows_images)
 
 
-def answer_of(conversation: TextOrMessages) -> str:
+def answer_of(conversation: TextOrMessages, *, shows_images: bool = False) -> str:
     """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
+    turns = answer_turns(conversation)
+    return conversation if isinstance(conversation, str) else answer_text(turns, shows_images=shows_images)
 
 
 def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
@@ -265,17 +283,31 @@ def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
     return () if isinstance(conversation, str) else tuple(_of_messages(conversation))
 
 
-def answer_text(turns: Sequence[Turn]) -> str:
-    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
-    return transcript(turns) if any(turn.is_step for turn in turns) else ""
+def answer_text(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
+    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them.
+
+    Raises:
+        UnseenPart: as `transcript`.
+    """
+    return transcript(turns, shows_images=shows_images) if any(turn.is_step for turn in turns) else ""
 
 
-def transcript(turns: Sequence[Turn]) -> str:
+def transcript(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
     """Turns as one text: the only turn of a user or an assistant without its role; several with their roles.
 
     Turns without anything in them are left out. A single turn of an assistant that begins like the heading of a turn
     has its role, too, so that it is no conversation.
+
+    Args:
+        turns: the turns.
+        shows_images: the caller passes `images_of(turns)` on to the judge; otherwise turns with images are refused.
+
+    Raises:
+        UnseenPart: a turn has an image, and nobody would be shown it.
     """
+    if images := [image for image in images_of(turns) if not (shows_images and image.url)]:
+        why = "here, so it would judge blind" if images[0].url else "because the image is not there"
+        raise UnseenPart(f"a message has a part of type image, which no judge is shown {why}")
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled
@@ -375,7 +407,9 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
             calls = cast("Sequence[object]", before.get("tool_calls") or ())
             said = {**before, "tool_calls": [*calls, {**item, "id": item.get("call_id")}]}
         elif kind == "function_call_output":
-            said = {"role": "tool", "content": _output(item.get("output")), "tool_call_id": item.get("call_id")}
+            output = item.get("output")
+            content = output if _are_parts(output) else _plain(output)
+            said = {"role": "tool", "content": content, "tool_call_id": item.get("call_id")}
         elif kind == "reasoning":
             said["reasoning"] = _thoughts(item) or REASONING
         elif kind in (None, "message") or "role" in item:
@@ -405,7 +439,8 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     calls += [once] if isinstance(once, Mapping) else []
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
-    text, shown, written = _parts(content)
+    images = list[Image]()
+    text, shown, written = _parts(content, images)
     role = _role(said_by)
     if said_by == "function_call":  # of ShareGPT with tools: the text is the call, or a list of calls
         text, shown, written = "", "", _calls_of_text(shown)
@@ -420,9 +455,9 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
     thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
     reasoning = "\n".join(map(str, thoughts))
-    whole = _shown(shown, written, reasoning)
+    whole, found = pictures.marked(_shown(shown, written, reasoning), images)
     is_error = _is_error(message) if role == "tool" else None
-    return Turn(role, text, whole, name, tuple(written), answers, reasoning, is_error=is_error, more=more)
+    return Turn(role, text, whole, name, tuple(written), answers, reasoning, found, is_error, more)
 
 
 def _is_error(message: Mapping[str, object]) -> bool | None:
@@ -507,11 +542,13 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
+def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCall]]:
     """The text of a message's content, the text with its other parts written out, and the tool calls among them.
 
+    Images are added to `images`, with placeholders in the text that is written out (`images.marked`).
+
     Raises:
-        UnseenPart: a part is neither text nor a tool call, nor reasoning.
+        UnseenPart: a part is neither text nor a tool call, nor reasoning, nor an image.
     """
     if isinstance(content, str) or not isinstance(content, Sequence):
         text = content if isinstance(content, str) else ""
@@ -531,7 +568,13 @@ def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
         elif kind in _CALLS:
             calls.append(_call_of(part))
         elif kind in _RESULTS:
-            shown.append(_output(part.get("content", part.get("output"))))
+            shown.append(_output(part.get("content", part.get("output")), images))
+        elif kind in pictures.KINDS:
+            try:
+                images.append(pictures.read_image(part, len("".join(texts))))
+            except pictures.ImageError as error:
+                raise UnseenPart(f"a message has a part of type {kind}, which no judge is shown: {error}") from None
+            shown.append(pictures.placeholder(len(images)))
         elif kind in _SILENT_PARTS:
             continue  # a refusal says nothing; of reasoning `_thoughts` tells
         elif kind and kind not in _TEXT_PARTS:
@@ -550,12 +593,18 @@ def _kind(part: Mapping[str, object]) -> str:
     return next((name for name, value in part.items() if value is not None), "")
 
 
-def _output(output: object) -> str:
+def _output(output: object, images: list[Image]) -> str:
     """What a tool has returned: a text, parts of a message, or another value as JSON."""
-    are_parts = isinstance(output, list) and all(
-        isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type"))) for part in output
+    return _parts(output, images)[1] if _are_parts(output) else _plain(output)
+
+
+def _are_parts(output: object) -> bool:
+    """Whether a tool has returned parts of a message."""
+    return (
+        isinstance(output, list)
+        and bool(output)
+        and all(isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type"))) for part in output)
     )
-    return _parts(output)[1] if output and are_parts else _plain(output)
 
 
 def _plain(value: object) -> str:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 
 import orjson
 
+from judgegym.judges.conversations.images import renumbered
 from judgegym.judges.conversations.readers import Tool
 from judgegym.judges.conversations.shortening import shorten
-from judgegym.judges.conversations.turns import Image, Turn
+from judgegym.judges.conversations.turns import Turn, images_of, numbered
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
 from judgegym.llm.errors import BudgetError, UserError
 from judgegym.llm.usage import Usage
-from judgegym.llm.wire import is_blank
+from judgegym.llm.wire import Image, is_blank
 
 if TYPE_CHECKING:
     from judgegym.judges.aspects.prompt import Aspect
@@ -94,6 +95,24 @@ class JudgeTask:
     def trace(self) -> tuple[Turn, ...]:
         """The turns of the response of a task that has one; empty if it came as a text."""
         return self.traces[0] if self.traces else ()
+
+    @property
+    def all_images(self) -> tuple[Image, ...]:
+        """The images of the prompt and of the responses, in the order of their marks."""
+        return (*self.images, *(image for trace in self.traces for image in images_of(trace)))
+
+    def numbered(self) -> JudgeTask:
+        """The task with its images numbered through prompt and responses, in which nothing else looks like a mark."""
+        if not self.all_images:
+            return self
+        prompt, images = renumbered(self.prompt, self.images, 1)
+        first, responses, traces = 1 + len(images), list[str](), list[tuple[Turn, ...]]()
+        for response, trace in zip(self.responses, self.traces or ((),) * len(self.responses), strict=True):
+            responses.append(renumbered(response, images_of(trace), first)[0])
+            traces.append(numbered(trace, first))
+            first += len(images_of(trace))
+        shown = replace(self, prompt=prompt, images=images, responses=tuple(responses))
+        return replace(shown, traces=tuple(traces) if self.traces else ())
 
     def only(self, numbers: Sequence[int], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with some of its responses, by their numbers from 0, and with `places`."""

@@ -25,6 +25,7 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.turns import messages_of
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
+from judgegym.judges.core.images import check_images
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
@@ -133,6 +134,10 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
     def case_of(self, task: JudgeTask) -> RewardCase:
         """Prompt and response."""
         return RewardCase(task.prompt, task.response)
+
+    def check(self, task: JudgeTask) -> None:
+        """Check that there are no images, which the model is not shown."""
+        check_images(task, self.client, sees_images=False)
 
     def unit(self, score: float) -> float:
         """The score of the model's number; outside of 0 to 1 unless the scale is `sigmoid`."""
