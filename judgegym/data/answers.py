@@ -18,7 +18,8 @@ from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
 from judgegym.judges.conversations.images import broken_up, image_of, mark
-from judgegym.judges.conversations.turns import Turn, UnseenPart, images_of, numbered, text_turn, transcript, turns_of
+from judgegym.judges.conversations.messages import turns_of
+from judgegym.judges.conversations.turns import Turn, UnseenPart, images_of, numbered, text_turn, transcript
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 

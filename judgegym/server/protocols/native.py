@@ -10,8 +10,9 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.conversations.messages import TextOrMessages, answer_of, answer_turns
 from judgegym.judges.conversations.readers import prompt_text, read_tools
-from judgegym.judges.conversations.turns import TextOrMessages, answer_of, answer_turns, images_of
+from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS

@@ -40,8 +40,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from judgegym.judges.conversations.messages import turns_of_items
 from judgegym.judges.conversations.readers import read_tools, with_tools
-from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript, turns_of_items
+from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from judgegym.judges.conversations.images import ImageError, files_beside, image_of, read_image
-from judgegym.judges.conversations.turns import UnseenPart, images_of, transcript, turns_of, turns_of_items
+from judgegym.judges.conversations.messages import turns_of, turns_of_items
+from judgegym.judges.conversations.turns import UnseenPart, images_of, transcript
 from judgegym.judges.core.tasks import JudgeTask
 from tests.pictures import data_url, png
 

@@ -10,18 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.api.group_judges import conversation_case
-from judgegym.judges.conversations.turns import (
-    ChatTurn,
-    Turn,
-    UnseenPart,
-    continuation,
-    shared_turns,
-    text_turn,
-    transcript,
-    turns_of,
-    turns_of_items,
-    turns_of_transcript,
-)
+from judgegym.judges.conversations.messages import ChatTurn, turns_of, turns_of_items, turns_of_transcript
+from judgegym.judges.conversations.turns import Turn, UnseenPart, continuation, shared_turns, text_turn, transcript
 from judgegym.judges.core.group import GroupCase
 
 ROLES = ("assistant", "user", "tool")
