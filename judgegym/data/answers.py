@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -17,9 +17,9 @@ from typing import Literal, cast, get_args
 from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
-from judgegym.judges.conversations.images import broken_up, image_of, mark
+from judgegym.judges.conversations.images import IMAGES, with_images
 from judgegym.judges.conversations.messages import turns_of
-from judgegym.judges.conversations.turns import Turn, UnseenPart, images_of, numbered, text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 
@@ -83,8 +83,6 @@ TURNS = "turns"
 AskedTurns = Literal["last", "all"]
 OF_INSTRUCTION = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
-IMAGES = ("images", "image")
-"""Images of the prompt, beside it: TRL's list, and the usual column of a single one."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
 _FIELDS = ("contexts", "reference", "rubric", "baseline", "aspects", "criteria", "rubrics")
 _KNOWN = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
@@ -114,32 +112,6 @@ def whole_prompt(values: Mapping[str, JSON], column: str, turns: Sequence[Turn])
     whole = with_images(values, whole)
     system = next(filter(None, (_text(values, name) for name in SYSTEM)), None)
     return whole if system is None or _has_system(whole) else (text_turn("system", system), *whole)
-
-
-def with_images(values: Mapping[str, JSON], turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Turns with the images of the columns beside them: where the turns say, else before the user's first text.
-
-    Raises:
-        UnseenPart: there are not as many places as images.
-        ImageError: a column holds no image.
-    """
-    column: object = next((values[name] for name in IMAGES if values.get(name)), None)
-    given = [column] if isinstance(column, str | bytes | Mapping) or not isinstance(column, Sequence) else [*column]
-    found = [] if column is None else [image_of(value) for value in given]
-    places = sum(not image.url for image in images_of(turns))
-    if not found:
-        return tuple(turns)
-    if places not in (0, len(found)):
-        raise UnseenPart(f"the messages have {places} places for images, and there are {len(found)} images beside them")
-    rest, filled = iter(found), list[Turn]()
-    for turn in turns:
-        images = tuple(each if each.url else replace(next(rest), at=each.at, mark=each.mark) for each in turn.images)
-        if not places and turn.role == "user" and not any(each.images for each in filled):
-            own = [replace(each, mark=mark(number)) for number, each in enumerate(found, 1 + len(turn.images))]
-            shown = "".join(each.mark for each in own) + broken_up(turn.shown)
-            turn, images, places = replace(turn, shown=shown), (*own, *images), len(found)
-        filled.append(replace(turn, images=images))
-    return numbered(filled)
 
 
 def _has_system(turns: Sequence[Turn]) -> bool:
@@ -186,7 +158,7 @@ class PromptTask:
     @property
     def question(self) -> str:
         """The prompt as one text."""
-        return transcript(self.turns, shows_images=True)
+        return transcript(self.turns)
 
     @property
     def follow_ups(self) -> tuple[str, ...]:
@@ -225,20 +197,17 @@ def prompt_tasks(
     warn_of_unread_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *IMAGES, *also))
 
     def build(uid: str, row: Row) -> PromptTask:
-        with named_row(row):
-            return read_prompt(uid, row, also, turns, shows_images=shows_images)
+        with named_row(row, shows_images=shows_images):
+            return read_prompt(uid, row, also, turns)
 
     return TaskList.of(by_uid(rows, numbered=True), build)
 
 
-def read_prompt(
-    uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None, *, shows_images: bool = False
-) -> PromptTask:
+def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None) -> PromptTask:
     """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
 
     Raises:
         DataError: it has none, or one that is more than texts.
-        UnseenPart: it has images, and they are not shown.
     """
     fields = {name: row.values[name] for name in also if row.values.get(name) is not None}
     said = row.values.get(TURNS)
@@ -247,7 +216,6 @@ def read_prompt(
             raise row.lacks("in turns one or more texts of the user", TURNS)
         fields |= {TURNS: said[1:]} if said[1:] else {}
         whole = whole_prompt(row.values, TURNS, (text_turn("user", str(said[0])),))
-        transcript(whole, shows_images=shows_images)
         return PromptTask(uid, whole, row.optional_text("category"), fields)
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
@@ -258,7 +226,6 @@ def read_prompt(
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
                 raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)
-            transcript(whole, shows_images=shows_images)
             if asked == "all":
                 whole, later = _asked_apart(whole)
                 fields |= {TURNS: later} if later else {}

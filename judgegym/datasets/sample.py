@@ -68,7 +68,7 @@ class ResponseJudge:
             sampled = await self.policy.sample(conversation_of(asked.turns, self.policy.config), asked.count)
             given = [_of_policy(each) for each in sampled]
             # What is not judged is an empty response in its place: the judge is not asked about those.
-            judge_task = judge_task.with_responses([each.text for each in given]).numbered()
+            judge_task = judge_task.with_responses([each.text for each in given])
         if all(each.result is not None for each in given):
             return given
         results = await results_of(self.score, judge_task, task.uid)

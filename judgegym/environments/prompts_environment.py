@@ -186,7 +186,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             response = more if first else [turn, *more]
             answer = transcript(response) if len(shown) > 1 else shown[0].answer
             before = (*task.turns, *turns_of_completions(said), *asked)
-            one = self._task(task, transcript(before, shows_images=True), answer)
+            one = self._task(task, transcript(before), answer)
             tasks.append(replace(one, traces=(tuple(response),)) if last else one)
         return tasks
 

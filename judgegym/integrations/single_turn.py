@@ -261,9 +261,7 @@ class OpenedEnvironment:
         return self._tasks[place]
 
     def _row(self, task: Any) -> EnvironmentRow:
-        messages = tuple(self._env.checked_conversations(task)[0])
-        if any(message.get("images") for message in messages):
-            raise DataError(f"{self.name}: the row {task.uid!r} has images, and trainers are given texts")
+        messages = tuple(self._env.checked_conversations(task, trains=True)[0])
         return EnvironmentRow(task.uid, messages, task.question, task.category)
 
     async def close(self) -> None:

@@ -704,7 +704,7 @@ class Transport:
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
-        prompt += tokens_of_images(messages, self.settings.endpoints[0].api)
+        prompt += tokens_of_images(messages, self.settings.endpoints[0].api, self.settings.endpoints[0].model)
         longest = parameters.get("max_tokens")
         if self.meter.answered:
             return prompt + self.meter.usage.completion_tokens // self.meter.answered

@@ -42,35 +42,31 @@ class Image:
     Attributes:
         url: an http(s) address, which we never fetch, or a data URL; empty for a place whose image is still to come.
         detail: `low`, `high` or `auto`, for endpoints that read it; empty if it was not said.
-        at: where in its message's text it stands; `None`: after the text, with its mark before it.
-        mark: what stands for it in a text, such as `[image 1]`.
+        at: where in its message's text it stands.
+        mark: what stands for it in a text, such as `[image 1]`; such an image comes after the text, behind its mark.
         width: in pixels; 0 if unknown.
         height: the same.
-        digest: of the data; of an address, the address. Keys and files hold it in place of the data.
+        name: a digest of the data as the name of a file; of an address, the address. Keys hold it in place of the data.
     """
 
     url: str = field(repr=False)
     detail: str = ""
-    at: int | None = 0
+    at: int = 0
     mark: str = ""
     width: int = 0
     height: int = 0
-    digest: str = field(init=False)
+    name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the digest."""
-        digest = hashlib.sha256(self.url.encode()).hexdigest() if self.is_local else self.url
-        object.__setattr__(self, "digest", digest)
+        """Name it."""
+        digest = hashlib.sha256(self.url.encode()).hexdigest()[:32] if self.is_local else ""
+        name = f"{digest}.{self.url[11:].partition(';')[0]}" if digest else self.url
+        object.__setattr__(self, "name", name)
 
     @property
     def is_local(self) -> bool:
         """Whether its data is here."""
         return self.url.startswith("data:")
-
-    @property
-    def file(self) -> str:
-        """The name of a file with its data; empty if that is not here."""
-        return f"{self.digest[:32]}.{self.url[11:].partition(';')[0]}" if self.is_local else ""
 
     @property
     def data(self) -> bytes:
@@ -131,24 +127,23 @@ class Choice:
         return "cut_off" if self.finish_reason == CUT_OFF else "whole"
 
 
-def messages_json(messages: Sequence[Message], *, by_digest: bool = False) -> list[JSON]:
-    """Messages as they are sent; for a key, with the digests of images in place of their data."""
+def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list[JSON]:
+    """Messages as they are sent; for a key, with the names of images in place of their data."""
     return [
-        {"role": message["role"], "content": content_json(message["content"], message.get("images", ()), by_digest)}
+        {"role": message["role"], "content": content_json(message["content"], message.get("images", ()), by_name)}
         for message in messages
     ]
 
 
-def content_json(text: str, images: Sequence[Image], by_digest: bool = False) -> JSON:
+def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> JSON:
     """A text with images as OpenAI's chat API has it: the text alone, or parts in their order."""
     if not images:
         return text
     parts, place = list[JSON](), 0
     for image in images:
-        end = len(text) if image.at is None else image.at
-        said = [text[place:end], image.mark if image.at is None else ""]
-        parts += [{"type": "text", "text": each} for each in said if each]
-        shown = {"url": image.digest if by_digest else image.url, **({"detail": image.detail} if image.detail else {})}
+        end = len(text) if image.mark else image.at
+        parts += [{"type": "text", "text": said} for said in (text[place:end], image.mark) if said]
+        shown = {"url": image.name if by_name else image.url, **({"detail": image.detail} if image.detail else {})}
         parts.append({"type": "image_url", "image_url": shown})
         place = end
     return [*parts, *([{"type": "text", "text": text[place:]}] if text[place:] else [])]

@@ -35,7 +35,7 @@ def test_prompts_asks_and_judges_with_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", [ROW, {"prompt": "What is this?", "image": data_url(png())}])
 def test_an_environment_that_shows_no_images_refuses_them(tmp_path: Path, row: dict[str, object]) -> None:
     data = str(write_lines(tmp_path / "data.jsonl", [row]))
-    with pytest.raises(DataError, match=r"data\.jsonl, row 1: .*no judge is shown here"):
+    with pytest.raises(DataError, match=r"data\.jsonl, row 1: .*would judge blind"):
         list(prompt_tasks(data))
     (task,) = prompt_tasks(data, shows_images=True)
     assert isinstance(task, PromptTask) and task.question == "[image 1]What is this?"
@@ -47,4 +47,4 @@ def test_a_checklist_is_not_judged_blind(tmp_path: Path) -> None:
     words = ["--offline", f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
     ended = in_process("evaluate", *words, env_type=RubricChecklistEnv)
     assert ended.code == 2
-    assert "no judge is shown here" in ended.said
+    assert "would judge blind" in ended.said

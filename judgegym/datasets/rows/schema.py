@@ -14,14 +14,15 @@ from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
 
-from judgegym.data.answers import CONVERSATIONS, IMAGES, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt, with_images
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
 from judgegym.data.pairs import answers_of_pair, pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
+from judgegym.judges.conversations.images import IMAGES, images_shown, with_images
 from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.readers import Tool, split_trace, tools_of, trace_of, with_tools
-from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, images_of, text_turn, transcript
 from judgegym.llm.wire import JSON
 
 _JOINED = "; several columns, separated by commas, are joined by blank lines"
@@ -146,9 +147,11 @@ def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequ
             raise row.lacks(f"a prompt (a text or messages) in {column}", column)
         found += [turns] if turns and any(turn.shown.strip() for turn in turns) else []
     if len(found) > 1:
+        if any(map(images_of, found)):
+            raise UnseenPart("images in several columns of a prompt are not read: name one column")
         found = [(text_turn("user", "\n\n".join(map(transcript, found))),)]
     whole = with_images(values, found[0]) if found else ()
-    return Responses(transcript(whole, shows_images=True), columns, whole, IMAGES) if found else None
+    return Responses(transcript(whole), columns, whole, IMAGES) if found else None
 
 
 def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
@@ -164,7 +167,7 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
             parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
             given = {part: values[part] for part in parts if part in values}
             whole = whole_prompt(given, column, turns)
-            return Responses(transcript(whole, shows_images=True), (column,), whole, parts)
+            return Responses(transcript(whole), (column,), whole, parts)
     return None
 
 
@@ -181,7 +184,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     Raises:
         DataError: it has none.
     """
-    with named_row(row):
+    with named_row(row, shows_images=True):
         values, found = row.filled(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
             shared = prompt_of_pair(values)
@@ -192,7 +195,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
             raise _lacks_prompt(row)
         for turn in turns:
             turn.message()
-        return replace(found, prompt=transcript(turns, shows_images=True), turns=turns)
+        return replace(found, prompt=transcript(turns), turns=turns)
 
 
 def _columns_of_pair(values: Values) -> tuple[str, ...]:
@@ -212,14 +215,14 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     Raises:
         DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
     """
-    with named_row(row):
+    with named_row(row, shows_images=True):
         values = row.filled()
         found = _read(row, values, settings)
         tools = found.tools or tools_of(values.get(_TOOLS)) or ()
         if not tools or _TOOLS in found.columns:
             return found
         turns = with_tools(found.turns or prompt_of_pair(values) or (text_turn("user", found.prompt),), tools)
-        return replace(found, prompt=transcript(turns, shows_images=True), parts=(*found.parts, _TOOLS), tools=tools)
+        return replace(found, prompt=transcript(turns), parts=(*found.parts, _TOOLS), tools=tools)
 
 
 def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
@@ -300,7 +303,7 @@ def _answer(value: JSON) -> _Answer | None:
         if isinstance(text, str) and not {"role", "from"} & value.keys():
             return text, ()
     turns = turns_of(value)
-    return (answer_text(turns, shows_images=True), turns) if turns else None
+    return (answer_text(turns), turns) if turns else None
 
 
 def _preferred(values: Values) -> Responses | None:
@@ -309,7 +312,8 @@ def _preferred(values: Values) -> Responses | None:
         return None
     if any(values.get(name) for name in IMAGES):
         raise UnseenPart("images beside chosen and rejected are not read: name a column of the prompt and of responses")
-    found = pair_of(values)
+    with images_shown(shown=False):
+        found = pair_of(values)
     if found is None or isinstance(found, str):
         return None
     texts = (*found.correct, *found.wrong)
@@ -336,8 +340,9 @@ def _conversation(values: Values, column: str) -> Responses | None:
     if trace is None:
         return None
     asked, parts = whole_prompt(values, column, trace.turns[:-1]), parts_of_prompt(column, trace.turns)
-    text, traces = answer_text(trace.turns[-1:], shows_images=True), (trace.turns[trace.asked :],)
-    return Responses(transcript(asked, shows_images=True), (column,), asked, parts, texts=(text,), traces=traces)
+    led = tuple(replace(turn, images=()) for turn in trace.turns[trace.asked : -1])  # whose images the prompt shows
+    texts, traces = (answer_text(trace.turns[-1:]),), ((*led, trace.turns[-1]),)
+    return Responses(transcript(asked), (column,), asked, parts, texts=texts, traces=traces)
 
 
 def _logged(values: Values) -> Responses | None:
@@ -347,6 +352,5 @@ def _logged(values: Values) -> Responses | None:
     if column is None or trace is None:
         return None
     asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
-    columns, text = ((column, "response") if column == _LOGS[0] else (column,)), answer_text(answer, shows_images=True)
-    prompt = transcript(asked, shows_images=True)
-    return Responses(prompt, columns, asked, texts=(text,), traces=(answer,), tools=trace.tools)
+    columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
+    return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)

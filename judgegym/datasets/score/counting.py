@@ -159,8 +159,8 @@ class CountingClient(ChatClient):
     ) -> ChatResponse:
         """Count a call."""
         is_critique = name.startswith("critique_")
-        api = self._settings.api
-        tokens = sum(_tokens(message["content"]) for message in messages) + tokens_of_images(messages, api)
+        tokens = sum(_tokens(message["content"]) for message in messages)
+        tokens += tokens_of_images(messages, self._settings.api, self._settings.judge_model_name)
         path = current_component().rstrip("/")
         path = path if path in self._parts else part_of_step(path)
         part, settings = path.partition("/")[0], self._parts.get(path, self._settings)

@@ -294,7 +294,7 @@ def _policy_plan(
         assert asked is not None  # the tasks of a run that samples are made so
         messages = conversation_of(asked.turns, settings)
         tokens += sum(count_tokens(message["content"]) for message in messages)
-        tokens += tokens_of_images(messages, policy.api)
+        tokens += tokens_of_images(messages, policy.api, policy.model_name)
     prompts = tokens * len(left) / max(1, len(counted))
     together = each if policy.n_kwarg_is_ignored else 1
     held = 0 if earlier is None else earlier.held_responses

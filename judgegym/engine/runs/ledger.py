@@ -24,7 +24,7 @@ from judgegym.engine.runs.batches import read_batches
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import damage, whole_lines
-from judgegym.engine.runs.recorded_calls import CALLS, IMAGES, Texts, call_line, file_of, read_answer, unpack
+from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, file_of, read_answer, unpack
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError, RunStop
@@ -128,7 +128,6 @@ class CallLedger:
         """The requests without an answer, and whose they are (`None`: of an earlier run)."""
         self._repeated = Counter[int]()
         """How often requests in flight of an earlier run were sent again; −1 for one that was not sent at all."""
-        self._images = set[str]()
         self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
@@ -215,11 +214,12 @@ class CallLedger:
 
     def keep_images(self, asked: CallKey) -> None:
         """Write the images of a call that are here to files of their own, each once."""
-        for image in (image for message in asked.messages for image in message.get("images", ())):
-            if image.is_local and self.texts is not None and image.file not in self._images:
-                (self._run.path / IMAGES).mkdir(exist_ok=True)
-                write_atomic(self._run.path / file_of(image), image.data)
-                self._images.add(image.file)
+        images = [image for message in asked.messages for image in message.get("images", ()) if image.is_local]
+        for image in images if self.texts is not None else ():
+            path = self._run.path / file_of(image)
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                write_atomic(path, image.data)
 
     def read(self, place: int) -> tuple[int, ChatResponse]:
         """The answer whose line begins at a place in the file, and which part of its call it is.
@@ -323,7 +323,7 @@ def digest_of(asked: CallKey) -> str:
         asked.component,
         asked.vote,
         asked.model,
-        wire.messages_json(asked.messages, by_digest=True),
+        wire.messages_json(asked.messages, by_name=True),
         dict(sorted(asked.parameters.items())),
     ]
     return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()

@@ -79,7 +79,7 @@ class RecordedCall:
 
 def file_of(image: Image) -> str:
     """The file of an image in the run directory, or its address."""
-    return f"{IMAGES}/{image.file}" if image.is_local else without_credentials(image.url)
+    return f"{IMAGES}/{image.name}" if image.is_local else without_credentials(image.url)
 
 
 class Texts:

@@ -125,7 +125,7 @@ class RunPlan:
         part.calls += 1
         part.answers += n
         part.longest = None if part.longest is None or not longest else part.longest + n * longest
-        part.prompts += tokens_of_images(messages, settings.endpoints[0].api)
+        part.prompts += tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
         for text in (message["content"] for message in messages):
             part.prompts += _tokens(text)
             for completion, most in self.shown.items():

@@ -18,7 +18,7 @@ from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, RolloutS
 from judgegym.environments.rollouts.judging import judge_completions_of, rewards_by_turn
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.at_once import all_results
-from judgegym.llm.errors import DataError, EndpointError, JudgeGymError, UserError
+from judgegym.llm.errors import EndpointError, JudgeGymError, UserError
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import Message
 
@@ -33,11 +33,7 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task:
         EndpointError: the policy never answered the first turn.
         NoTokens: it answered that without the tokens that it was asked for.
     """
-    conversations = env.checked_conversations(task)
-    if any(message.get("images") for message in conversations[0]):
-        raise DataError(
-            f"row {task.uid}: it has images, and rollouts are texts; leave such rows out of the training data"
-        )
+    conversations = env.checked_conversations(task, trains=True)
     firsts, run = await source.sample(conversations[0], env.config.group_size)
     rollouts = tuple(firsts)
     if len(conversations) == 1:

@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
 from judgegym.judges.conversations.images import KINDS as IMAGES
-from judgegym.judges.conversations.images import ImageError, read_image
+from judgegym.judges.conversations.images import images_shown, read_image
 from judgegym.judges.conversations.readers import tools_of
-from judgegym.judges.conversations.turns import without_marks
+from judgegym.judges.conversations.turns import UnseenPart, without_marks
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
@@ -271,9 +271,10 @@ def _part(part: object) -> dict[str, JSON]:
     shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
     if kind in IMAGES:
         try:
-            return {"type": "image_url", "image_url": {"url": read_image(given).url}}
-        except ImageError as error:
-            raise CellError(f"an image cannot be sent: {error}") from None
+            with images_shown():
+                return {"type": "image_url", "image_url": {"url": read_image(given).url}}
+        except UnseenPart as error:
+            raise CellError(str(error)) from None
     return {**shown, "text": text} if isinstance(text, str) else shown
 
 

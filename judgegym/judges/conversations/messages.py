@@ -8,6 +8,7 @@ its format. A part that no judge is shown (audio, a file, an image where the cal
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
@@ -19,6 +20,7 @@ from judgegym.judges.conversations.turns import (
     CALL_FIELDS,
     REASONING,
     REASONING_FIELDS,
+    UNNUMBERED,
     ToolCall,
     Turn,
     UnseenPart,
@@ -50,6 +52,8 @@ _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
+_PLACEHOLDER = f"<{secrets.token_hex(8)}>"
+"""What stands for an image in a text until lookalikes of marks are broken up; no text from outside can have it."""
 _NO_NAME = re.compile(r"[^\w.\-]+")
 _LONGEST_NAME = 64
 _KEPT = (*CALL_FIELDS, "tool_call_id", "name", *REASONING_FIELDS)
@@ -133,24 +137,22 @@ def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
     return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
 
 
-def text_of(conversation: TextOrMessages, *, shows_images: bool = False) -> str:
+def text_of(conversation: TextOrMessages) -> str:
     """A prompt as one text: its only turn, or all turns with their roles.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    turns = answer_turns(conversation)
-    return conversation if isinstance(conversation, str) else transcript(turns, shows_images=shows_images)
+    return conversation if isinstance(conversation, str) else transcript(_of_messages(conversation))
 
 
-def answer_of(conversation: TextOrMessages, *, shows_images: bool = False) -> str:
+def answer_of(conversation: TextOrMessages) -> str:
     """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    turns = answer_turns(conversation)
-    return conversation if isinstance(conversation, str) else answer_text(turns, shows_images=shows_images)
+    return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
 
 
 def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
@@ -225,9 +227,9 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
     thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
     reasoning = "\n".join(map(str, thoughts))
-    whole, found = pictures.marked(shown_text(shown, written, reasoning), images)
+    whole = shown_text(shown, written, reasoning).replace(_PLACEHOLDER, UNNUMBERED)
     is_error = _is_error(message) if role == "tool" else None
-    return Turn(role, text, whole, name, tuple(written), answers, reasoning, found, is_error, more)
+    return Turn(role, text, whole, name, tuple(written), answers, reasoning, tuple(images), is_error, more)
 
 
 def _is_error(message: Mapping[str, object]) -> bool | None:
@@ -290,7 +292,7 @@ def _call(name: object, arguments: object, number: object = None) -> ToolCall:
 def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCall]]:
     """The text of a message's content, the text with its other parts written out, and the tool calls among them.
 
-    Images are added to `images`, with placeholders in the text that is written out (`images.marked`).
+    Images are added to `images`, with placeholders in the text that is written out.
 
     Raises:
         UnseenPart: a part is neither text nor a tool call, nor reasoning, nor an image.
@@ -315,11 +317,8 @@ def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCal
         elif kind in _RESULTS:
             shown.append(_output(part.get("content", part.get("output")), images))
         elif kind in pictures.KINDS:
-            try:
-                images.append(pictures.read_image(part, len("".join(texts))))
-            except pictures.ImageError as error:
-                raise UnseenPart(f"a message has a part of type {kind}, which no judge is shown: {error}") from None
-            shown.append(pictures.placeholder(len(images)))
+            images.append(pictures.read_image(part, len("".join(texts))))
+            shown.append(_PLACEHOLDER)
         elif kind in _SILENT_PARTS:
             continue  # a refusal says nothing; of reasoning `_thoughts` tells
         elif kind and kind not in _TEXT_PARTS:

@@ -68,15 +68,15 @@ def with_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]
 
 
 def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
-    """A prompt as one text, after the definitions of the tools if there are any; its images go along to the judge.
+    """A prompt as one text, after the definitions of the tools if there are any.
 
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
     if not tools:
-        return messages.text_of(conversation, shows_images=True)
+        return messages.text_of(conversation)
     turns = messages.answer_turns(conversation) or (text_turn("user", messages.text_of(conversation)),)
-    return transcript(with_tools(turns, tools), shows_images=True)
+    return transcript(with_tools(turns, tools))
 
 
 def read_tools(value: object) -> tuple[Tool, ...]:

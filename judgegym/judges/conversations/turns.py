@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import cast, get_args
 
-from judgegym.judges.conversations import images as pictures
 from judgegym.llm import wire
 from judgegym.llm.template_tokens import BREAK
 from judgegym.llm.wire import JSON, Image, Message, Role
@@ -38,9 +38,15 @@ _LIKE_HEADING = re.compile(
 REASONING = "[reasoning, left out]"
 """What stands in the place of reasoning."""
 _CUTS = r"(?:left[ \t]+out|shortened)[ \t*_`~]*[:：]"
-_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}|images?[ \t#*_`~]*\d"
-_LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【〔](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _MARKS))
-"""The first sign of what looks like a mark of ours: of a cut or the note about cuts; or of any mark."""
+_IMAGES = r"images?[ \t#*_`~]*\d"
+_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}|{_IMAGES}"
+_LIKE_CUT, _LIKE_IMAGE, _LIKE_MARK = (
+    re.compile(rf"[\[［【〔](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _IMAGES, _MARKS)
+)
+"""The first sign of what looks like a mark of ours: of a cut or the note about cuts; of an image; or of any."""
+IMAGE_MARK = re.compile(r"\[image \d+\]")
+UNNUMBERED = "[image 0]"
+"""The mark of an image before its conversation is numbered."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CALL_FIELDS = ("tool_calls", "function_call")
 
@@ -118,7 +124,7 @@ class Turn:
         """
         kept = self.more.keys()
         is_lost = (self.calls and not kept & {*CALL_FIELDS}) or (self.reasoning and not kept & {*REASONING_FIELDS})
-        shown = pictures.without_marks(self.shown) if self.images else self.shown
+        shown = IMAGE_MARK.sub("", self.shown) if self.images else self.shown
         if is_lost or shown not in (self.text, shown_text(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
@@ -136,14 +142,19 @@ def text_turn(role: str, text: str) -> Turn:
     return Turn(role, text, text)
 
 
-def numbered(turns: Sequence[Turn], first: int = 1) -> tuple[Turn, ...]:
-    """Turns whose images are numbered from `first` through all of them; without images, the turns as they are."""
-    found: list[Turn] = []
-    for turn in turns:
-        shown, images = pictures.renumbered(turn.shown, turn.images, first) if turn.images else (turn.shown, ())
-        found.append(replace(turn, shown=shown, images=images) if images else turn)
-        first += len(images)
-    return tuple(found)
+def numbered(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Turns whose images are numbered through all of them; those without images as they are."""
+    numbers = count(1)
+    return tuple(
+        replace(turn, shown=renumbered(turn.shown, turn.images, numbers)) if turn.images else turn for turn in turns
+    )
+
+
+def renumbered(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
+    """A text whose marks of images have the next numbers; without images, what looks like one is broken up."""
+    if images:
+        return IMAGE_MARK.sub(lambda _: f"[image {next(numbers)}]", text)
+    return _LIKE_IMAGE.sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
 def images_of(turns: Sequence[Turn]) -> tuple[Image, ...]:
@@ -151,31 +162,17 @@ def images_of(turns: Sequence[Turn]) -> tuple[Image, ...]:
     return tuple(image for turn in turns for image in turn.images)
 
 
-def answer_text(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
-    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them.
-
-    Raises:
-        UnseenPart: as `transcript`.
-    """
-    return transcript(turns, shows_images=shows_images) if any(turn.is_step for turn in turns) else ""
+def answer_text(turns: Sequence[Turn]) -> str:
+    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
+    return transcript(turns) if any(turn.is_step for turn in turns) else ""
 
 
-def transcript(turns: Sequence[Turn], *, shows_images: bool = False) -> str:
+def transcript(turns: Sequence[Turn]) -> str:
     """Turns as one text: the only turn of a user or an assistant without its role; several with their roles.
 
     Turns without anything in them are left out. A single turn of an assistant that begins like the heading of a turn
     has its role, too, so that it is no conversation.
-
-    Args:
-        turns: the turns.
-        shows_images: the caller passes `images_of(turns)` on to the judge; otherwise turns with images are refused.
-
-    Raises:
-        UnseenPart: a turn has an image, and nobody would be shown it.
     """
-    if images := [image for image in images_of(turns) if not (shows_images and image.url)]:
-        why = "here, so it would judge blind" if images[0].url else "because the image is not there"
-        raise UnseenPart(f"a message has a part of type image, which no judge is shown {why}")
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
         (only,) = filled

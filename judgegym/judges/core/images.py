@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 
-from judgegym.judges.conversations.images import ImageError, image_of
+from judgegym.judges.conversations.images import image_of_bytes
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
@@ -48,18 +48,16 @@ def showing(task: JudgeTask) -> Iterator[None]:
         _SHOWN.reset(token)
 
 
-def check_images(task: JudgeTask, client: ChatClient, *, sees_images: bool = True) -> None:
+def check_images(task: JudgeTask, client: ChatClient) -> None:
     """Check that a judge can be shown the images of a task.
 
     Raises:
         TaskError: it cannot.
     """
-    if not (images := task.all_images):
-        return
-    settings = client.settings
-    if not sees_images:
-        raise TaskError("images: this judge reads texts alone, so it would judge blind")
-    if settings.images == "no":
+    images, settings = task.all_images, client.settings
+    if not all(image.url for image in images):
+        raise TaskError("images: a message says that there is one, and the image is not there")
+    if images and settings.images == "no":
         raise TaskError("images: judge_images=no, and without them the judge would judge blind")
     if any(_is_beyond(each, settings.image_max_side) for each in images) and find_spec("PIL") is None:
         raise TaskError(
@@ -82,13 +80,12 @@ async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequen
     try:
         if any(_is_beyond(each, side) for each in images):
             images = await asyncio.to_thread(lambda shown: tuple(_scaled(each, side) for each in shown), images)
-    except (ImageError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ImagesRefused(f"an image cannot be scaled down to judge_image_max_side={side}: {error}") from None
     place = next((number for number, message in enumerate(messages) if message["role"] == "user"), None)
     if place is None:
         raise ImagesRefused("images: this judge is asked without a question that could hold them")
-    asked: Message = {**messages[place], "images": [replace(each, at=None) for each in images]}
-    return [*messages[:place], asked, *messages[place + 1 :]]
+    return [*messages[:place], {**messages[place], "images": images}, *messages[place + 1 :]]
 
 
 def note_refusal(error: EndpointError, messages: Sequence[Message], client: ChatClient) -> None:
@@ -112,8 +109,7 @@ def _scaled(image: Image, side: int) -> Image:
     try:
         with Pillow.open(io.BytesIO(image.data)) as opened:
             opened.thumbnail((side, side))
-            opened.save(file := io.BytesIO(), "JPEG" if image.file.endswith("jpeg") else "PNG", quality=90)
+            opened.save(file := io.BytesIO(), "JPEG" if image.name.endswith("jpeg") else "PNG", quality=90)
     except Pillow.DecompressionBombError as error:
-        raise ImageError(str(error)) from None
-    small = image_of(file.getvalue())
-    return replace(image, url=small.url, width=small.width, height=small.height)
+        raise ValueError(str(error)) from None
+    return replace(image_of_bytes(file.getvalue()), detail=image.detail, mark=image.mark)

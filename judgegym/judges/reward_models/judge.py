@@ -25,10 +25,9 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.turns import messages_of
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
-from judgegym.judges.core.images import check_images
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.reward_models.batches import RewardBatches
 from judgegym.judges.reward_models.protocols import PROTOCOLS, AmbiguousLabel, RewardInput, RewardProtocol, read_number
@@ -137,7 +136,8 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
 
     def check(self, task: JudgeTask) -> None:
         """Check that there are no images, which the model is not shown."""
-        check_images(task, self.client, sees_images=False)
+        if task.all_images:
+            raise TaskError("images: this judge reads texts alone, so it would judge blind")
 
     def unit(self, score: float) -> float:
         """The score of the model's number; outside of 0 to 1 unless the scale is `sigmoid`."""

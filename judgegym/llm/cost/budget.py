@@ -166,7 +166,7 @@ class Budget:
                 "the most tokens of an answer (judge_max_tokens, eval_max_tokens, train_max_tokens)"
             )
         completion = max(limits, default=0) * (n if isinstance(n, int) else 1) if is_chat else 0
-        texts, images = without_images(wire.dumps(body), settings.endpoints[0].api)
+        texts, images = without_images(wire.dumps(body), settings.endpoints[0].api, settings.endpoints[0].model)
         prompt = len(texts) + images + _TEMPLATE_TOKENS
         return (prompt * prices.highest_input + completion * prices.output) / 1e6
 

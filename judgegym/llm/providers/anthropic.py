@@ -149,7 +149,7 @@ def message_request(body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dic
 
 def prompt_text(body: Mapping[str, JSON]) -> str:
     """All that a prefix cache compares: the fields that shape the prompt, without its sampling, then the messages."""
-    said = (f"\0{role}\0{''.join(_words(part) for part in content)}" for role, content in _messages(body))
+    said = (f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body))
     return "".join((_shape(body), *said))
 
 
@@ -160,21 +160,18 @@ def _shape(body: Mapping[str, JSON]) -> str:
 _NOT_CACHED = frozenset({"messages", "model", "seed", "temperature", "top_p", "top_k", "max_tokens", "stop", "n"})
 
 
-def _words(part: str | Mapping[str, JSON]) -> str:
-    """What a prefix cache compares of a part: its text, or the digest of an image."""
-    return part if isinstance(part, str) else f"\0{hashlib.sha256(wire.dumps(part)).hexdigest()}"
-
-
-def _image(part: JSON) -> Mapping[str, JSON]:
-    """The block of an image."""
-    url = str(wire.lookup(part, "image_url.url"))
+def _part(part: JSON) -> tuple[str, JSON]:
+    """What a prefix cache compares of a part, and the block of an image: a text and nothing, or its digest and it."""
+    text, url = wire.lookup(part, "text", part), str(wire.lookup(part, "image_url.url"))
+    if isinstance(text, str):
+        return text, None
     kind, found, data = url.removeprefix("data:").partition(";base64,")
     source: JSON = {"type": "base64", "media_type": kind, "data": data} if found else {"type": "url", "url": url}
-    return {"type": "image", "source": source}
+    return f"\0{hashlib.sha256(url.encode()).hexdigest()}", {"type": "image", "source": source}
 
 
-def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, Sequence[str | Mapping[str, JSON]]]]:
-    """Role and content of each message: texts, and the blocks of images.
+def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, JSON]]]]:
+    """Role and content of each message, by `_part`.
 
     Raises:
         SettingsError: a message is none of a system, a user or an assistant, or its content is no text.
@@ -187,27 +184,20 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, Sequence[str | Ma
                 f"a message of role {role!r} with {type(content).__name__} as content cannot be sent to Anthropic's "
                 "Messages API: expected a text of system, user or assistant"
             )
-        parts = [content] if isinstance(content, str) else content
-        texts = (part if isinstance(part, str) else wire.lookup(part, "text") for part in parts)
-        yield (
-            str(role),
-            [text if isinstance(text, str) else _image(part) for text, part in zip(texts, parts, strict=True)],
-        )
+        yield str(role), [_part(part) for part in ([content] if isinstance(content, str) else content)]
 
 
 def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> list[tuple[str, list[JSON]]]:
     """Each message as blocks, without empty ones; a block of text at whose end the cache begins is marked."""
     turns: list[tuple[str, list[JSON]]] = []
     place = len(_shape(body))
-    for role, contents in _messages(body):
+    for role, parts in _messages(body):
         place += len(role) + 2
         blocks: list[JSON] = []
-        for content in contents:
-            begin, place = place, place + len(_words(content))
-            if isinstance(content, str):
-                blocks += _blocks_of_text(content, [end - begin for end in cached if 0 < end - begin <= len(content)])
-            else:
-                blocks.append(content)
+        for text, image in parts:
+            ends = [end - place for end in cached if 0 < end - place <= len(text)]
+            blocks += _blocks_of_text(text, ends) if image is None else [image]
+            place += len(text)
         turns.append((role, blocks))
     return turns
 

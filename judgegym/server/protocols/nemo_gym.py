@@ -40,6 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from judgegym.judges.conversations.images import images_shown
 from judgegym.judges.conversations.messages import turns_of_items
 from judgegym.judges.conversations.readers import read_tools, with_tools
 from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
@@ -124,15 +125,14 @@ class VerifyBody(RequestBody):
         rubric, levels = rubric_of(self.principle if self.rubric is None else self.rubric)
         asked = self.responses_create_params.input if self.question is None else self.question
         tools = read_tools(self.responses_create_params.tools)
-        turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
-        prompt = (
-            asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools), shows_images=True)
-        )
-        trace = final_turns(self.response.output)
+        with images_shown():
+            turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
+            trace = final_turns(self.response.output)
+        prompt = asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools))
         return [
             JudgeTask(
                 prompt,
-                (transcript(trace, shows_images=True),),
+                (transcript(trace),),
                 traces=(trace,),
                 images=images_of(turns),
                 tools=tools,
