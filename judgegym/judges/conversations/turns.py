@@ -182,10 +182,17 @@ def transcript(turns: Sequence[Turn]) -> str:
     return "\n\n".join(map(_with_heading, filled))
 
 
-def with_turns(prompt: str, turns: Sequence[Turn]) -> str:
-    """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any."""
+def with_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
+    """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any.
+
+    A prompt that has images is marked: what only looks like a mark in it is broken up already.
+    """
     filled = [turn for turn in turns if turn.shown.strip()]
-    first = [prompt if _HEADING.match(prompt) else _with_heading(text_turn("user", prompt))] if prompt.strip() else []
+    first = (
+        [prompt if _HEADING.match(prompt) else _with_heading(Turn("user", "" if is_marked else prompt, prompt))]
+        if prompt.strip()
+        else []
+    )
     return "\n\n".join([*first, *map(_with_heading, filled)]) if filled else prompt
 
 

@@ -87,7 +87,7 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
         tasks = {
             f"{STEP}_{index}": replace(
                 case,
-                prompt=with_turns(case.prompt, turns[:index]),
+                prompt=with_turns(case.prompt, turns[:index], is_marked=bool(case.images)),
                 responses=(transcript(turns[index : index + 1]),),
                 traces=(turns[index : index + 1],),
                 images=(*case.images, *images_of(turns[:index])),

@@ -183,6 +183,47 @@ def test_a_policy_is_asked_with_images_where_they_stood(command: Scoring) -> Non
     assert parts_of(command.judge.bodies[0])[1:] == [{"type": "text", "text": "[image 1]"}, image]
 
 
+def test_images_of_tools_are_shown_with_the_prompt_and_once(command: Scoring) -> None:
+    call = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "look", "arguments": "{}"}}]}
+    messages = [
+        {"role": "user", "content": [FILE, WHAT]},
+        call,
+        {"role": "tool", "tool_call_id": "1", "content": [ADDRESS]},
+    ]
+    ended = command(rows=[{"messages": [*messages, {"role": "assistant", "content": "As in [image 2], red."}]}])
+    assert ended.code == 0, ended.said
+    text, *images = parts_of(command.judge.bodies[0])
+    assert "tool (look): [image 2]" in text["text"] and "As in [¦image 2], red." in text["text"]
+    assert [each["text"] for each in images[::2]] == ["[image 1]", "[image 2]"]
+    assert images[3] == ADDRESS
+
+
+def test_a_step_is_judged_with_the_images_before_it(command: Scoring) -> None:
+    call = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "look", "arguments": "{}"}}]}
+    said = [call, {"role": "tool", "tool_call_id": "1", "content": [ADDRESS]}, {"role": "assistant", "content": "Red."}]
+    ended = command("--judge=steps", rows=[{"prompt": [{"role": "user", "content": [FILE, WHAT]}], "completion": said}])
+    assert ended.code == 0, ended.said
+    counts = sorted(len(parts_of(body)[1::2]) for body in command.judge.bodies)
+    assert counts == [1, 2]
+    (last,) = (body for body in command.judge.bodies if len(parts_of(body)) == 5)
+    assert "tool (look): [image 2]" in parts_of(last)[0]["text"] and parts_of(last)[-1] == ADDRESS
+
+
+def test_rows_of_a_group_have_the_same_images(command: Scoring) -> None:
+    (command.data.parent / "blue.png").write_bytes(BLUE)
+    rows = [{"prompt": "Q", "response": f"A {name}", "image": f"{name}.png", "g": 1} for name in ("red", "blue")]
+    ended = command("--judge=tournament", "--group_by=g", rows=rows)
+    assert (ended.code, command.judge.requests) == (2, [])
+    assert "and another images" in ended.said
+
+
+def test_images_in_several_columns_of_a_prompt_are_refused(command: Scoring) -> None:
+    rows = [{"a": "Q", "b": [{"role": "user", "content": [FILE]}], "response": "A"}]
+    ended = command("--prompt_column=a,b", rows=rows)
+    assert (ended.code, command.judge.requests) == (2, [])
+    assert "several columns" in ended.said
+
+
 @pytest.mark.parametrize("judge", ["choice", "tournament"])
 def test_judges_that_compare_are_sent_the_images(command: Scoring, judge: str) -> None:
     with serving(VERDICTS[judge]) as endpoint:
