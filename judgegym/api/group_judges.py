@@ -13,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
 from judgegym.api.session import WithSession, in_sync, optional_text
-from judgegym.judges.conversations.turns import ChatTurn, TextOrMessages, UnseenPart, answer_of, text_of
+from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, answer_of, text_of
+from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.group import (
     GroupCase,

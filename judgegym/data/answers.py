@@ -17,7 +17,9 @@ from typing import Literal, cast, get_args
 from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
-from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript, turns_of
+from judgegym.judges.conversations.images import IMAGES, with_images
+from judgegym.judges.conversations.messages import turns_of
+from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 
@@ -90,14 +92,14 @@ _LOOKED_AT = 100
 
 def parts_of_prompt(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
     """The columns that belong to the prompt in a usual column, if the row has them; see `whole_prompt`."""
-    return (*(OF_INSTRUCTION if column == "instruction" else ()), *(() if _has_system(turns) else SYSTEM))
+    return (*(OF_INSTRUCTION if column == "instruction" else ()), *(() if _has_system(turns) else SYSTEM), *IMAGES)
 
 
 def whole_prompt(values: Mapping[str, JSON], column: str, turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The prompt of a usual column with what belongs to it: the rest of an instruction, and a system prompt.
+    """The prompt of a usual column with what belongs to it: the rest of an instruction, images, and a system prompt.
 
     The rest follows the instruction after a blank line; the system prompt is a turn of its own before the others,
-    unless they begin with one.
+    unless they begin with one. Images are those of `with_images`.
 
     Args:
         values: the columns of the row.
@@ -107,6 +109,7 @@ def whole_prompt(values: Mapping[str, JSON], column: str, turns: Sequence[Turn])
     whole = tuple(turns)
     if column == "instruction" and len(whole) == 1:
         whole = (text_turn(whole[0].role, instruction_text(values, whole[0].text)),)
+    whole = with_images(values, whole)
     system = next(filter(None, (_text(values, name) for name in SYSTEM)), None)
     return whole if system is None or _has_system(whole) else (text_turn("system", system), *whole)
 
@@ -165,11 +168,16 @@ class PromptTask:
     @property
     def messages(self) -> list[Message]:
         """The prompt as chat messages."""
-        return [cast(Message, turn.message()) for turn in self.turns]
+        return [turn.asked() for turn in self.turns]
 
 
 def prompt_tasks(
-    dataset: str, split: str = "train", *, also: Collection[str] = (), turns: AskedTurns | None = None
+    dataset: str,
+    split: str = "train",
+    *,
+    also: Collection[str] = (),
+    turns: AskedTurns | None = None,
+    shows_images: bool = False,
 ) -> TaskList[PromptTask]:
     """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
 
@@ -179,16 +187,17 @@ def prompt_tasks(
         also: further columns that the environment reads, for the tasks' `fields`.
         turns: which user turns of messages are asked by an environment that holds conversations, which reads the column
             `turns`, too; `None` for another one, which asks the last.
+        shows_images: the environment shows its judge the images of a prompt; otherwise rows with images are refused.
 
     Raises:
         DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
     """
     rows = load_rows(dataset, split=split)
     of_turns = () if turns is None else (TURNS,)
-    warn_of_unread_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *also))
+    warn_of_unread_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *IMAGES, *also))
 
     def build(uid: str, row: Row) -> PromptTask:
-        with named_row(row):
+        with named_row(row, shows_images=shows_images):
             return read_prompt(uid, row, also, turns)
 
     return TaskList.of(by_uid(rows, numbered=True), build)

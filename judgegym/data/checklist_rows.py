@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, SYSTEM, PromptTask, read_prompt, warn_of_unread_columns
-from judgegym.data.rows import Row, by_uid
+from judgegym.data.rows import Row, by_uid, named_row
 from judgegym.data.rubric_rows import read_context, read_golds
 from judgegym.data.task_list import TaskList
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
@@ -116,7 +116,8 @@ def with_dropout(task: ChecklistTask, share: float, seed: int, formula: Formula)
 
 
 def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None) -> ChecklistTask:
-    prompt = read_prompt(uid, row)
+    with named_row(row):
+        prompt = read_prompt(uid, row)
     criteria = _criteria(row, default, column)
     names, verdicts = [criterion.name for criterion in criteria], row.values.get("verdicts")
     unknown = verdicts.keys() - {*names} if isinstance(verdicts, Mapping) else ()

@@ -26,15 +26,8 @@ from typing import Literal, TypeAlias
 from judgegym.data.answers import CONVERSATIONS, warn_of_unread_columns
 from judgegym.data.rows import Row
 from judgegym.data.task_list import TaskList
-from judgegym.judges.conversations.turns import (
-    Turn,
-    UnseenPart,
-    answer_text,
-    text_turn,
-    transcript,
-    turns_of,
-    turns_of_transcript,
-)
+from judgegym.judges.conversations.messages import turns_of, turns_of_transcript
+from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, text_turn, transcript
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import LETTERS
 from judgegym.llm import wire

@@ -13,11 +13,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
 from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.opening import STDIN, kind_of, open_data
+from judgegym.judges.conversations.images import images_shown
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
@@ -223,14 +225,19 @@ def _step(value: JSON, step: str) -> JSON:
 
 
 @contextmanager
-def named_row(row: Row) -> Iterator[None]:
+def named_row(row: Row, *, shows_images: bool = False) -> Iterator[None]:
     """Name the row in the error about a conversation of it.
+
+    Args:
+        row: the row.
+        shows_images: the caller shows its judge the images of the row, which may be files beside the row's.
 
     Raises:
         DataError: a message has a part that no judge is shown.
     """
     try:
-        yield
+        with images_shown(Path(row.source).parent, shown=shows_images):
+            yield
     except UnseenPart as error:
         raise row.error(str(error)) from None
 

@@ -82,7 +82,7 @@ def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conver
     """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
     system = [system_text(config, "thinking_assistant"), *(turn.text for turn in turns if turn.role == "system")]
     text = "\n\n".join(part for part in system if part)
-    rest = [cast(Message, turn.message()) for turn in turns if turn.role != "system"]
+    rest = [turn.asked() for turn in turns if turn.role != "system"]
     return [Message(role="system", content=text), *rest] if text else rest
 
 

@@ -40,7 +40,7 @@ from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.scorers.registry import ScorerSettings
-from judgegym.llm.errors import UserError
+from judgegym.llm.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from judgegym.environments.evaluate.row import RowRunner
@@ -215,11 +215,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def conversations(self, task: TaskT) -> list[Conversation]:
         """Make the conversations that the policy is asked, at once; training takes the first of them."""
 
-    def checked_conversations(self, task: TaskT) -> list[Conversation]:
-        """Return `conversations(task)`.
+    def checked_conversations(self, task: TaskT, *, trains: bool = False) -> list[Conversation]:
+        """Return `conversations(task)`; those of a training are texts.
 
         Raises:
             ContractError: they are no list of conversations.
+            DataError: one has images, and `trains`.
         """
         conversations: Any = self.conversations(task)
         wrong = _kind(conversations) if not _is_list(conversations) else None if conversations else "no conversation"
@@ -232,6 +233,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         if wrong:
             expected = 'expected a list of conversations, each a list of messages: [[Message(role="user", content=…)]]'
             raise _breach(self, "conversations", f"returned {wrong}; {expected}")
+        if trains and any(message.get("images") for conversation in conversations for message in conversation):
+            raise DataError(f"{self.name}: the row {task.uid!r} has images, and trainers are given texts")
         return cast("list[Conversation]", conversations)
 
     async def follow_up(self, task: TaskT, completions: Sequence[Completion]) -> str | None:

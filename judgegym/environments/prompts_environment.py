@@ -35,7 +35,7 @@ from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings, turns_of_completions
 from judgegym.judges.config.fields import setting
-from judgegym.judges.conversations.turns import transcript
+from judgegym.judges.conversations.turns import images_of, transcript
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
@@ -131,7 +131,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         shown |= {*CRITERIA_COLUMNS} if "criteria" in shown else set()
         shown |= {*ROW_TEXTS} if config.user_max_turns else set()
         split_of = config.train_split if train else config.eval_split
-        tasks = prompt_tasks(source, split_of, also=sorted(shown), turns=config.asked_turns)
+        tasks = prompt_tasks(source, split_of, also=sorted(shown), turns=config.asked_turns, shows_images=True)
         for task in tasks:
             try:
                 self.single_judge.check(self._task(task, task.question, ""))
@@ -147,7 +147,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         column = criteria_column(task.fields) if self._reads_criteria else None
         fields = {name: value for name, value in task.fields.items() if name != column}
         given = fields if column is None else {**fields, "criteria": task.fields[column]}
-        return judge_task_of(prompt, (answer,), given)
+        made = judge_task_of(prompt, (answer,), given)
+        return replace(made, images=images_of(task.turns)).numbered()
 
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
         """Return the row's next turn; after the last one, what a simulated user says."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import ClassVar
 
 from pydantic import BaseModel, SecretStr
@@ -20,7 +21,7 @@ from judgegym.engine.settings import EnvConfig
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import BaseUrls, ExtraBody, ExtraHeaders, FinishReasons, endpoints_of, served_at
-from judgegym.judges.conversations.turns import Turn, text_turn
+from judgegym.judges.conversations.turns import Turn, images_of, text_turn
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.seeding import derive
@@ -171,17 +172,21 @@ class SimulatedUser:
 def user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
     """The conversation as the user sees it: its own turns are those of the assistant, and the policy's are delimited.
 
-    Instructions to the policy (`system`) are not the user's to see.
+    Instructions to the policy (`system`) are not the user's to see. Images come with the first message.
     """
     spoken = [turn for turn in turns if turn.role in ("user", "assistant")]
-    delimited = delimit((persona, goal, *(turn.text for turn in spoken)), _LOOKALIKES, shared=2)
+    delimited = delimit(
+        (persona, goal, *(turn.shown if turn.images else turn.text for turn in spoken)), _LOOKALIKES, shared=2
+    )
     (persona, goal, *texts), title = delimited.texts, delimited.markers.title
     begin, end = title("ASSISTANT MESSAGE"), title("END OF ASSISTANT MESSAGE")
     told = [f"{title(name)}\n{text}" for name, text in (("USER PERSONA", persona), ("USER GOAL", goal)) if text]
     system = prompts.fill(prompts.load("user"), {"{begin}": begin, "{end}": end})
     messages = [Message(role="system", content="\n\n".join([system, *told]))]
     if spoken[0].role == "user":  # chat templates want the first message of this role
-        messages.append(Message(role="user", content="Write your first message."))
+        images = [replace(image, mark=f"[image {n}]") for n, image in enumerate(images_of(spoken), start=1)]
+        first = Message(role="user", content="Write your first message.")
+        messages.append({**first, "images": images} if images else first)
     for turn, text in zip(spoken, texts, strict=True):
         is_own = turn.role == "user"
         shown = text if is_own else f"{begin}\n{text}\n{end}"

@@ -261,7 +261,8 @@ class OpenedEnvironment:
         return self._tasks[place]
 
     def _row(self, task: Any) -> EnvironmentRow:
-        return EnvironmentRow(task.uid, tuple(self._env.checked_conversations(task)[0]), task.question, task.category)
+        messages = tuple(self._env.checked_conversations(task, trains=True)[0])
+        return EnvironmentRow(task.uid, messages, task.question, task.category)
 
     async def close(self) -> None:
         """Close the judge's connections; to be run on the background loop."""

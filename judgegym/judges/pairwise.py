@@ -28,6 +28,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
 from judgegym.judges.core.group import AnswerCollector
+from judgegym.judges.core.images import showing
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
@@ -200,6 +201,7 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
 
     def check(self, task: JudgeTask) -> None:
         """Check that there are 2 to 26 responses."""
+        super().check(task)
         if not FEWEST_CHOICES <= len(task.responses) <= MOST_CHOICES:
             raise TaskError(
                 f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(task.responses)}"
@@ -233,7 +235,8 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
         """
         task, left_out = task.shortened(self.limit)
         case, responses = self.case_of(task), task.responses
-        judgment = await self.judge(case) if len(case.answers) > 1 else _ALL_EQUAL
+        with showing(task):
+            judgment = await self.judge(case) if len(case.answers) > 1 else _ALL_EQUAL
         judgment = replace(judgment, left_out=left_out)
         results: list[ResponseJudgment] = []
         for place, response in enumerate(responses):

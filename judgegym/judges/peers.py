@@ -83,6 +83,7 @@ class PeerCaseJudge(VerdictJudge[PeerJudgeSettings, PeerCase, PeerDetail, ScoreO
 
     def check(self, task: JudgeTask) -> None:
         """Check that the rubric is a text."""
+        super().check(task)
         if task.levels:
             raise TaskError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
 

@@ -72,7 +72,7 @@ def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[
     shape: JSON = {
         "protocol": PROTOCOL_VERSION,
         "identity": identity,
-        "messages": wire.messages_json(messages),
+        "messages": wire.messages_json(messages, by_name=True),
         "parameters": dict(sorted(parameters.items())),
         "vote": vote,
     }

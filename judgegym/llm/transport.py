@@ -30,6 +30,7 @@ from judgegym.llm.at_once import on_its_way
 from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.cost.budget import OF_CALLER, Budget
+from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
 from judgegym.llm.outcome import (
@@ -218,6 +219,7 @@ class Transport:
         limit: of the requests in flight.
         rates: requests and tokens a minute; `None` without such a limit.
         formats: whether the model's endpoint takes response formats, as far as is known.
+        image_refusal: how it has refused images, where it is not to be asked about any more of them.
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
@@ -254,6 +256,7 @@ class Transport:
                 self._worst_settings = replace(settings, prices=batch.live_prices)
         self._batches: Batches | None = None
         self.formats = FormatHabits()
+        self.image_refusal: str | None = None
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
@@ -701,6 +704,7 @@ class Transport:
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
+        prompt += tokens_of_images(messages, self.settings.endpoints[0].api, self.settings.endpoints[0].model)
         longest = parameters.get("max_tokens")
         if self.meter.answered:
             return prompt + self.meter.usage.completion_tokens // self.meter.answered

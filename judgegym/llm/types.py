@@ -23,6 +23,7 @@ from judgegym.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, wi
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON, Choice
 
+ImageUse = Literal["auto", "yes", "no"]
 _PATHS = ("/chat/completions", "/messages")
 _VERSION_AT_END = re.compile(r"/v\d+$")
 _FIRST_PAUSE_S = 1.0
@@ -249,6 +250,8 @@ class ChatSettings:
         section: prefix of its settings on the command line, for messages.
         url_setting: the setting that names the endpoints on the command line, for messages.
         price_settings: what the names of the settings of its prices begin with on the command line, for messages.
+        images: whether a judge is sent images: `auto`, `yes` or `no`; with `auto` until it refuses them.
+        image_max_side: pixels of the longer side to which local images are scaled down; 0 scales none.
         batch: how its requests are sent in batches; `None` if each is sent by itself. `prices` are those of a batch.
     """
 
@@ -274,6 +277,8 @@ class ChatSettings:
     section: str = ""
     url_setting: str = "base_url"
     price_settings: str = "price_"
+    images: ImageUse = "auto"
+    image_max_side: int = 0
     batch: BatchOptions | None = None
 
     def __post_init__(self) -> None:

@@ -7,14 +7,17 @@ become floating-point numbers, as in most readers of JSON.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypedDict, cast
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, cast
 
 import orjson
+from typing_extensions import NotRequired, TypedDict
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role = Literal["system", "user", "assistant"]
@@ -32,11 +35,51 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of a conversation.
+
+    Attributes:
+        url: an http(s) address, which we never fetch, or a data URL; empty for a place whose image is still to come.
+        detail: `low`, `high` or `auto`, for endpoints that read it; empty if it was not said.
+        at: where in its message's text it stands.
+        mark: what stands for it in a text, such as `[image 1]`; such an image comes after the text, behind its mark.
+        width: in pixels; 0 if unknown.
+        height: the same.
+        name: a digest of the data as the name of a file; of an address, the address. Keys hold it in place of the data.
+    """
+
+    url: str = field(repr=False)
+    detail: str = ""
+    at: int = 0
+    mark: str = ""
+    width: int = 0
+    height: int = 0
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name it."""
+        digest = hashlib.sha256(self.url.encode()).hexdigest()[:32] if self.is_local else ""
+        name = f"{digest}.{self.url[11:].partition(';')[0]}" if digest else self.url
+        object.__setattr__(self, "name", name)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its data is here."""
+        return self.url.startswith("data:")
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, if they are here."""
+        return base64.b64decode(self.url.partition(",")[2])
+
+
 class Message(TypedDict):
-    """One turn of a conversation."""
+    """One turn of a conversation; its images are sent as parts of its content."""
 
     role: Role
     content: str
+    images: NotRequired[Sequence[Image]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +127,26 @@ class Choice:
         return "cut_off" if self.finish_reason == CUT_OFF else "whole"
 
 
-def messages_json(messages: Sequence[Message]) -> list[JSON]:
-    """Messages as they are sent."""
-    return [{"role": message["role"], "content": message["content"]} for message in messages]
+def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list[JSON]:
+    """Messages as they are sent; for a key, with the names of images in place of their data."""
+    return [
+        {"role": message["role"], "content": content_json(message["content"], message.get("images", ()), by_name)}
+        for message in messages
+    ]
+
+
+def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> JSON:
+    """A text with images as OpenAI's chat API has it: the text alone, or parts in their order."""
+    if not images:
+        return text
+    parts, place = list[JSON](), 0
+    for image in images:
+        end = len(text) if image.mark else image.at
+        parts += [{"type": "text", "text": said} for said in (text[place:end], image.mark) if said]
+        shown = {"url": image.name if by_name else image.url, **({"detail": image.detail} if image.detail else {})}
+        parts.append({"type": "image_url", "image_url": shown})
+        place = end
+    return [*parts, *([{"type": "text", "text": text[place:]}] if text[place:] else [])]
 
 
 _VISIBLE = re.compile(

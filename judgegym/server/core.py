@@ -24,6 +24,7 @@ from judgegym.judges.core.tasks import (
     ComparingJudge,
     JudgeTask,
     ResponseJudgment,
+    TaskError,
     TaskParts,
     failed_by,
     parts_of,
@@ -222,6 +223,8 @@ class Core:
         wait = _Wait(judge, arrived, until, is_patient)
         gathers = judge.settings.group_size is not None
         joins = [gathers and len(task.responses) == 1 and scorer.compares(task) for task in tasks]
+        if any(is_member and task.all_images for task, is_member in zip(tasks, joins, strict=True)):
+            raise TaskError("images: responses that come one by one are compared without them; send them together")
         members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
             self._check_away(wait)

@@ -19,10 +19,12 @@ from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.wire import JSON
-from tests.command import RunFiles, in_process
+from tests.command import RunFiles, in_process, write_lines
+from tests.datasets.scoring import score
 from tests.docs.runs import CONFIGURED, Runs
 from tests.docs.tables import DOCS, Check, fields_of, names_in, tables
 from tests.environments.rollouts_of import group, two_turns
+from tests.pictures import png
 from tests.reports.training.made import MadeTraining
 
 PAGE = DOCS / "run_files.md"
@@ -92,7 +94,12 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
     row.not_sent(request)
     row.sent(request)
     run.close()
-    for path in (failed.path / "calls.jsonl.gz", tmp_path / "resumed" / "calls.jsonl.gz"):
+    (tmp_path / "red.png").write_bytes(png())
+    write_lines(tmp_path / "data.jsonl", [{"prompt": "Q", "image": "red.png", "response": "A"}])
+    assert score(tmp_path / "data.jsonl", "--offline", "--out", tmp_path / "pictures.jsonl").code == 0
+    for path in (
+        folder / "calls.jsonl.gz" for folder in (failed.path, tmp_path / "resumed", tmp_path / "pictures.run")
+    ):
         for line in lines_of(path):
             check.add(line)
     for line in lines_of(tmp_path / "served" / "calls.jsonl"):

@@ -18,6 +18,7 @@ from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
+from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import FieldTypeError, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
@@ -161,7 +162,8 @@ class RowReader:
         columns = self.settings
         of_settings = filter(None, (columns.category_column, columns.group_by, columns.repeat_column))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
-        return replace(judge_task, traces=found.traces, tools=found.tools, repeat=self._repeat(row))
+        judge_task = replace(judge_task, traces=found.traces, tools=found.tools, images=images_of(found.turns))
+        return replace(judge_task.numbered(), repeat=self._repeat(row))
 
     def _repeat(self, row: Row) -> int:
         column = self.settings.repeat_column

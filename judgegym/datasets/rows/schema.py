@@ -19,8 +19,10 @@ from judgegym.data.pairs import answers_of_pair, pair_of, prompt_of_pair, turns_
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
+from judgegym.judges.conversations.images import IMAGES, images_shown, with_images
+from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.readers import Tool, split_trace, tools_of, trace_of, with_tools
-from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript, turns_of
+from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, images_of, text_turn, transcript
 from judgegym.llm.wire import JSON
 
 _JOINED = "; several columns, separated by commas, are joined by blank lines"
@@ -143,10 +145,13 @@ def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequ
             turns = turns_of_prompt(row.values[column])  # a text that looks like a list
         if (column not in row.values and value is None) or (turns is None and value is not None):
             raise row.lacks(f"a prompt (a text or messages) in {column}", column)
-        found += [turns] if turns and transcript(turns) else []
+        found += [turns] if turns and any(turn.shown.strip() for turn in turns) else []
     if len(found) > 1:
+        if any(map(images_of, found)):
+            raise UnseenPart("images in several columns of a prompt are not read: name one column")
         found = [(text_turn("user", "\n\n".join(map(transcript, found))),)]
-    return Responses(transcript(found[0]), columns, found[0]) if found else None
+    whole = with_images(values, found[0]) if found else ()
+    return Responses(transcript(whole), columns, whole, IMAGES) if found else None
 
 
 def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
@@ -179,7 +184,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     Raises:
         DataError: it has none.
     """
-    with named_row(row):
+    with named_row(row, shows_images=True):
         values, found = row.filled(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
             shared = prompt_of_pair(values)
@@ -210,7 +215,7 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     Raises:
         DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
     """
-    with named_row(row):
+    with named_row(row, shows_images=True):
         values = row.filled()
         found = _read(row, values, settings)
         tools = found.tools or tools_of(values.get(_TOOLS)) or ()
@@ -305,7 +310,10 @@ def _preferred(values: Values) -> Responses | None:
     """`chosen` and `rejected`, in this order."""
     if not all(column in values for column in _PREFERENCE):
         return None
-    found = pair_of(values)
+    if any(values.get(name) for name in IMAGES):
+        raise UnseenPart("images beside chosen and rejected are not read: name a column of the prompt and of responses")
+    with images_shown(shown=False):
+        found = pair_of(values)
     if found is None or isinstance(found, str):
         return None
     texts = (*found.correct, *found.wrong)
@@ -332,7 +340,8 @@ def _conversation(values: Values, column: str) -> Responses | None:
     if trace is None:
         return None
     asked, parts = whole_prompt(values, column, trace.turns[:-1]), parts_of_prompt(column, trace.turns)
-    texts, traces = (answer_text(trace.turns[-1:]),), (trace.turns[trace.asked :],)
+    led = tuple(replace(turn, images=()) for turn in trace.turns[trace.asked : -1])  # whose images the prompt shows
+    texts, traces = (answer_text(trace.turns[-1:]),), ((*led, trace.turns[-1]),)
     return Responses(transcript(asked), (column,), asked, parts, texts=texts, traces=traces)
 
 

@@ -220,11 +220,11 @@ def _together(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
     """
     first = tasks[0]
     for task in tasks[1:]:
-        for name in ("prompt", "levels", "repeat", *TASK_FIELDS):
+        for name in ("prompt", "images", "levels", "repeat", *TASK_FIELDS):
             if getattr(task.judge_task, name) != getattr(first.judge_task, name):
                 row, column = reader.rows[task.rows[0]], reader.settings.group_by
                 raise row.error(f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}")
     responses, traces = (tuple(getattr(task.judge_task, name) for task in tasks) for name in ("response", "trace"))
-    judge_task = replace(first.judge_task, responses=responses, traces=traces)
+    judge_task = replace(first.judge_task, responses=responses, traces=traces).numbered()
     rows = tuple(task.rows[0] for task in tasks)
     return ScoreTask(rows, judge_task, False, tuple(task.category[0] for task in tasks))

@@ -29,6 +29,7 @@ from judgegym.judges.parts.steps import part_of_step
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge, part_settings
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.ledger import current_component
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import count_tokens
@@ -159,6 +160,7 @@ class CountingClient(ChatClient):
         """Count a call."""
         is_critique = name.startswith("critique_")
         tokens = sum(_tokens(message["content"]) for message in messages)
+        tokens += tokens_of_images(messages, self._settings.api, self._settings.judge_model_name)
         path = current_component().rstrip("/")
         path = path if path in self._parts else part_of_step(path)
         part, settings = path.partition("/")[0], self._parts.get(path, self._settings)

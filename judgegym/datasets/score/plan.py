@@ -49,6 +49,7 @@ from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.parts.composite import TermOptions
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, ScorerSettings, part_settings
+from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.usage import count_tokens, how_counted
 
 UNITS_COUNTED = 2_000
@@ -291,7 +292,9 @@ def _policy_plan(
     for number in counted:
         asked = tasks[number].to_sample
         assert asked is not None  # the tasks of a run that samples are made so
-        tokens += sum(count_tokens(message["content"]) for message in conversation_of(asked.turns, settings))
+        messages = conversation_of(asked.turns, settings)
+        tokens += sum(count_tokens(message["content"]) for message in messages)
+        tokens += tokens_of_images(messages, policy.api, policy.model_name)
     prompts = tokens * len(left) / max(1, len(counted))
     together = each if policy.n_kwarg_is_ignored else 1
     held = 0 if earlier is None else earlier.held_responses

@@ -32,7 +32,8 @@ from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import ScoredRow, read_scored
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, read_responses, read_turns
 from judgegym.datasets.rows.task import digest_of, digest_of_value
-from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
+from judgegym.judges.conversations.messages import turns_of, turns_of_transcript
+from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON

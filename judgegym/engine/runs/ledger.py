@@ -22,8 +22,9 @@ from typing import IO, Any, TypeAlias, cast
 
 from judgegym.engine.runs.batches import read_batches
 from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import damage, whole_lines
-from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, read_answer, unpack
+from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, file_of, read_answer, unpack
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError, RunStop
@@ -211,6 +212,15 @@ class CallLedger:
             self.in_flight.pop(number, None)
         return self.lines.append(line)
 
+    def keep_images(self, asked: CallKey) -> None:
+        """Write the images of a call that are here to files of their own, each once."""
+        images = [image for message in asked.messages for image in message.get("images", ()) if image.is_local]
+        for image in images if self.texts is not None else ():
+            path = self._run.path / file_of(image)
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                write_atomic(path, image.data)
+
     def read(self, place: int) -> tuple[int, ChatResponse]:
         """The answer whose line begins at a place in the file, and which part of its call it is.
 
@@ -292,6 +302,7 @@ class LedgerOfRow:
         """See `RowLedger`."""
         facts: dict[str, Any] = {"id": number, "row": self.key[0], "group": self.key[1], "key": call.key, "part": part}
         facts |= {"has_verdict": verdict.is_there, "verdict_at": verdict.at}
+        self.ledger.keep_images(call.asked)
         self.ledger.answer(self.key, number, call_line(facts, call.asked, answer, self.ledger.texts))
 
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
@@ -312,7 +323,7 @@ def digest_of(asked: CallKey) -> str:
         asked.component,
         asked.vote,
         asked.model,
-        wire.messages_json(asked.messages),
+        wire.messages_json(asked.messages, by_name=True),
         dict(sorted(asked.parameters.items())),
     ]
     return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()

@@ -32,10 +32,10 @@ from judgegym.engine.runs.lines import RawLine, damage, whole_lines
 from judgegym.llm import wire
 from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatResponse
-from judgegym.llm.urls import without_secret_fields
-from judgegym.llm.wire import JSON, Message, Role
+from judgegym.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm.wire import JSON, Image, Message, Role
 
-CALLS, PACKED_CALLS = "calls.jsonl", "calls.jsonl.gz"
+CALLS, PACKED_CALLS, IMAGES = "calls.jsonl", "calls.jsonl.gz", "images"
 
 _LONG = 200
 _TEXTS_KEPT = 4096
@@ -77,6 +77,11 @@ class RecordedCall:
         return self.component.rpartition("/")[2] == "policy"
 
 
+def file_of(image: Image) -> str:
+    """The file of an image in the run directory, or its address."""
+    return f"{IMAGES}/{image.name}" if image.is_local else without_credentials(image.url)
+
+
 class Texts:
     """The long texts that were used last. Writer and reader of a ledger see the same uses, so they know the same."""
 
@@ -87,11 +92,13 @@ class Texts:
 
     def written(self, message: Message) -> dict[str, JSON]:
         """A message as it is written."""
-        content = message["content"]
+        content, written = message["content"], dict[str, JSON](role=message["role"])
+        if images := message.get("images"):
+            written["images"] = [{"mark": each.mark, "url": file_of(each)} for each in images]
         if len(content) < _LONG:
-            return {"role": message["role"], "content": content}
+            return {**written, "content": content}
         name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=12).hexdigest()
-        written: dict[str, JSON] = {"role": message["role"], "text": name}
+        written["text"] = name
         if self._is_new(name, content):
             written["content"] = content
         return written
@@ -104,7 +111,10 @@ class Texts:
             raise TypeError("a message has a role and a content, which is a text")
         if name is not None:
             self._is_new(name, content)
-        return Message(role=line["role"], content=content)
+        message = Message(role=line["role"], content=content)
+        if images := line.get("images"):
+            message["images"] = [Image(str(each["url"]), mark=str(each["mark"])) for each in images]
+        return message
 
     def _is_new(self, name: str, content: str) -> bool:
         """Note the use of a text; return whether it was not known."""

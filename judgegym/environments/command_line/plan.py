@@ -44,6 +44,7 @@ from judgegym.judges.core.tasks import judge_responses
 from judgegym.judges.scorers.registry import ScorerSettings, part_settings
 from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.ledger import RequestRecord, component, current_component
 from judgegym.llm.transport import open_session
 from judgegym.llm.types import ChatResponse, ChatSettings
@@ -124,6 +125,7 @@ class RunPlan:
         part.calls += 1
         part.answers += n
         part.longest = None if part.longest is None or not longest else part.longest + n * longest
+        part.prompts += tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
         for text in (message["content"] for message in messages):
             part.prompts += _tokens(text)
             for completion, most in self.shown.items():

@@ -29,10 +29,11 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task:
     Each is judged by itself, or, with a judge of groups, all of them against each other.
 
     Raises:
+        DataError: the conversation has images.
         EndpointError: the policy never answered the first turn.
         NoTokens: it answered that without the tokens that it was asked for.
     """
-    conversations = env.checked_conversations(task)
+    conversations = env.checked_conversations(task, trains=True)
     firsts, run = await source.sample(conversations[0], env.config.group_size)
     rollouts = tuple(firsts)
     if len(conversations) == 1:

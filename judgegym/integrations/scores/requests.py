@@ -14,8 +14,10 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
+from judgegym.judges.conversations.images import KINDS as IMAGES
+from judgegym.judges.conversations.images import images_shown, read_image
 from judgegym.judges.conversations.readers import tools_of
-from judgegym.judges.conversations.turns import without_marks
+from judgegym.judges.conversations.turns import UnseenPart, without_marks
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
@@ -223,8 +225,8 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 def conversation_json(conversation: object) -> JSON:
     """Text, or messages with role and content; a completion of one assistant turn is sent as text.
 
-    Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out. Of an image, which no
-    judge sees, the kind alone is sent, and refused there.
+    Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out. An
+    image goes along with its data, or as its address.
 
     Raises:
         CellError: it is neither text nor messages.
@@ -254,7 +256,7 @@ def _turn(turn: object) -> dict[str, JSON]:
 
 
 def _parts(content: object) -> str | list[dict[str, JSON]]:
-    """Text, or parts of text; of a part that is none, such as an image, the kind alone."""
+    """Text, or parts of text and images; of any other part the kind alone."""
     if hasattr(content, "tolist"):  # an array, as a data frame has it
         content = content.tolist()
     if isinstance(content, str):
@@ -267,6 +269,12 @@ def _part(part: object) -> dict[str, JSON]:
     kind = given.get("type", "text")
     text = next((given[name] for name in ("text", "reasoning", "thinking") if isinstance(given.get(name), str)), None)
     shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
+    if kind in IMAGES:
+        try:
+            with images_shown():
+                return {"type": "image_url", "image_url": {"url": read_image(given).url}}
+        except UnseenPart as error:
+            raise CellError(str(error)) from None
     return {**shown, "text": text} if isinstance(text, str) else shown
 
 

@@ -227,6 +227,7 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
 
     def check(self, task: JudgeTask) -> None:
         """Check the task's own aspects."""
+        super().check(task)
         if task.aspects is not None:
             try:
                 check_aspects(task.aspects)

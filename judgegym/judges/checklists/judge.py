@@ -157,6 +157,7 @@ class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Chec
 
     def check(self, task: JudgeTask) -> None:
         """Check that there are criteria, and that they can have a score."""
+        super().check(task)
         criteria = task.criteria or self.settings.criteria
         if not criteria:
             raise TaskError("criteria: there are none, and the setting criteria has none for such rows")

@@ -60,6 +60,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "server": ("prometheus_client",),
     "otel": ("opentelemetry",),
     "ray": ("ray", "pyarrow"),
+    "images": ("PIL",),
     "profile": ("pyinstrument",),
     "rules": ("math_verify", "jsonschema", "py3langid"),
     "completion": ("argcomplete",),

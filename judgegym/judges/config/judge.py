@@ -27,7 +27,7 @@ from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import FinishRules, accepted_reasons
 from judgegym.llm.providers import ApiName, api_of
-from judgegym.llm.types import ChatSettings, Endpoint
+from judgegym.llm.types import ChatSettings, Endpoint, ImageUse
 from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
 from judgegym.llm.usage import Prices
 
@@ -181,6 +181,13 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
     judge_price_cached_input: float | None = operational(None, ge=0)
     """Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
     prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
+    judge_images: ImageUse = operational("auto")
+    """Choose what becomes of rows with images. auto: the judge is sent them, until its endpoint refuses images, which
+    is remembered for the run. yes: it is sent them, always. no: such rows are refused, for a judge that reads texts
+    alone. No row is judged without its images."""
+    judge_image_max_side: int = setting(1568, ge=0)
+    """Scale images whose data is here (not those of a URL) down to this many pixels of the longer side before the judge
+    is sent them, which takes Pillow (extra images); 0 sends them as they are."""
     judge_critique_rounds: int = setting(0, ge=0)
     """Let the judge critique and revise its own judgment in this many rounds, one call each."""
     judge_system_prompt: TextOrFile | None = setting(None)
@@ -319,6 +326,8 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
             prices=self.prices,
             identity=identity,
             title="the judge",
+            images=self.judge_images,
+            image_max_side=self.judge_image_max_side,
             section=section,
             url_setting=f"--{section}judge_base_url",
             price_settings=f"{section}judge_price_",

@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from judgegym.judges.conversations import turns as chat
-from judgegym.judges.conversations.turns import TextOrMessages, Turn, UnseenPart, text_turn
+from judgegym.judges.conversations import messages
+from judgegym.judges.conversations.messages import TextOrMessages
+from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -73,9 +74,9 @@ def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
         UnseenPart: it has a part that no judge is shown.
     """
     if not tools:
-        return chat.text_of(conversation)
-    turns = chat.answer_turns(conversation) or (text_turn("user", chat.text_of(conversation)),)
-    return chat.transcript(with_tools(turns, tools))
+        return messages.text_of(conversation)
+    turns = messages.answer_turns(conversation) or (text_turn("user", messages.text_of(conversation)),)
+    return transcript(with_tools(turns, tools))
 
 
 def read_tools(value: object) -> tuple[Tool, ...]:
@@ -168,7 +169,7 @@ def _turns(value: object, role: str = "user") -> _Turns:
         return (text_turn(role, value),)
     items = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
     is_response = any("type" in item and ("role" not in item or item["type"] == "message") for item in items)
-    return chat.turns_of_items(items) if is_response else chat.turns_of(value) or ()
+    return messages.turns_of_items(items) if is_response else messages.turns_of(value) or ()
 
 
 def split_trace(turns: Sequence[Turn]) -> Trace | None:

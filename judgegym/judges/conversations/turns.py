@@ -1,13 +1,13 @@
-"""Conversations as text for a judge: chat messages, the items of the Responses API, ShareGPT, transcripts.
+"""Conversations as text for a judge: turns, and the transcripts that are written of them.
 
-Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here,
-so that a judge sees the same conversation in the same words, whatever its format. Nothing of it is left out without a
-word: tool calls are written out with their arguments (a JSON object in one form), tool results with the name of the
-tool, reasoning is named in brackets, and a part that no judge is shown (audio, a file) is an `UnseenPart`. An answer of
-one turn is its text: like the thinking of a policy, its reasoning is not part of it. What a judge is asked to score is
-what the policy itself wrote: a completion without text and tool calls is empty. No message can pass for several turns,
-or for a tool call that was not made: where turns have headings (`user: …`), a line of a message that looks like one is
-broken up (`user¦: …`), and so is what looks like a mark of ours (`[¦tool call: …`).
+Guarantees: all doors (data sets, environments, the server, integrations, Python) write conversations here, so that a
+judge sees the same conversation in the same words, whatever its format; `messages.py` reads them. Nothing of a turn is
+left out without a word: tool calls are written out with their arguments (a JSON object in one form), tool results with
+the name of the tool, reasoning is named in brackets, images are marked. An answer of one turn is its text: like the
+thinking of a policy, its reasoning is not part of it. What a judge is asked to score is what the policy itself wrote: a
+completion without text and tool calls is empty. No message can pass for several turns, or for a tool call that was not
+made: where turns have headings (`user: …`), a line of a message that looks like one is broken up (`user¦: …`), and so
+is what looks like a mark of ours (`[¦tool call: …`).
 """
 
 from __future__ import annotations
@@ -15,29 +15,16 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, cast, get_args
-
-from pydantic import BaseModel, ConfigDict
+from itertools import count
+from typing import cast, get_args
 
 from judgegym.llm import wire
 from judgegym.llm.template_tokens import BREAK
-from judgegym.llm.wire import JSON, Message, Role
+from judgegym.llm.wire import JSON, Image, Message, Role
 
 _NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool"})
-_SPELLINGS = {
-    "human": "user",
-    "gpt": "assistant",
-    "chatgpt": "assistant",
-    "bot": "assistant",
-    "model": "assistant",
-    "function_call": "assistant",
-    "function": "tool",
-    "observation": "tool",
-    "tool_response": "tool",
-}
-"""Other words for a role; each role is written in one way."""
 _ROLES = "assistant|user|tool|function|system|developer"
 _NAME = r"(?: \([\w.\-]+\))?"
 _HEADING = re.compile(rf"(?:{_ROLES}){_NAME}: ")
@@ -51,47 +38,21 @@ _LIKE_HEADING = re.compile(
 REASONING = "[reasoning, left out]"
 """What stands in the place of reasoning."""
 _CUTS = r"(?:left[ \t]+out|shortened)[ \t*_`~]*[:：]"
-_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}"
-_LIKE_CUT, _LIKE_MARK = (re.compile(rf"[\[［【](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _MARKS))
-"""The first sign of what looks like a mark of ours: of a cut or of the note about cuts; also of a call or reasoning."""
-_SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
-_ERROR_FIELDS = frozenset({"is_error", "error", "status"})
-"""The fields of a tool's message that say whether it is an error; a missing one says nothing."""
-_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
-_CALLS = frozenset({"tool_use", "tool_call", "function_call"})
-_RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
-_PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
-_NO_NAME = re.compile(r"[^\w.\-]+")
-_LONGEST_NAME = 64
-_CALL_FIELDS = ("tool_calls", "function_call")
-_KEPT = (*_CALL_FIELDS, "tool_call_id", "name", *_REASONING_FIELDS)
-_SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
+_IMAGES = r"images?[ \t#*_`~]*\d"
+_MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}|{_IMAGES}"
+_LIKE_CUT, _LIKE_IMAGE, _LIKE_MARK = (
+    re.compile(rf"[\[［【〔](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _IMAGES, _MARKS)
+)
+"""The first sign of what looks like a mark of ours: of a cut or the note about cuts; of an image; or of any."""
+IMAGE_MARK = re.compile(r"\[image \d+\]")
+UNNUMBERED = "[image 0]"
+"""The mark of an image before its conversation is numbered."""
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+CALL_FIELDS = ("tool_calls", "function_call")
 
 
 class UnseenPart(ValueError):
     """A conversation has a part that no judge is shown, such as an image: judging the rest would be judging blind."""
-
-
-class ChatTurn(BaseModel):
-    """A message of a conversation, as OpenAI's chat API has it."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    role: str
-    content: str | list[dict[str, object]] | None = None
-    name: object = None
-    tool_calls: list[dict[str, object]] | None = None
-    function_call: dict[str, object] | None = None
-    tool_call_id: object = None
-    reasoning_content: object = None
-    reasoning: object = None
-    is_error: object = None
-    error: object = None
-    status: object = None
-
-
-TextOrMessages: TypeAlias = str | list[ChatTurn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +71,6 @@ class ToolCall:
         """The call as a judge sees it: a JSON object of arguments on one line, other arguments as they are."""
         arguments = _one_form(self.arguments)
         return f"[tool call: {without_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image of a turn: `url` is an http(s) address, which we never fetch, a data URL, or the path of a file."""
-
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +123,18 @@ class Turn:
             UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
         """
         kept = self.more.keys()
-        is_lost = (self.calls and not kept & {*_CALL_FIELDS}) or (self.reasoning and not kept & {*_REASONING_FIELDS})
-        if is_lost or self.shown not in (self.text, _shown(self.text, self.calls, self.reasoning)):
+        is_lost = (self.calls and not kept & {*CALL_FIELDS}) or (self.reasoning and not kept & {*REASONING_FIELDS})
+        shown = IMAGE_MARK.sub("", self.shown) if self.images else self.shown
+        if is_lost or shown not in (self.text, shown_text(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
                 f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
             )
-        return {"role": self.role, "content": self.text, **self.more}
+        return {"role": self.role, "content": wire.content_json(self.text, self.images), **self.more}
+
+    def asked(self) -> Message:
+        """The turn as a message that a policy is asked; raises as `message`."""
+        asked = cast(Message, {**self.message(), "content": self.text})
+        return {**asked, "images": self.images} if self.images else asked
 
 
 def text_turn(role: str, text: str) -> Turn:
@@ -182,87 +142,24 @@ def text_turn(role: str, text: str) -> Turn:
     return Turn(role, text, text)
 
 
-def turns_of(value: object) -> tuple[Turn, ...] | None:
-    """The turns of a list of messages, or of one message; `None` if the value is neither.
-
-    A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT (`from`, `value`).
-
-    Raises:
-        UnseenPart: a message has a part that no judge is shown.
-    """
-    messages = [value] if isinstance(value, Mapping) else value
-    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
-        return None
-    turns: list[Turn] = []
-    for message in messages:
-        turn = _turn(message) if isinstance(message, Mapping) else None
-        if turn is None:
-            return None
-        turns.append(turn)
-    return with_names(turns)
+def numbered(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Turns whose images are numbered through all of them; those without images as they are."""
+    numbers = count(1)
+    return tuple(
+        replace(turn, shown=renumbered(turn.shown, turn.images, numbers)) if turn.images else turn for turn in turns
+    )
 
 
-def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The turns, in which a tool's result has the name of the call that it answers, and that call's id.
-
-    A result names its call by id. One without an id answers the first call of the turns before it that has no result
-    yet, or the first with its own name.
-    """
-    waiting: list[ToolCall] = []
-    names: dict[str, str] = {}
-    found: list[Turn] = []
-    for turn in turns:
-        if turn.calls:
-            waiting = [*(waiting if found and found[-1].role == "assistant" else ()), *turn.calls]
-            names |= {call.id: _name(call.name) for call in turn.calls if call.id}
-        elif turn.role == "tool":
-            said = (turn.answers, turn.name)
-            fits = [one for one in waiting if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))]
-            call = fits[0] if fits else ToolCall("", "")
-            waiting = [one for one in waiting if one is not call]
-            name = turn.name or _name(call.name) or names.get(turn.answers, "")
-            turn = replace(turn, name=name, answers=turn.answers or call.id)
-        found.append(turn)
-    return tuple(found)
+def renumbered(text: str, images: Sequence[Image], numbers: Iterator[int]) -> str:
+    """A text whose marks of images have the next numbers; without images, what looks like one is broken up."""
+    if images:
+        return IMAGE_MARK.sub(lambda _: f"[image {next(numbers)}]", text)
+    return _LIKE_IMAGE.sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
-def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
-    r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
-
-    An empty last turn of the assistant is left out.
-    """
-    _, *pieces = _SPEAKER.split(text.strip())
-    if len(pieces) < 4 or pieces[0] != "Human":
-        return None
-    turns = [text_turn(_role(who), said.strip()) for who, said in zip(pieces[::2], pieces[1::2], strict=True)]
-    return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
-
-
-def text_of(conversation: TextOrMessages) -> str:
-    """A prompt as one text: its only turn, or all turns with their roles.
-
-    Raises:
-        UnseenPart: it has a part that no judge is shown.
-    """
-    return conversation if isinstance(conversation, str) else transcript(_of_messages(conversation))
-
-
-def answer_of(conversation: TextOrMessages) -> str:
-    """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
-
-    Raises:
-        UnseenPart: it has a part that no judge is shown.
-    """
-    return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
-
-
-def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
-    """The turns of a completion; none of a text.
-
-    Raises:
-        UnseenPart: it has a part that no judge is shown.
-    """
-    return () if isinstance(conversation, str) else tuple(_of_messages(conversation))
+def images_of(turns: Sequence[Turn]) -> tuple[Image, ...]:
+    """The images of turns, in the order of their marks."""
+    return tuple(image for turn in turns for image in turn.images)
 
 
 def answer_text(turns: Sequence[Turn]) -> str:
@@ -285,10 +182,17 @@ def transcript(turns: Sequence[Turn]) -> str:
     return "\n\n".join(map(_with_heading, filled))
 
 
-def with_turns(prompt: str, turns: Sequence[Turn]) -> str:
-    """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any."""
+def with_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
+    """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any.
+
+    A prompt that has images is marked: what only looks like a mark in it is broken up already.
+    """
     filled = [turn for turn in turns if turn.shown.strip()]
-    first = [prompt if _HEADING.match(prompt) else _with_heading(text_turn("user", prompt))] if prompt.strip() else []
+    first = (
+        [prompt if _HEADING.match(prompt) else _with_heading(Turn("user", "" if is_marked else prompt, prompt))]
+        if prompt.strip()
+        else []
+    )
     return "\n\n".join([*first, *map(_with_heading, filled)]) if filled else prompt
 
 
@@ -360,132 +264,10 @@ def continuation(text: str, beginning: str) -> str:
     return rest.removeprefix("assistant: ")
 
 
-def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
-    """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
-
-    Raises:
-        UnseenPart: a message has a part that no judge is shown.
-    """
-    messages: list[dict[str, object]] = []
-    for item in items:
-        kind, last = item.get("type"), messages[-1] if messages else {}
-        said: dict[str, object] = {"role": "assistant", "content": ""}
-        if kind == "function_call":
-            before = messages.pop() if last.get("role") == "assistant" else said
-            calls = cast("Sequence[object]", before.get("tool_calls") or ())
-            said = {**before, "tool_calls": [*calls, {**item, "id": item.get("call_id")}]}
-        elif kind == "function_call_output":
-            said = {"role": "tool", "content": _output(item.get("output")), "tool_call_id": item.get("call_id")}
-        elif kind == "reasoning":
-            said["reasoning"] = _thoughts(item) or REASONING
-        elif kind in (None, "message") or "role" in item:
-            is_begun = last.keys() == {*said, "reasoning"} and last["content"] == ""
-            said |= (messages.pop() if is_begun else {}) | {name: item[name] for name in item if item[name] is not None}
-        else:
-            said["content"] = f"[{_name(kind)}]"
-        messages.append(said)
-    return turns_of(messages) or ()
-
-
-def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
-    dumped = [message.model_dump(exclude={*_ERROR_FIELDS} - message.model_fields_set) for message in messages]
-    return turns_of(dumped) or ()
-
-
-def _turn(message: Mapping[str, object]) -> Turn | None:
-    """The turn of a message, or `None`."""
-    said_by = message.get("role") or message.get("from")
-    content = message.get("value") if message.get("content") is None else message["content"]
-    is_text = isinstance(content, str) or content is None
-    if not isinstance(said_by, str) or not said_by or not (is_text or isinstance(content, Sequence)):
-        return None
-    made = message.get("tool_calls")
-    calls = [call for call in made if isinstance(call, Mapping)] if isinstance(made, Sequence) else []
-    once = message.get("function_call")
-    calls += [once] if isinstance(once, Mapping) else []
-    if not calls and content is None and not {"content", "value"} & message.keys():
-        return None
-    text, shown, written = _parts(content)
-    role = _role(said_by)
-    if said_by == "function_call":  # of ShareGPT with tools: the text is the call, or a list of calls
-        text, shown, written = "", "", _calls_of_text(shown)
-    error = message.get("error")
-    if role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text:  # of inspect
-        text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
-    written += [_call_of(call) for call in calls]
-    name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
-    more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
-    answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
-    thoughts = [message[field] for field in _REASONING_FIELDS if isinstance(message.get(field), str)][:1]
-    parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
-    thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
-    reasoning = "\n".join(map(str, thoughts))
-    whole = _shown(shown, written, reasoning)
-    is_error = _is_error(message) if role == "tool" else None
-    return Turn(role, text, whole, name, tuple(written), answers, reasoning, is_error=is_error, more=more)
-
-
-def _is_error(message: Mapping[str, object]) -> bool | None:
-    """Whether a tool's message says that it is an error: `is_error`, `error` (inspect), `status` (LangChain)."""
-    if isinstance(message.get("is_error"), bool):
-        return message["is_error"] is True
-    if "error" in message:
-        return bool(message["error"])
-    return {"error": True, "success": False}.get(str(message.get("status")))
-
-
-def _shown(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
+def shown_text(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
     """What a judge sees of a turn: that there is reasoning, the text, and the calls."""
     pieces = [*([REASONING] if reasoning else []), *([without_marks(text)] if text else [])]
     return "\n".join([*pieces, *(call.shown for call in calls)])
-
-
-def _is_thought(part: Mapping[str, object]) -> bool:
-    return _kind(part) in _SILENT_PARTS and _kind(part) != "refusal"
-
-
-def _thoughts(value: object) -> str:
-    """The texts in a reasoning item, or in parts of one."""
-    if isinstance(value, Mapping):
-        found = (_thoughts(value.get(name)) for name in ("text", "reasoning", "thinking", "summary", "content"))
-        return next(filter(None, found), "")
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "\n".join(filter(None, map(_thoughts, value)))
-    return value if isinstance(value, str) else ""
-
-
-def _calls_of_text(text: str) -> list[ToolCall]:
-    """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
-    try:
-        value = wire.loads(text)
-    except ValueError:
-        value = None
-    calls = value if isinstance(value, list) else [value]
-    named = [_call_of(call) for call in calls if isinstance(call, Mapping) and isinstance(call.get("name"), str)]
-    return named if len(named) == len(calls) > 0 else [ToolCall("", text)]
-
-
-def _role(word: str) -> str:
-    """A role as it is written: in lower case, and in one spelling."""
-    plain = _NO_NAME.sub("_", word.strip().lower())[:_LONGEST_NAME]
-    return _SPELLINGS.get(plain, plain)
-
-
-def _name(value: object) -> str:
-    """A name as it stands in a heading, which it cannot end."""
-    return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
-
-
-def _call_of(call: Mapping[str, object]) -> ToolCall:
-    """A tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
-    function = call.get("function")
-    called = function if isinstance(function, Mapping) else call
-    name = function if isinstance(function, str) else called.get("name")
-    return _call(name, called.get("arguments", called.get("input")), call.get("id"))
-
-
-def _call(name: object, arguments: object, number: object = None) -> ToolCall:
-    return ToolCall(_plain(name), _plain(arguments), _plain(number))
 
 
 def _one_form(arguments: str) -> str:
@@ -505,65 +287,3 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         raise ValueError("a repeated name")
     return found
-
-
-def _parts(content: object) -> tuple[str, str, list[ToolCall]]:
-    """The text of a message's content, the text with its other parts written out, and the tool calls among them.
-
-    Raises:
-        UnseenPart: a part is neither text nor a tool call, nor reasoning.
-    """
-    if isinstance(content, str) or not isinstance(content, Sequence):
-        text = content if isinstance(content, str) else ""
-        return text, text, []
-    texts: list[str] = []
-    shown: list[str] = []
-    calls: list[ToolCall] = []
-    for part in content:
-        if isinstance(part, str):
-            part = {"type": "text", "text": part}
-        if not isinstance(part, Mapping):
-            raise UnseenPart(f"a message has a part of {type(part).__name__}; expected text")
-        kind, words = _kind(part), part.get("text")
-        if isinstance(words, str) and kind not in _SILENT_PARTS:
-            texts.append(words)
-            shown.append(words)
-        elif kind in _CALLS:
-            calls.append(_call_of(part))
-        elif kind in _RESULTS:
-            shown.append(_output(part.get("content", part.get("output"))))
-        elif kind in _SILENT_PARTS:
-            continue  # a refusal says nothing; of reasoning `_thoughts` tells
-        elif kind and kind not in _TEXT_PARTS:
-            raise UnseenPart(
-                f"a message has a part of type {kind}, which no judge is shown: what is said of it would be judged "
-                "blind; leave the row out, or put a text in place of the part"
-            )
-    return "".join(texts), "".join(shown), calls
-
-
-def _kind(part: Mapping[str, object]) -> str:
-    """The type of a part; without one, the first field that holds something."""
-    kind = part.get("type")
-    if isinstance(kind, str):
-        return kind
-    return next((name for name, value in part.items() if value is not None), "")
-
-
-def _output(output: object) -> str:
-    """What a tool has returned: a text, parts of a message, or another value as JSON."""
-    are_parts = isinstance(output, list) and all(
-        isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type"))) for part in output
-    )
-    return _parts(output)[1] if output and are_parts else _plain(output)
-
-
-def _plain(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    try:
-        return wire.dumps(value).decode()  # type: ignore[arg-type]  # parsed from JSON
-    except TypeError:  # a number that JSON cannot hold, or nested too deeply
-        return "…"

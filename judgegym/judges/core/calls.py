@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from judgegym.judges.core.images import ImagesRefused, note_refusal, with_images
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
@@ -81,6 +82,10 @@ async def ask(
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
     """
     last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
+    try:
+        messages = await with_images(messages, client)
+    except ImagesRefused as refused:
+        return JudgeCall(name, "", None, None, str(refused), CallRun(), True, True)
 
     def verdict(choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
         """The verdict of a choice, parsed once for the cache, the ledger and the caller."""
@@ -106,6 +111,7 @@ async def ask(
         )
     except EndpointError as error:
         let_go(error)
+        note_refusal(error, messages, client)
         run = CallRun(attempts=error.attempts, usage=error.usage)
         return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
     choice = answer.choices[0]

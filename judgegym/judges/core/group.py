@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from judgegym.judges.core.images import check_images, showing
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
 from judgegym.llm.client import ChatClient
@@ -175,6 +176,7 @@ class GroupJudge(ABC):
 
     def check(self, task: JudgeTask) -> None:
         """Check that there is something to compare with, and not too much."""
+        check_images(task, self.client)
         count = len(task.responses)
         if count < self.fewest(task):
             raise TaskError(
@@ -198,7 +200,8 @@ class GroupJudge(ABC):
         """The results of all responses of a request."""
         shown, left_out = task.shortened(self._limit)
         case = replace(self._case(shown), answers=shown.responses, numbers=shown.numbers)
-        return group_scores(task.responses, await self.judge(case), left_out)
+        with showing(task):
+            return group_scores(task.responses, await self.judge(case), left_out)
 
     def begin(self, task: JudgeTask, size: int) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
         """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""

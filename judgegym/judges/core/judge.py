@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask
 from judgegym.judges.core.delimiters import Lookalikes, delimit
+from judgegym.judges.core.images import check_images, showing
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, response_judgment
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
@@ -76,7 +77,8 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         """The case of a task with one response."""
 
     def check(self, task: JudgeTask) -> None:
-        """Every task can be judged."""
+        """Check that the judge can be shown the task's images; every other task can be judged."""
+        check_images(task, self.client)
 
     def compares(self, task: JudgeTask) -> bool:
         """No response is compared with another."""
@@ -101,7 +103,8 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge the response of a task."""
         shown, left_out = task.shortened(self.limit)
-        judgment = await self.judge(self.case_of(shown))
+        with showing(task):
+            judgment = await self.judge(self.case_of(shown))
         return replace(judgment, left_out=left_out) if left_out else judgment
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:

@@ -11,19 +11,20 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import orjson
 
 from judgegym.judges.conversations.readers import Tool
 from judgegym.judges.conversations.shortening import shorten
-from judgegym.judges.conversations.turns import Image, Turn
+from judgegym.judges.conversations.turns import IMAGE_MARK, Turn, images_of, renumbered
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
 from judgegym.llm.errors import BudgetError, UserError
 from judgegym.llm.usage import Usage
-from judgegym.llm.wire import is_blank
+from judgegym.llm.wire import Image, is_blank
 
 if TYPE_CHECKING:
     from judgegym.judges.aspects.prompt import Aspect
@@ -95,6 +96,26 @@ class JudgeTask:
         """The turns of the response of a task that has one; empty if it came as a text."""
         return self.traces[0] if self.traces else ()
 
+    @property
+    def _texts(self) -> list[tuple[str, tuple[Image, ...]]]:
+        """The prompt and each response, with the images whose marks it has."""
+        found = [images_of(trace) for trace in self.traces] or [()] * len(self.responses)
+        return list(zip((self.prompt, *self.responses), (self.images, *found), strict=True))
+
+    @property
+    def all_images(self) -> tuple[Image, ...]:
+        """The images of the prompt and of the responses, each with the mark that stands for it."""
+        images = [image for _, own in self._texts for image in own]
+        marks = [mark for text, own in self._texts if own for mark in IMAGE_MARK.findall(text)]
+        return tuple(replace(image, mark=mark) for image, mark in zip(images, marks, strict=True))
+
+    def numbered(self) -> JudgeTask:
+        """The task with its images numbered through prompt and responses, in which nothing else looks like a mark."""
+        numbers = count(1)
+        prompt, *responses = (renumbered(text, images, numbers) for text, images in self._texts)
+        has_images = any(images for _, images in self._texts)
+        return replace(self, prompt=prompt, responses=tuple(responses)) if has_images else self
+
     def only(self, numbers: Sequence[int], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with some of its responses, by their numbers from 0, and with `places`."""
         traces = tuple(self.traces[number] for number in numbers) if self.traces else ()
@@ -104,7 +125,7 @@ class JudgeTask:
 
     def with_responses(self, responses: Sequence[str], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with other responses, which are texts, and with `places`."""
-        return replace(self, responses=tuple(responses), traces=(), places=places)
+        return replace(self, responses=tuple(responses), traces=(), places=places).numbered()
 
     def shortened(self, limit: int | None) -> tuple[JudgeTask, int]:
         """The task with its texts shortened to `limit` characters, and how many characters are left out."""

@@ -198,7 +198,7 @@ class VerdictForm:
     def asked_in(self, messages: Sequence[Message]) -> list[Message]:
         """The conversation with the form in words at the end of its last message, which is the user's."""
         *before, last = messages
-        return [*before, Message(role=last["role"], content=f"{last['content']}\n\n{self.instructions}")]
+        return [*before, {**last, "content": f"{last['content']}\n\n{self.instructions}"}]
 
     def written(self, values: Mapping[str, JSON]) -> str:
         """An object of these values in the order of the form."""

@@ -22,7 +22,7 @@ from pydantic_settings import NoDecode
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.conversations.turns import text_turn, transcript, with_turns
+from judgegym.judges.conversations.turns import images_of, text_turn, transcript, with_turns
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, read_text
@@ -87,10 +87,11 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
         tasks = {
             f"{STEP}_{index}": replace(
                 case,
-                prompt=with_turns(case.prompt, turns[:index]),
+                prompt=with_turns(case.prompt, turns[:index], is_marked=bool(case.images)),
                 responses=(transcript(turns[index : index + 1]),),
                 traces=(turns[index : index + 1],),
-            )
+                images=(*case.images, *images_of(turns[:index])),
+            ).numbered()
             for index in kept
         }
         parts = [replace(self.parts[0], name=name) for name in tasks]

@@ -27,7 +27,7 @@ from judgegym.judges.conversations.turns import messages_of
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.reward_models.batches import RewardBatches
 from judgegym.judges.reward_models.protocols import PROTOCOLS, AmbiguousLabel, RewardInput, RewardProtocol, read_number
@@ -133,6 +133,11 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
     def case_of(self, task: JudgeTask) -> RewardCase:
         """Prompt and response."""
         return RewardCase(task.prompt, task.response)
+
+    def check(self, task: JudgeTask) -> None:
+        """Check that there are no images, which the model is not shown."""
+        if task.all_images:
+            raise TaskError("images: this judge reads texts alone, so it would judge blind")
 
     def unit(self, score: float) -> float:
         """The score of the model's number; outside of 0 to 1 unless the scale is `sigmoid`."""

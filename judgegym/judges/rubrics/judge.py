@@ -146,6 +146,7 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
 
     def check(self, task: JudgeTask) -> None:
         """Check that the rubric describes scores of the scale alone."""
+        super().check(task)
         scale = self.settings.scale
         beyond = next((level for level, _ in task.levels if level not in scale.levels), None)
         if beyond is not None:

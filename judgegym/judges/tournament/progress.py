@@ -246,6 +246,7 @@ class ArenaOrTournament(ArenaCaseJudge):
 
     def check(self, task: JudgeTask) -> None:
         """Check that there is a baseline, or other responses to compare with, and not too many of them."""
+        super().check(task)
         if not self.compares(task):
             return
         if len(task.responses) < 2:
@@ -284,7 +285,7 @@ class ArenaOrTournament(ArenaCaseJudge):
 
 def _asked(task: JudgeTask) -> JudgeTask:
     """The task with what Arena-Hard's judge is shown of it alone."""
-    return JudgeTask(task.prompt, task.responses, places=task.places)
+    return JudgeTask(task.prompt, task.responses, places=task.places, traces=task.traces, images=task.images)
 
 
 JUDGE = JudgeDefinition(

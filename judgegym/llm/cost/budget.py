@@ -5,7 +5,8 @@ because it refused the connection, nor an answer of a ledger, of the judgment ca
 
 Before a request leaves, a call and the most that it may cost are reserved; once its answer is there, the true cost
 takes the place of the reservation. The most is the price of a prompt of as many tokens as the request has bytes, which
-no tokenizer exceeds and nobody has to count, and of `n` completions of `max_tokens`. An attempt that broke off after it
+no tokenizer exceeds and nobody has to count (of an image the most that the published formula gives, see
+`judgegym.llm.cost.images`), and of `n` completions of `max_tokens`. An attempt that broke off after it
 had left, or was cancelled, counts with the most: it may be billed.
 
 Guarantees: no request is sent beyond a budget of calls, nor one that could cost more than a budget of dollars has left;
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 
 from judgegym.llm import wire
 from judgegym.llm.at_once import blocked
+from judgegym.llm.cost.images import without_images
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import JSON
@@ -164,7 +166,8 @@ class Budget:
                 "the most tokens of an answer (judge_max_tokens, eval_max_tokens, train_max_tokens)"
             )
         completion = max(limits, default=0) * (n if isinstance(n, int) else 1) if is_chat else 0
-        prompt = len(wire.dumps(body)) + _TEMPLATE_TOKENS
+        texts, images = without_images(wire.dumps(body), settings.endpoints[0].api, settings.endpoints[0].model)
+        prompt = len(texts) + images + _TEMPLATE_TOKENS
         return (prompt * prices.highest_input + completion * prices.output) / 1e6
 
     async def reserve(self, worst: float = 0.0, *, urgent: bool = False) -> float:

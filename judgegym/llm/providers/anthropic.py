@@ -13,6 +13,7 @@ Source: the API's reference and the types of the `anthropic` package 2.14 (`Mess
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -148,7 +149,8 @@ def message_request(body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dic
 
 def prompt_text(body: Mapping[str, JSON]) -> str:
     """All that a prefix cache compares: the fields that shape the prompt, without its sampling, then the messages."""
-    return "".join((_shape(body), *(f"\0{role}\0{content}" for role, content in _messages(body))))
+    said = (f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body))
+    return "".join((_shape(body), *said))
 
 
 def _shape(body: Mapping[str, JSON]) -> str:
@@ -158,8 +160,18 @@ def _shape(body: Mapping[str, JSON]) -> str:
 _NOT_CACHED = frozenset({"messages", "model", "seed", "temperature", "top_p", "top_k", "max_tokens", "stop", "n"})
 
 
-def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
-    """Role and content of each message.
+def _part(part: JSON) -> tuple[str, JSON]:
+    """What a prefix cache compares of a part, and the block of an image: a text and nothing, or its digest and it."""
+    text, url = wire.lookup(part, "text", part), str(wire.lookup(part, "image_url.url"))
+    if isinstance(text, str):
+        return text, None
+    kind, found, data = url.removeprefix("data:").partition(";base64,")
+    source: JSON = {"type": "base64", "media_type": kind, "data": data} if found else {"type": "url", "url": url}
+    return f"\0{hashlib.sha256(url.encode()).hexdigest()}", {"type": "image", "source": source}
+
+
+def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, JSON]]]]:
+    """Role and content of each message, by `_part`.
 
     Raises:
         SettingsError: a message is none of a system, a user or an assistant, or its content is no text.
@@ -167,34 +179,39 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
     messages = body.get("messages")
     for message in messages if isinstance(messages, Sequence) else ():
         role, content = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None, None)
-        if role not in ("system", "user", "assistant") or not isinstance(content, str):
+        if role not in ("system", "user", "assistant") or not isinstance(content, str | list):
             raise SettingsError(
                 f"a message of role {role!r} with {type(content).__name__} as content cannot be sent to Anthropic's "
                 "Messages API: expected a text of system, user or assistant"
             )
-        yield str(role), content
+        yield str(role), [_part(part) for part in ([content] if isinstance(content, str) else content)]
 
 
 def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> list[tuple[str, list[JSON]]]:
-    """Each message as blocks of text, without empty ones; a block at whose end the cache begins is marked."""
+    """Each message as blocks, without empty ones; a block of text at whose end the cache begins is marked."""
     turns: list[tuple[str, list[JSON]]] = []
     place = len(_shape(body))
-    for role, content in _messages(body):
-        begin = place + len(role) + 2
-        ends = [end - begin for end in cached if 0 < end - begin <= len(content)] if cached else []
-        place = begin + len(content)
+    for role, parts in _messages(body):
+        place += len(role) + 2
         blocks: list[JSON] = []
-        start = 0
-        for end in ends:
-            if wire.is_blank(content[end:]):  # no block may be blank
-                end = len(content)
-            if not wire.is_blank(content[start:end]):
-                blocks.append({"type": "text", "text": content[start:end], "cache_control": {"type": "ephemeral"}})
-                start = end
-        if content[start:].strip():
-            blocks.append({"type": "text", "text": content[start:]})
+        for text, image in parts:
+            ends = [end - place for end in cached if 0 < end - place <= len(text)]
+            blocks += _blocks_of_text(text, ends) if image is None else [image]
+            place += len(text)
         turns.append((role, blocks))
     return turns
+
+
+def _blocks_of_text(content: str, ends: Sequence[int]) -> Iterator[JSON]:
+    start = 0
+    for end in ends:
+        if wire.is_blank(content[end:]):  # no block may be blank
+            end = len(content)
+        if not wire.is_blank(content[start:end]):
+            yield {"type": "text", "text": content[start:end], "cache_control": {"type": "ephemeral"}}
+            start = end
+    if content[start:].strip():
+        yield {"type": "text", "text": content[start:]}
 
 
 def _blocks_of(content: JSON) -> list[Mapping[str, JSON]]:

@@ -13,10 +13,13 @@ that failed come first, then the worst, then others at even distances over the w
 from __future__ import annotations
 
 import math
+import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.engine.runs.recorded_calls import IMAGES, RecordedCall
 
 View = dict[str, Any]
 """A part of an item as JSON."""
@@ -25,6 +28,7 @@ Item = tuple[View, View]
 Rank = tuple[bool, bool, float]
 """What items are chosen by; the worst sort to the front."""
 
+_IMAGE_FILE = re.compile(rf"{IMAGES}/\w+\.(png|jpeg|gif|webp)")
 MOST_ITEMS = 2000
 """What a page holds unless the user says otherwise."""
 ORDERS = ("dataset", "worst")
@@ -91,6 +95,18 @@ def _views(call: RecordedCall) -> Iterator[View]:
             "seconds": answer.latency_s,
             "attempts": answer.attempts,  # 0 for an answer of the judgment cache
         }
+
+
+def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
+    """The images of calls, each once: those that are files of the run with their data, and of others the address."""
+    messages = (message for call in calls for message in call.messages or ())
+    found = {image.url: image.mark for message in messages for image in message.get("images", ())}
+    return [{"title": mark or "image", "url": url, "data": _data_of(run, url)} for url, mark in found.items()]
+
+
+def _data_of(run: Path, url: str) -> str:
+    kind, path = _IMAGE_FILE.fullmatch(url), run / url
+    return f"data:image/{kind[1]};base64,{b64encode(path.read_bytes()).decode()}" if kind and path.is_file() else ""
 
 
 def rank(failed: bool, value: float) -> Rank:

@@ -36,6 +36,7 @@ from judgegym.reports.run_page.items import (
     call_views,
     choose,
     completion_view,
+    image_views,
     named,
     rank,
 )
@@ -125,10 +126,12 @@ def _items(run: SavedRun, uids: Sequence[str], rows: Mapping[str, str] | None, *
     calls = CallsOfRows.read(run.path, uids if rows is None else {*rows.values()})
     for sample in run.samples(frozenset(uids)) if is_sorted else map(run.read_sample, uids):
         if rows is None:
-            yield row_item(sample, calls.of(sample.uid))
+            summary, detail = row_item(sample, of_row := calls.of(sample.uid))
+            yield summary, {**detail, "images": image_views(run.path, of_row)}
             continue
         found = [completion.answer for completion in sample.completions]
-        summary, detail = row_item(sample, calls_about(calls.of(rows[sample.uid]), found))
+        summary, detail = row_item(sample, of_row := calls_about(calls.of(rows[sample.uid]), found))
+        detail["images"] = image_views(run.path, of_row)
         # What a response opens to is the judge's reasons, and the numbers of its score.
         detail["completions"] = [{**each, "title": "response"} for each in detail["completions"]]
         yield summary, {**detail, "judgment": mapping_of(wire.lookup(sample.detail, "components")) or None}

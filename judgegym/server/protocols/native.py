@@ -10,8 +10,10 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.conversations.images import images_shown
+from judgegym.judges.conversations.messages import TextOrMessages, answer_of, answer_turns
 from judgegym.judges.conversations.readers import prompt_text, read_tools
-from judgegym.judges.conversations.turns import TextOrMessages, answer_of, answer_turns
+from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS
@@ -84,10 +86,11 @@ class ScoreBody(RequestBody):
         responses = self.responses if self.responses is not None else [self.response or ""]
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
         tools = read_tools(self.tools)
-        task = judge_task_of(prompt_text(self.prompt, tools), [*map(answer_of, responses)], fields)
-        traces = tuple(map(answer_turns, responses))
+        with images_shown():
+            task = judge_task_of(prompt_text(self.prompt, tools), [*map(answer_of, responses)], fields)
+            traces, images = tuple(map(answer_turns, responses)), images_of(answer_turns(self.prompt))
         task = replace(task, traces=traces, tools=tools, group=id_of(self.group), member=id_of(self.member))
-        return [task] if task.responses else []
+        return [replace(task, images=images).numbered()] if task.responses else []
 
     def reply(
         self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers

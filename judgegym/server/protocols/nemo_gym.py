@@ -40,8 +40,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from judgegym.judges.conversations.images import images_shown
+from judgegym.judges.conversations.messages import turns_of_items
 from judgegym.judges.conversations.readers import read_tools, with_tools
-from judgegym.judges.conversations.turns import Turn, text_turn, transcript, turns_of_items
+from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
@@ -123,14 +125,16 @@ class VerifyBody(RequestBody):
         rubric, levels = rubric_of(self.principle if self.rubric is None else self.rubric)
         asked = self.responses_create_params.input if self.question is None else self.question
         tools = read_tools(self.responses_create_params.tools)
-        turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
+        with images_shown():
+            turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
+            trace = final_turns(self.response.output)
         prompt = asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools))
-        trace = final_turns(self.response.output)
         return [
             JudgeTask(
                 prompt,
                 (transcript(trace),),
                 traces=(trace,),
+                images=images_of(turns),
                 tools=tools,
                 reference=self.reference_answer or None,
                 rubric=rubric,
@@ -138,7 +142,7 @@ class VerifyBody(RequestBody):
                 criteria=criteria_of(self.criteria) if isinstance(self.criteria, list | dict) else None,
                 group=_group_of(raw),
                 member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
-            )
+            ).numbered()
         ]
 
     def reply(

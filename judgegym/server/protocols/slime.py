@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from judgegym.judges.conversations.turns import TextOrMessages, text_of
+from judgegym.judges.conversations.messages import TextOrMessages, text_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers

@@ -216,7 +216,7 @@ def _as_asked(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
 def _as_shown(task: JudgeTask, kind: str) -> JudgeTask:
     """The task without an answer to compare with, and for a choice with nothing but prompt and responses."""
     if kind == "choice":
-        return JudgeTask(task.prompt, task.responses)
+        return JudgeTask(task.prompt, task.responses, traces=task.traces, images=task.images)
     if not compares(kind):
         return task
     return replace(task, baseline=None, reference=None if kind == "arena_hard" else task.reference)

@@ -94,7 +94,7 @@ def test_all_that_a_row_says_is_shown(command: Scoring, row: Json, expected: lis
 
 
 @pytest.mark.parametrize("where", ["prompt", "response", "messages"])
-def test_a_row_with_an_image_is_refused(command: Scoring, where: str) -> None:
+def test_a_row_with_an_image_that_is_not_there_is_refused(command: Scoring, where: str) -> None:
     good = GOOD["messages" if where == "messages" else "prompt"]
     row = {**good, where: [*PICTURE, ANSWER] if where == "messages" else PICTURE}
     ended = command(rows=[good, row])
@@ -108,9 +108,9 @@ def test_a_row_with_an_image_is_refused(command: Scoring, where: str) -> None:
     [
         ({"question": "Q", "context": "C", "response": "A"}, (), "context"),
         (
-            {"prompt": "Q", "input": "I", "response": "A", "answer": "gold", "image": {"path": "x"}},
+            {"prompt": "Q", "input": "I", "response": "A", "answer": "gold", "video": {"path": "x"}},
             (),
-            "answer, image, input",
+            "answer, input, video",
         ),
         ({"instruction": "Q", "input": "I", "output": "A"}, ("--prompt_column=instruction",), "input"),
         ({"prompt": "Q", "response": "A", "rubric": 5}, (), "rubric"),

@@ -162,6 +162,7 @@ def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:
         "judge_temperature",
         "judge_max_tokens",
         "judge_extra_body",
+        "judge_image_max_side",
         "judge_critique_rounds",
         "judge_output",
         "judge_system_prompt",

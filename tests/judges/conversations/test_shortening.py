@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.shortening import shorten
-from judgegym.judges.conversations.turns import transcript, turns_of
+from judgegym.judges.conversations.turns import transcript
 from tests.listwise import shown_answers, verdict
 from tests.scripted import Json
 from tests.server.bodies import by_response

@@ -10,18 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.api.group_judges import conversation_case
-from judgegym.judges.conversations.turns import (
-    ChatTurn,
-    Turn,
-    UnseenPart,
-    continuation,
-    shared_turns,
-    text_turn,
-    transcript,
-    turns_of,
-    turns_of_items,
-    turns_of_transcript,
-)
+from judgegym.judges.conversations.messages import ChatTurn, turns_of, turns_of_items, turns_of_transcript
+from judgegym.judges.conversations.turns import Turn, UnseenPart, continuation, shared_turns, text_turn, transcript
 from judgegym.judges.core.group import GroupCase
 
 ROLES = ("assistant", "user", "tool")
@@ -189,7 +179,7 @@ def test_all_that_a_message_says_is_written_out(message: dict[str, object], show
 
 @pytest.mark.parametrize(
     "part",
-    [IMAGE, {"type": "input_audio"}, {"type": "file"}, {"type": "hologram"}, {"image": "x"}, 5, {"type": "image"}],
+    [IMAGE, {"type": "input_audio"}, {"type": "file"}, {"type": "hologram"}, {"image": "x"}, 5],
 )
 def test_a_part_that_no_judge_is_shown_is_refused(part: object) -> None:
     for content in ([part], [TEXT_PART, part], [{"type": "tool_result", "content": [TEXT_PART, IMAGE]}]):

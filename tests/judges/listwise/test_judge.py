@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.api.group_judges import conversation_case
-from judgegym.judges.conversations.turns import ChatTurn
+from judgegym.judges.conversations.messages import ChatTurn
 from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.listwise.judge import ListwiseGroupJudge

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judgegym.judges.conversations.turns import ToolCall, Turn, turns_of
+from judgegym.judges.conversations.messages import turns_of
+from judgegym.judges.conversations.turns import ToolCall, Turn
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.conversations.turns import answer_text, turns_of
+from judgegym.judges.conversations.messages import turns_of
+from judgegym.judges.conversations.turns import answer_text
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient

@@ -12,7 +12,9 @@ from judgegym.llm.outcome import AttemptFailure, ChatSuccess, FinishRules, Habit
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS, chat_completion, message_request, prompt_text
 from judgegym.llm.usage import Prices, Usage
+from judgegym.llm.wire import Image, Message, messages_json
 from tests.messages import check_message, check_request, message, text
+from tests.pictures import data_url, png
 
 ASK = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Is it so?"}]
 THOUGHT = {"type": "thinking", "thinking": "I think.", "signature": "s"}
@@ -174,3 +176,25 @@ def test_marks_change_no_text() -> None:
         turns = [*body["messages"], {"content": body["system"]}]
         texts.append(["".join(block["text"] for block in turn["content"]) for turn in turns])
     assert texts == [texts[0]] * len(texts) and marked > 20
+
+
+def test_images_are_blocks_among_those_of_text() -> None:
+    local, remote = data_url(png()), "https://example.org/a.png"
+    asked = Message(role="user", content="first second")
+    asked["images"] = [Image(remote, at=6), Image(local, at=None, mark="[image 2]")]
+    body: dict[str, Any] = {"model": "m", "messages": messages_json([asked])}
+    (sent,) = message_request(body)["messages"]  # type: ignore[misc, union-attr]
+    _, _, data = local.partition(",")
+    assert sent["content"] == [  # type: ignore[index, call-overload]
+        {"type": "text", "text": "first "},
+        {"type": "image", "source": {"type": "url", "url": remote}},
+        {"type": "text", "text": "second"},
+        {"type": "text", "text": "[image 2]"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+    ]
+    text = prompt_text(body)
+    assert data not in text
+    end = text.index("second") + len("second")
+    (marked,) = message_request(body, [end])["messages"]  # type: ignore[misc, union-attr]
+    cached = [block for block in marked["content"] if "cache_control" in block]  # type: ignore[index, call-overload]
+    assert [block["text"] for block in cached] == ["second"]

@@ -18,6 +18,10 @@ function detailParts(item, detail, position) {
       detail.conversation.map((message) => textBox(message.title, message.text)),
     ),
     section(
+      "Images",
+      (detail.images ?? []).map((image) => imageOf(image)),
+    ),
+    section(
       "Texts of the row",
       others.map((text) => foldedText(text.title, text.text)),
     ),
@@ -32,6 +36,13 @@ function detailParts(item, detail, position) {
     section("Judgment", detail.judgment === null ? [] : [judgmentOf(detail)]),
     section("Critique", detail.critique === null ? [] : [treeOf(detail.critique)]),
   ].filter((part) => part !== null);
+}
+
+/** An image with its mark: drawn from data on the page, and never from an address, which is shown as text. */
+function imageOf(image) {
+  const isHere = /^data:image\/(png|jpeg|gif|webp);base64,/.test(image.data);
+  const shown = isHere ? make("img", { src: image.data, alt: image.title }) : make("code", {}, inline(image.url));
+  return make("figure", { class: "image" }, make("figcaption", { class: "note" }, inline(image.title)), shown);
 }
 
 /** The verdict in words, and the judge's texts, of long ones the beginning. */

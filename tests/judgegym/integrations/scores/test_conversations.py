@@ -8,7 +8,9 @@ import numpy
 import pytest
 
 from judgegym.integrations.scores.requests import CellError, completion_row, conversation_json, request_of
-from judgegym.judges.conversations.turns import ChatTurn, UnseenPart, answer_of
+from judgegym.judges.conversations.messages import ChatTurn, answer_of
+from judgegym.judges.conversations.turns import UnseenPart
+from tests.pictures import data_url, png
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
 PICTURE = object()
@@ -39,10 +41,18 @@ def test_all_that_a_turn_says_is_shown(turn: dict[str, Any], shown: str) -> None
     assert answer_of(given) == shown
 
 
-def test_an_image_is_refused_by_its_kind() -> None:
-    sent = conversation_json([{"role": "user", "content": [{"type": "image", "image": PICTURE}]}])
-    assert sent == [{"role": "user", "content": [{"type": "image"}]}]
-    with pytest.raises(UnseenPart, match="a part of type image, which no judge is shown"):
+def test_an_image_is_sent_with_its_data() -> None:
+    sent = conversation_json([{"role": "user", "content": [{"type": "image", "image": {"bytes": png()}}]}])
+    part = {"type": "image_url", "image_url": {"url": data_url(png())}}
+    assert sent == [{"role": "user", "content": [part]}]
+    with pytest.raises(CellError, match="an image cannot be sent: expected an address, a data URL or a file"):
+        conversation_json([{"role": "user", "content": [{"type": "image", "image": PICTURE}]}])
+
+
+def test_another_medium_is_refused_by_its_kind() -> None:
+    sent = conversation_json([{"role": "user", "content": [{"type": "audio", "audio": PICTURE}]}])
+    assert sent == [{"role": "user", "content": [{"type": "audio"}]}]
+    with pytest.raises(UnseenPart, match="a part of type audio, which no judge is shown"):
         answer_of([ChatTurn.model_validate(each) for each in sent])
 
 

@@ -1,0 +1,362 @@
+"""The turns of conversations as data sets, trainers and the server hold them: chat messages and the like.
+
+Formats: messages of OpenAI's chat API, items of the Responses API, ShareGPT, "Human: … Assistant: …" transcripts.
+Guarantees: all doors read conversations here, so that each part of a message becomes the same part of a turn, whatever
+its format. A part that no judge is shown (audio, a file, an image where the caller passes none on) is an `UnseenPart`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from judgegym.judges.conversations import images as pictures
+from judgegym.judges.conversations.turns import (
+    CALL_FIELDS,
+    REASONING,
+    REASONING_FIELDS,
+    UNNUMBERED,
+    ToolCall,
+    Turn,
+    UnseenPart,
+    answer_text,
+    numbered,
+    shown_text,
+    text_turn,
+    transcript,
+)
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON, Image
+
+_SPELLINGS = {
+    "human": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+    "function_call": "assistant",
+    "function": "tool",
+    "observation": "tool",
+    "tool_response": "tool",
+}
+"""Other words for a role; each role is written in one way."""
+_SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
+_ERROR_FIELDS = frozenset({"is_error", "error", "status"})
+"""The fields of a tool's message that say whether it is an error; a missing one says nothing."""
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_CALLS = frozenset({"tool_use", "tool_call", "function_call"})
+_RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
+_PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
+_PLACEHOLDER = f"<{secrets.token_hex(8)}>"
+"""What stands for an image in a text until lookalikes of marks are broken up; no text from outside can have it."""
+_NO_NAME = re.compile(r"[^\w.\-]+")
+_LONGEST_NAME = 64
+_KEPT = (*CALL_FIELDS, "tool_call_id", "name", *REASONING_FIELDS)
+_SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
+
+
+class ChatTurn(BaseModel):
+    """A message of a conversation, as OpenAI's chat API has it."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    role: str
+    content: str | list[dict[str, object]] | None = None
+    name: object = None
+    tool_calls: list[dict[str, object]] | None = None
+    function_call: dict[str, object] | None = None
+    tool_call_id: object = None
+    reasoning_content: object = None
+    reasoning: object = None
+    is_error: object = None
+    error: object = None
+    status: object = None
+
+
+TextOrMessages: TypeAlias = str | list[ChatTurn]
+
+
+def turns_of(value: object) -> tuple[Turn, ...] | None:
+    """The turns of a list of messages, or of one message; `None` if the value is neither.
+
+    A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT (`from`, `value`).
+
+    Raises:
+        UnseenPart: a message has a part that no judge is shown.
+    """
+    messages = [value] if isinstance(value, Mapping) else value
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
+        return None
+    turns: list[Turn] = []
+    for message in messages:
+        turn = _turn(message) if isinstance(message, Mapping) else None
+        if turn is None:
+            return None
+        turns.append(turn)
+    return numbered(with_names(turns))
+
+
+def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns, in which a tool's result has the name of the call that it answers, and that call's id.
+
+    A result names its call by id. One without an id answers the first call of the turns before it that has no result
+    yet, or the first with its own name.
+    """
+    waiting: list[ToolCall] = []
+    names: dict[str, str] = {}
+    found: list[Turn] = []
+    for turn in turns:
+        if turn.calls:
+            waiting = [*(waiting if found and found[-1].role == "assistant" else ()), *turn.calls]
+            names |= {call.id: _name(call.name) for call in turn.calls if call.id}
+        elif turn.role == "tool":
+            said = (turn.answers, turn.name)
+            fits = [one for one in waiting if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))]
+            call = fits[0] if fits else ToolCall("", "")
+            waiting = [one for one in waiting if one is not call]
+            name = turn.name or _name(call.name) or names.get(turn.answers, "")
+            turn = replace(turn, name=name, answers=turn.answers or call.id)
+        found.append(turn)
+    return tuple(found)
+
+
+def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
+    r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
+
+    An empty last turn of the assistant is left out.
+    """
+    _, *pieces = _SPEAKER.split(text.strip())
+    if len(pieces) < 4 or pieces[0] != "Human":
+        return None
+    turns = [text_turn(_role(who), said.strip()) for who, said in zip(pieces[::2], pieces[1::2], strict=True)]
+    return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
+
+
+def text_of(conversation: TextOrMessages) -> str:
+    """A prompt as one text: its only turn, or all turns with their roles.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    return conversation if isinstance(conversation, str) else transcript(_of_messages(conversation))
+
+
+def answer_of(conversation: TextOrMessages) -> str:
+    """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
+
+
+def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
+    """The turns of a completion; none of a text.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    return () if isinstance(conversation, str) else tuple(_of_messages(conversation))
+
+
+def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
+    """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
+
+    Raises:
+        UnseenPart: a message has a part that no judge is shown.
+    """
+    messages: list[dict[str, object]] = []
+    for item in items:
+        kind, last = item.get("type"), messages[-1] if messages else {}
+        said: dict[str, object] = {"role": "assistant", "content": ""}
+        if kind == "function_call":
+            before = messages.pop() if last.get("role") == "assistant" else said
+            calls = cast("Sequence[object]", before.get("tool_calls") or ())
+            said = {**before, "tool_calls": [*calls, {**item, "id": item.get("call_id")}]}
+        elif kind == "function_call_output":
+            output = item.get("output")
+            content = output if _are_parts(output) else _plain(output)
+            said = {"role": "tool", "content": content, "tool_call_id": item.get("call_id")}
+        elif kind == "reasoning":
+            said["reasoning"] = _thoughts(item) or REASONING
+        elif kind in (None, "message") or "role" in item:
+            is_begun = last.keys() == {*said, "reasoning"} and last["content"] == ""
+            said |= (messages.pop() if is_begun else {}) | {name: item[name] for name in item if item[name] is not None}
+        else:
+            said["content"] = f"[{_name(kind)}]"
+        messages.append(said)
+    return turns_of(messages) or ()
+
+
+def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
+    dumped = [message.model_dump(exclude={*_ERROR_FIELDS} - message.model_fields_set) for message in messages]
+    return turns_of(dumped) or ()
+
+
+def _turn(message: Mapping[str, object]) -> Turn | None:
+    """The turn of a message, or `None`."""
+    said_by = message.get("role") or message.get("from")
+    content = message.get("value") if message.get("content") is None else message["content"]
+    is_text = isinstance(content, str) or content is None
+    if not isinstance(said_by, str) or not said_by or not (is_text or isinstance(content, Sequence)):
+        return None
+    made = message.get("tool_calls")
+    calls = [call for call in made if isinstance(call, Mapping)] if isinstance(made, Sequence) else []
+    once = message.get("function_call")
+    calls += [once] if isinstance(once, Mapping) else []
+    if not calls and content is None and not {"content", "value"} & message.keys():
+        return None
+    images = list[Image]()
+    text, shown, written = _parts(content, images)
+    role = _role(said_by)
+    if said_by == "function_call":  # of ShareGPT with tools: the text is the call, or a list of calls
+        text, shown, written = "", "", _calls_of_text(shown)
+    error = message.get("error")
+    if role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text:  # of inspect
+        text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
+    written += [_call_of(call) for call in calls]
+    name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
+    more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
+    answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
+    thoughts = [message[field] for field in REASONING_FIELDS if isinstance(message.get(field), str)][:1]
+    parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
+    thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
+    reasoning = "\n".join(map(str, thoughts))
+    whole = shown_text(shown, written, reasoning).replace(_PLACEHOLDER, UNNUMBERED)
+    is_error = _is_error(message) if role == "tool" else None
+    return Turn(role, text, whole, name, tuple(written), answers, reasoning, tuple(images), is_error, more)
+
+
+def _is_error(message: Mapping[str, object]) -> bool | None:
+    """Whether a tool's message says that it is an error: `is_error`, `error` (inspect), `status` (LangChain)."""
+    if isinstance(message.get("is_error"), bool):
+        return message["is_error"] is True
+    if "error" in message:
+        return bool(message["error"])
+    return {"error": True, "success": False}.get(str(message.get("status")))
+
+
+def _is_thought(part: Mapping[str, object]) -> bool:
+    return _kind(part) in _SILENT_PARTS and _kind(part) != "refusal"
+
+
+def _thoughts(value: object) -> str:
+    """The texts in a reasoning item, or in parts of one."""
+    if isinstance(value, Mapping):
+        found = (_thoughts(value.get(name)) for name in ("text", "reasoning", "thinking", "summary", "content"))
+        return next(filter(None, found), "")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "\n".join(filter(None, map(_thoughts, value)))
+    return value if isinstance(value, str) else ""
+
+
+def _calls_of_text(text: str) -> list[ToolCall]:
+    """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
+    try:
+        value = wire.loads(text)
+    except ValueError:
+        value = None
+    calls = value if isinstance(value, list) else [value]
+    named = [_call_of(call) for call in calls if isinstance(call, Mapping) and isinstance(call.get("name"), str)]
+    return named if len(named) == len(calls) > 0 else [ToolCall("", text)]
+
+
+def _role(word: str) -> str:
+    """A role as it is written: in lower case, and in one spelling."""
+    plain = _NO_NAME.sub("_", word.strip().lower())[:_LONGEST_NAME]
+    return _SPELLINGS.get(plain, plain)
+
+
+def _name(value: object) -> str:
+    """A name as it stands in a heading, which it cannot end."""
+    return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def _call_of(call: Mapping[str, object]) -> ToolCall:
+    """A tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
+    function = call.get("function")
+    called = function if isinstance(function, Mapping) else call
+    name = function if isinstance(function, str) else called.get("name")
+    return _call(name, called.get("arguments", called.get("input")), call.get("id"))
+
+
+def _call(name: object, arguments: object, number: object = None) -> ToolCall:
+    return ToolCall(_plain(name), _plain(arguments), _plain(number))
+
+
+def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCall]]:
+    """The text of a message's content, the text with its other parts written out, and the tool calls among them.
+
+    Images are added to `images`, with placeholders in the text that is written out.
+
+    Raises:
+        UnseenPart: a part is neither text nor a tool call, nor reasoning, nor an image.
+    """
+    if isinstance(content, str) or not isinstance(content, Sequence):
+        text = content if isinstance(content, str) else ""
+        return text, text, []
+    texts: list[str] = []
+    shown: list[str] = []
+    calls: list[ToolCall] = []
+    for part in content:
+        if isinstance(part, str):
+            part = {"type": "text", "text": part}
+        if not isinstance(part, Mapping):
+            raise UnseenPart(f"a message has a part of {type(part).__name__}; expected text")
+        kind, words = _kind(part), part.get("text")
+        if isinstance(words, str) and kind not in _SILENT_PARTS:
+            texts.append(words)
+            shown.append(words)
+        elif kind in _CALLS:
+            calls.append(_call_of(part))
+        elif kind in _RESULTS:
+            shown.append(_output(part.get("content", part.get("output")), images))
+        elif kind in pictures.KINDS:
+            images.append(pictures.read_image(part, len("".join(texts))))
+            shown.append(_PLACEHOLDER)
+        elif kind in _SILENT_PARTS:
+            continue  # a refusal says nothing; of reasoning `_thoughts` tells
+        elif kind and kind not in _TEXT_PARTS:
+            raise UnseenPart(
+                f"a message has a part of type {kind}, which no judge is shown: what is said of it would be judged "
+                "blind; leave the row out, or put a text in place of the part"
+            )
+    return "".join(texts), "".join(shown), calls
+
+
+def _kind(part: Mapping[str, object]) -> str:
+    """The type of a part; without one, the first field that holds something."""
+    kind = part.get("type")
+    if isinstance(kind, str):
+        return kind
+    return next((name for name, value in part.items() if value is not None), "")
+
+
+def _output(output: object, images: list[Image]) -> str:
+    """What a tool has returned: a text, parts of a message, or another value as JSON."""
+    return _parts(output, images)[1] if _are_parts(output) else _plain(output)
+
+
+def _are_parts(output: object) -> bool:
+    """Whether a tool has returned parts of a message."""
+    return (
+        isinstance(output, list)
+        and bool(output)
+        and all(isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type"))) for part in output)
+    )
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    try:
+        return wire.dumps(value).decode()  # type: ignore[arg-type]  # parsed from JSON
+    except TypeError:  # a number that JSON cannot hold, or nested too deeply
+        return "…"

@@ -1,0 +1,115 @@
+"""The images of a task in the requests of its judge.
+
+Guarantees: a task with images is never judged without them. They follow the text of the judge's first question, each
+after its mark; a judge that may not see images refuses the task before the first call, and one whose endpoint refuses
+them (HTTP 4xx) fails it with the endpoint's words and is not asked about images again (`judge_images=auto`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import lru_cache
+from importlib.util import find_spec
+
+from judgegym.judges.conversations.images import image_of_bytes
+from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.wire import Image, Message
+
+_SHOWN: ContextVar[tuple[Image, ...]] = ContextVar("images of the task", default=())
+_REFUSALS = frozenset({400, 404, 415, 422, 501})
+_OF_IMAGES = re.compile(r"image|multi-?modal|vision", re.IGNORECASE)
+_OF_ONE = re.compile(
+    r"format|download|fetch|decod|process|corrupt|too (?:large|many|big)|exceed|dimension|size|base64|timed? ?out"
+    r"|at most [1-9]",
+    re.IGNORECASE,
+)
+"""What an endpoint says that refuses this image, and not all."""
+
+
+class ImagesRefused(Exception):
+    """No call may be made about images; the message says why."""
+
+
+@contextmanager
+def showing(task: JudgeTask) -> Iterator[None]:
+    """Show the images of a task in the calls that are made inside."""
+    token = _SHOWN.set(task.all_images)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+def check_images(task: JudgeTask, client: ChatClient) -> None:
+    """Check that a judge can be shown the images of a task.
+
+    Raises:
+        TaskError: it cannot.
+    """
+    images, settings = task.all_images, client.settings
+    if not all(image.url for image in images):
+        raise TaskError("images: a message says that there is one, and the image is not there")
+    if images and settings.images == "no":
+        raise TaskError("images: judge_images=no, and without them the judge would judge blind")
+    if any(_is_beyond(each, settings.image_max_side) for each in images) and find_spec("PIL") is None:
+        raise TaskError(
+            f"images: one is larger than judge_image_max_side={settings.image_max_side} pixels, and scaling it down "
+            "takes Pillow: pip install pillow (the extra images); 0 sends images as they are"
+        )
+
+
+async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequence[Message]:
+    """The messages with the images of the task that is judged here, in the first question.
+
+    Raises:
+        ImagesRefused: the endpoint has refused images, or one cannot be scaled down.
+    """
+    images, side = _SHOWN.get(), client.settings.image_max_side
+    if not images:
+        return messages
+    if client.image_refusal is not None:
+        raise ImagesRefused(client.image_refusal)
+    try:
+        if any(_is_beyond(each, side) for each in images):
+            images = await asyncio.to_thread(lambda shown: tuple(_scaled(each, side) for each in shown), images)
+    except (OSError, ValueError) as error:
+        raise ImagesRefused(f"an image cannot be scaled down to judge_image_max_side={side}: {error}") from None
+    place = next((number for number, message in enumerate(messages) if message["role"] == "user"), None)
+    if place is None:
+        raise ImagesRefused("images: this judge is asked without a question that could hold them")
+    return [*messages[:place], {**messages[place], "images": images}, *messages[place + 1 :]]
+
+
+def note_refusal(error: EndpointError, messages: Sequence[Message], client: ChatClient) -> None:
+    """Note that an endpoint takes no images, if that is why it refused messages that have some."""
+    is_refusal = error.status in _REFUSALS and _OF_IMAGES.search(error.answer) and not _OF_ONE.search(error.answer)
+    if is_refusal and client.settings.images == "auto" and any(message.get("images") for message in messages):
+        client.image_refusal = f"images: the judge at {error}; it is not asked about images again (judge_images=auto)"
+
+
+def _is_beyond(image: Image, side: int) -> bool:
+    return 0 < side < max(image.width, image.height)
+
+
+@lru_cache(maxsize=32)
+def _scaled(image: Image, side: int) -> Image:
+    """The image, scaled down to this many pixels of its longer side."""
+    if not _is_beyond(image, side):
+        return image
+    from PIL import Image as Pillow  # late: an extra
+
+    try:
+        with Pillow.open(io.BytesIO(image.data)) as opened:
+            opened.thumbnail((side, side))
+            opened.save(file := io.BytesIO(), "JPEG" if image.name.endswith("jpeg") else "PNG", quality=90)
+    except Pillow.DecompressionBombError as error:
+        raise ValueError(str(error)) from None
+    return replace(image_of_bytes(file.getvalue()), detail=image.detail, mark=image.mark)
