@@ -19,7 +19,8 @@ from judgegym.data.pairs import answers_of_pair, pair_of, prompt_of_pair, turns_
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
-from judgegym.judges.conversations.readers import Tool, split_trace, tools_of, trace_of, with_tools
+from judgegym.judges.conversations.readers import split_trace, trace_of, with_tools
+from judgegym.judges.conversations.tools import Tool, tools_of
 from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript, turns_of
 from judgegym.llm.wire import JSON
 
