@@ -149,6 +149,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         given = fields if column is None else {**fields, "criteria": task.fields[column]}
         return judge_task_of(prompt, (answer,), given)
 
+    def has_follow_ups(self, task: PromptTask) -> bool:
+        """Return whether the row has further turns, or a simulated user goes on."""
+        return bool(task.follow_ups or self.config.user_max_turns)
+
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
         """Return the row's next turn; after the last one, what a simulated user says."""
         number, config = len(completions), self.config
