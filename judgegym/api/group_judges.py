@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
-from judgegym.api.session import WithSession, in_sync, optional_text
+from judgegym.api.session import WithSession, in_sync, optional_text, shown_kind
 from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, answer_of, text_of
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -112,8 +112,8 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         listed = [answers] if isinstance(answers, str) else answers
         if not isinstance(listed, Iterable):
             raise DataError(f"answers: expected a list of texts or conversations, found {type(listed).__name__}")
-        parted = [_conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
-        asked = _conversation(question, "the question")
+        parted = [conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
+        asked = conversation(question, "the question")
         try:
             case = conversation_case(
                 asked,
@@ -164,13 +164,17 @@ class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=Tourn
     """
 
 
-def _conversation(given: str | Messages, what: str) -> TextOrMessages:
-    """A text, or messages that were checked."""
+def conversation(given: object, what: str) -> TextOrMessages:
+    """A text, or messages that were checked.
+
+    Raises:
+        DataError: it is neither.
+    """
     if isinstance(given, str):
         return given
     expected = f"{what}: expected a text or a list of messages"
-    if not isinstance(given, Iterable):
-        raise DataError(f"{expected}, found {type(given).__name__}")
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
+        raise DataError(f"{expected}, found {shown_kind(given)}")
     try:
         return _MESSAGES.validate_python([*given])
     except ValidationError as error:

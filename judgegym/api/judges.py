@@ -10,10 +10,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from judgegym.api.group_judges import Messages, conversation
 from judgegym.api.results import EMPTY, JudgmentTable
-from judgegym.api.session import WithSession, in_sync, optional_text, text, texts
+from judgegym.api.session import WithSession, in_sync, listed, optional_text, text
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
@@ -21,6 +23,8 @@ from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.conversations.messages import answer_of, answer_turns
+from judgegym.judges.conversations.turns import Turn, UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
@@ -42,12 +46,27 @@ from judgegym.llm.errors import DataError, SettingsError
 
 _LINES = 10
 """How many lines of progress there are."""
+Answers: TypeAlias = str | Sequence[str | Messages]
+"""Answers of a question, each a text or a list of messages; one text is one answer."""
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
 
 
+def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
+    """An answer as a text, and its turns if it came as messages.
+
+    Raises:
+        DataError: it is neither a text nor messages, or a judge is not shown all of it.
+    """
+    given = conversation(value, name)
+    try:
+        return answer_of(given), answer_turns(given)
+    except UnseenPart as error:
+        raise DataError(f"{name}: {error}") from None
+
+
 class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
-    """A judge that judges each answer by itself."""
+    """A judge that judges each answer by itself: a text, or a conversation as a list of messages."""
 
     _case: Callable[..., CaseT]
     """Makes the case of `question`, `answer` and what else the judge is told."""
@@ -79,19 +98,27 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
                 what = f"no {lacking[0]!r}" if lacking else f"the unknown {unknown[0]!r}"
                 raise DataError(f"rows[{number}]: found {what}; this judge takes {', '.join(parameters)}")
             try:
-                given: dict[str, Any] = {**row, "question": text(row["question"], "question")}
-                answers.append(text(row["answer"], "answer"))
-                cases.append(self._case(**given))
+                given = dict(row)
+                asked, answer = text(given.pop("question"), "question"), _answer(given.pop("answer"), "answer")
+                answers.append(answer[0])
+                cases.append(self._shown(asked, answer, given))
             except DataError as error:
                 raise DataError(f"rows[{number}].{error}") from None
         return await BACKGROUND.join(self._judge_rows(answers, cases, progress=progress))
 
     many_sync = in_sync(many)
 
-    async def _judged(self, question: str, answers: str | Sequence[str], **context: object) -> JudgmentTable[DetailT]:
-        listed, asked = texts(answers, "answers"), text(question, "question")
-        cases = [self._case(asked, answer, **context) for answer in listed]
-        return await BACKGROUND.join(self._judge_rows(listed, cases))
+    async def _judged(self, question: str, answers: Answers, **context: object) -> JudgmentTable[DetailT]:
+        given, asked = listed(answers, "answers", _answer), text(question, "question")
+        cases = [self._shown(asked, answer, context) for answer in given]
+        return await BACKGROUND.join(self._judge_rows([said for said, _ in given], cases))
+
+    def _shown(self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]) -> CaseT:
+        """The case of an answer, with its trace if the judge reads traces."""
+        said, trace = answer
+        case = self._case(question, said, **context)
+        more: Mapping[type, Any] = {JudgeTask: {"traces": (trace,)}, RuleCase: {"trace": trace}}
+        return cast(CaseT, replace(cast(Any, case), **more[type(case)]) if type(case) in more else case)
 
     async def _judge_rows(
         self, answers: Sequence[str], cases: Sequence[CaseT], *, progress: bool = False
@@ -137,7 +164,7 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail], settings=RubricJudgeSetti
         self.rubric = rubric if isinstance(rubric, Rubric) else Rubric(rubric, {}, scale)
 
     async def judge(
-        self, question: str, answers: str | Sequence[str], *, reference: str | None = None
+        self, question: str, answers: Answers, *, reference: str | None = None
     ) -> JudgmentTable[RubricDetail]:
         """Score each answer; `reference` is an answer that gets the highest score."""
         return await self._judged(question, answers, reference=reference)
@@ -159,7 +186,7 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail], settings=AspectJudgeSettin
     """
 
     async def judge(
-        self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
+        self, question: str, answers: Answers, *, context: str | None = None, reference: str | None = None
     ) -> JudgmentTable[PanelDetail]:
         """Judge each answer; `context` is what it should use, `reference` what it is compared with."""
         return await self._judged(question, answers, context=context, reference=reference)
@@ -185,7 +212,7 @@ class ChecklistJudge(
     """
 
     async def judge(
-        self, question: str, answers: str | Sequence[str], *, criteria: object = None, reference: str | None = None
+        self, question: str, answers: Answers, *, criteria: object = None, reference: str | None = None
     ) -> JudgmentTable[ChecklistDetail]:
         """Judge each answer, by `criteria` of this question if it has some, beside `reference`."""
         return await self._judged(question, answers, criteria=criteria, reference=reference)
@@ -211,7 +238,7 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail], settings=ArenaJudgeSetti
         [True, True]
     """
 
-    async def judge(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
+    async def judge(self, question: str, answers: Answers, *, baseline: str) -> JudgmentTable[ArenaDetail]:
         """Compare each answer with `baseline`."""
         return await self._judged(question, answers, baseline=baseline)
 
@@ -240,7 +267,7 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail], settings=PeerJudgeSettings, fac
         super().__init__(offline=offline, **settings)
         self.rubric = rubric
 
-    async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
+    async def judge(self, question: str, answers: Answers) -> JudgmentTable[PeerDetail]:
         """Score each answer."""
         return await self._judged(question, answers)
 
@@ -261,7 +288,7 @@ class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=
     """
 
     async def judge(
-        self, question: str, answers: str | Sequence[str], *, reference: str | None = None, context: str | None = None
+        self, question: str, answers: Answers, *, reference: str | None = None, context: str | None = None
     ) -> JudgmentTable[RuleDetail]:
         """Score each answer; `reference` is what a rule expects, `context` is for a function of your own alone."""
         return await self._judged(question, answers, reference=reference, context=context)
@@ -278,7 +305,7 @@ class _MadeOfJudges(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, 
     async def judge(
         self,
         question: str,
-        answers: str | Sequence[str],
+        answers: Answers,
         *,
         reference: str | None = None,
         context: str | None = None,
@@ -410,7 +437,7 @@ class RewardModel(OpenJudge[RewardCase, RewardDetail], settings=RewardModelSetti
         >>> judge.close()
     """
 
-    async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[RewardDetail]:
+    async def judge(self, question: str, answers: Answers) -> JudgmentTable[RewardDetail]:
         """Ask for the number of each answer; `question` may be a conversation as one text."""
         return await self._judged(question, answers)
 
@@ -469,7 +496,7 @@ class OwnJudge(OpenJudge[CaseT, DetailT], settings=JudgeSettings):
         self._factory = lambda _, client: judge(client)
         self._make_case = case
 
-    async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[DetailT]:
+    async def judge(self, question: str, answers: Answers) -> JudgmentTable[DetailT]:
         """Judge each answer; a failed judge is a judgment without a score, with the reason."""
         return await self._judged(question, answers)
 

@@ -54,7 +54,7 @@ def text(value: object, name: str) -> str:
         DataError: it is no text; the message names the argument.
     """
     if not isinstance(value, str):
-        raise DataError(f"{name}: expected a text, found {_found(value)}")
+        raise DataError(f"{name}: expected a text, found {shown_kind(value)}")
     return value
 
 
@@ -67,20 +67,21 @@ def optional_text(value: object, name: str) -> str | None:
     return None if value is None else text(value, name)
 
 
-def texts(value: object, name: str) -> list[str]:
-    """Texts as a list; a single text becomes a list of one.
+def listed(value: object, name: str, read: Callable[[object, str], ResultT]) -> list[ResultT]:
+    """What `read` makes of each of several answers and its name; a single text is a list of one.
 
     Raises:
-        DataError: it is neither; the message names the argument and the place in it.
+        DataError: it is no list, or an answer cannot be read; the message names the argument and the place in it.
     """
     if isinstance(value, str):
-        return [value]
+        return [read(value, name)]
     if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
-        raise DataError(f"{name}: expected a text or a list of texts, found {_found(value)}")
-    return [text(each, f"{name}[{place}]") for place, each in enumerate(value)]
+        raise DataError(f"{name}: expected a text or a list of texts, found {shown_kind(value)}")
+    return [read(each, f"{name}[{place}]") for place, each in enumerate(value)]
 
 
-def _found(value: object) -> str:
+def shown_kind(value: object) -> str:
+    """What an argument is, for messages."""
     kind = type(value).__name__
     return f"{value!r} ({kind})" if isinstance(value, int | float) else "None" if value is None else f"a {kind}"
 

@@ -249,6 +249,13 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """
         return None
 
+    def has_follow_ups(self, task: TaskT) -> bool:
+        """Return whether `follow_up` may go on after the first turn of a row; by default, if the environment has one.
+
+        Nobody is asked: trainers that sample one turn refuse such a row.
+        """
+        return type(self).follow_up is not JudgedEnv.follow_up
+
     async def checked_judge(
         self, task: TaskT, completions: Sequence[Completion], earlier: Judgment[DetailT] | None = None
     ) -> Judgment[DetailT]:

@@ -150,6 +150,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         made = judge_task_of(prompt, (answer,), given)
         return replace(made, images=images_of(task.turns)).numbered()
 
+    def has_follow_ups(self, task: PromptTask) -> bool:
+        """Return whether the row has further turns, or a simulated user goes on."""
+        return bool(task.follow_ups or self.config.user_max_turns)
+
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
         """Return the row's next turn; after the last one, what a simulated user says."""
         number, config = len(completions), self.config
@@ -172,8 +176,13 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         """Score the answer, or the conversation as `judged` says."""
         tasks = self._judge_tasks(task, completions)
         if self.config.judged != "turns":
-            return await self._judge(tasks[0])
-        return _mean_of_turns(await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1)))
+            judgment = await self._judge(tasks[0])
+        else:
+            judgment = _mean_of_turns(await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1)))
+        if judgment.detail is None or not judgment.left_out:
+            return judgment
+        parts = {**judgment.detail.parts, "left_out": float(judgment.left_out)}
+        return replace(judgment, detail=replace(judgment.detail, parts=parts))
 
     def _judge_tasks(self, task: PromptTask, completions: Sequence[Completion]) -> list[JudgeTask]:
         """Return what is judged: the conversation after the prompt, its last turn, or each of its turns."""
@@ -283,7 +292,8 @@ def _mean_of_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreP
     parts, terms = (_means([getattr(detail, field) for detail in details]) for field in ("parts", "contributions"))
     label = ", ".join(f"{score:.4g}" for score in scores.values())
     detail = ScoreParts({**scores, **parts}, terms)
-    return Judgment(fmean(scores.values()), Status.OK, label, said, calls, detail, suspects=suspects)
+    cut = sum(judgment.left_out for judgment in judgments)
+    return Judgment(fmean(scores.values()), Status.OK, label, said, calls, detail, suspects=suspects, left_out=cut)
 
 
 def _means(values: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -144,6 +144,10 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         """Ask the first turn, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
+    def has_follow_ups(self, task: MTBenchTask) -> bool:
+        """Return whether the question has a second turn."""
+        return len(task.turns) > 1
+
     async def follow_up(self, task: MTBenchTask, completions: Sequence[Completion]) -> str | None:
         """Return the second turn."""
         return task.turns[len(completions)] if len(completions) < len(task.turns) else None

@@ -158,11 +158,18 @@ class OpenedEnvironment:
 
         Raises:
             DataError: the rows cannot be loaded.
+            SettingsError: a row is a conversation of several turns, of which a trainer samples the first alone.
         """
         self.source = source
         self.name = env.name
         self._env = env
         self._tasks: Sequence[Any] = env.load_tasks(source.split)
+        may_go_on = type(env).follow_up is not JudgedEnv.follow_up  # otherwise no row is read once more
+        if several := next((task.uid for task in self._tasks if may_go_on and env.has_follow_ups(task)), None):
+            raise SettingsError(
+                f"{env.name}: the row {several!r} is a conversation of several turns, of which trainers that sample by "
+                "themselves have the first alone; expected rows of one turn, or `judgegym serve`, which goes on with it"
+            )
         self._stack = stack
         self._is_closed = False
         self._first = FirstRequests()
@@ -375,7 +382,9 @@ class EnvironmentScores:
             raise RefusedError(f"expected the id of one row of {self._source.environment}, found {uid!r}")
         source = replace(self._source, split=cast("Split", group[0].shared.get("split", self._source.split)))
         environment = await asyncio.to_thread(opened, source)  # reads the rows at the first call
-        responses = [row.response if isinstance(row.response, Choice) else str(row.response) for row in group]
+        responses = [row.response for row in group if isinstance(row.response, str | Choice)]
+        if len(responses) < len(group):
+            raise RefusedError(f"expected the policy's text, found messages: {self._source.environment} asks one turn")
         return await environment.rewards(uid, responses)
 
     async def close(self) -> None:

@@ -54,7 +54,7 @@ class MonitorGroup:
         task: what a judge of single responses needs beside the response: prompt, reference, rubric, context.
         rollouts: the completions with their judgments.
         judge_calls: calls to the training judge.
-        cost: US dollars by role, `judge` and `policy`; `None` if it is not known.
+        cost: US dollars by role, `judge`, `policy` and maybe `user`; `None` if it is not known.
         knows_policy: whether format, finish reason and redraws are known; a reward server is not told of them.
         ledger: its number in the ledger of calls; `None` without one.
     """

@@ -20,8 +20,8 @@ MESSAGES = [{"role": "user", "content": "How many?"}]
 @pytest.mark.parametrize(
     ("question", "answers", "said"),
     [
-        ("How many?", [None], "answers[0]: expected a text, found None"),
-        ("How many?", ["Eight.", NAN], "answers[1]: expected a text, found nan (float)"),
+        ("How many?", [None], "answers[0]: expected a text or a list of messages, found None"),
+        ("How many?", ["Eight.", NAN], "answers[1]: expected a text or a list of messages, found nan (float)"),
         ("How many?", 8, "answers: expected a text or a list of texts, found 8 (int)"),
         ("How many?", None, "answers: expected a text or a list of texts, found None"),
         ("How many?", {"a": "b"}, "answers: expected a text or a list of texts, found a dict"),
@@ -89,7 +89,10 @@ def test_many_rows_are_judged_with_progress(capsys: pytest.CaptureFixture[str]) 
         ({"question": "Q"}, "rows[1]: found no 'answer'; this judge takes question, answer, baseline"),
         ({"question": "Q", "answer": "A"}, "rows[1]: found no 'baseline'; this judge takes question, answer, baseline"),
         ({"question": "Q", "answer": "A", "baseline": "B", "id": 3}, "rows[1]: found the unknown 'id'; this"),
-        ({"question": "Q", "answer": None, "baseline": "B"}, "rows[1].answer: expected a text, found None"),
+        (
+            {"question": "Q", "answer": None, "baseline": "B"},
+            "rows[1].answer: expected a text or a list of messages",
+        ),
         ("Q", "rows[1]: expected a mapping by name, found a str"),
     ],
 )

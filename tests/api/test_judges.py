@@ -21,6 +21,7 @@ from judgegym import (
     RubricJudge,
     RuleJudge,
     SettingsError,
+    Steps,
 )
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -204,3 +205,40 @@ def test_a_rule_asks_nobody_whatever_the_environment_says(monkeypatch: pytest.Mo
     assert table.scores == [1.0, 0.0, None, None]
     assert [judgment.status.value for judgment in table][2:] == ["unparsable", "invalid_completion"]
     assert (table.cost, [judgment.calls for judgment in table]) == (0, [()] * 4)
+
+
+CALLED = [
+    {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "look", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "1", "content": "Eight legs."},
+    {"role": "assistant", "content": "Eight."},
+]
+SAID = [{"role": "assistant", "content": "Eight."}]
+
+
+def test_an_answer_may_be_a_conversation_whose_trace_the_judge_reads() -> None:
+    answers = [CALLED, SAID, "Eight.", [{"role": "assistant", "content": " "}]]
+    with RuleJudge(rule="tool_called", rule_expected="look") as rule:
+        table = rule.judge_sync("How many?", answers)
+        rows = rule.many_sync([{"question": "How many?", "answer": answer} for answer in answers], progress=False)
+    assert table.scores == rows.scores == [1.0, 0.0, None, None]
+    assert [judgment.status.value for judgment in table] == ["ok", "ok", "unparsable", "invalid_completion"]
+    assert table.answers[1:3] == ("Eight.", "Eight.") and "[tool call: look({})]" in table.answers[0]
+
+    def script(request: Json, number: int) -> str:
+        shown = "\n".join(message["content"] for message in request["messages"])
+        return f"[FEEDBACK] So. [SCORE] {5 if '[tool call: look' in shown else 3}"
+
+    with serving(script) as endpoint, Steps({"judge": "rule", "rule": "contains", "rule_expected": "Eight"}) as steps:
+        with RubricJudge("Did it look?", judge_base_url=endpoint.base_url) as rubric:
+            assert rubric.judge_sync("How many?", answers[:2]).scores == [5.0, 3.0]
+        parts = [each.detail.parts if each.detail else () for each in steps.judge_sync("How many?", answers[:3])]
+    assert [[part.name for part in of_answer] for of_answer in parts] == [["step_0", "step_2"], ["step_0"], ["step_0"]]
+
+
+def test_what_no_judge_is_shown_names_the_answer() -> None:
+    picture = [{"role": "assistant", "content": [{"type": "audio", "audio": "x"}]}]
+    with RuleJudge(rule="tool_called", rule_expected="look") as rule:
+        with pytest.raises(DataError, match=r"^answers\[1\]: a message has a part of type audio"):
+            rule.judge_sync("How many?", ["Eight.", picture])
+        with pytest.raises(DataError, match=r"^rows\[0\]\.answer: a message has a part of type audio"):
+            rule.many_sync([{"question": "How many?", "answer": picture}])

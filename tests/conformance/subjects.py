@@ -53,6 +53,7 @@ class Subject:
         has_judge: there is a judge beside the policy.
         compares: in evaluations several candidates answer each row.
         evaluated_by: the class that evaluates, if it is another one.
+        turns: how often the policy speaks in the conversation of each row.
     """
 
     title: str
@@ -66,6 +67,7 @@ class Subject:
     has_judge: bool = True
     compares: bool = False
     evaluated_by: type[JudgedEnv[Any, Any, Any]] | None = None
+    turns: int = 1
 
     def data(self, path: Path, *, changed: Collection[str] = ()) -> list[str]:
         """Write the rows into a directory, some of them judged anew, and give the flags that name them."""
@@ -242,6 +244,7 @@ SUBJECTS: Sequence[Subject] = (
             },
         },
         {"reference": ["By an example.", "As before."]},
+        turns=2,
     ),
     Subject(
         "pairwise_judgement",
@@ -329,6 +332,7 @@ SUBJECTS: Sequence[Subject] = (
         {"train_dataset": _same, "eval_dataset": _same},
         {"reference": "By an example."},
         flags=("--env.judge=aspect", *_ASPECTS),
+        turns=2,
     ),
     Subject(
         "self_critique",

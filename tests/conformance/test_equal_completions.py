@@ -14,11 +14,19 @@ from tests.scripted import Reply, completion
 
 _ONE = "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: 1 [SCORE] 2"
 _OTHER = "A child? I would rather not say anything at all about what that is. [[B]] Verdict: 0 [SCORE] 4"
+_LATER = "As I said."
 
 
 def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], Ended, list[Any]]:
-    """The groups of two rows whose policy says these texts, with the requests to the judge."""
-    lab.policy.disturb(lambda uid: Reply(body=completion(*texts)))
+    """The groups of two rows whose policy says these texts in the first turn, with the requests to the judge."""
+    begun: set[str] = set()
+
+    def said(uid: str) -> Reply:
+        is_first = uid not in begun
+        begun.add(uid)
+        return Reply(body=completion(*(texts if is_first else [_LATER])))
+
+    lab.policy.disturb(said)
     lab.judge.endpoint.requests.clear()
     path = lab.path / f"{name}.jsonl"
     flags = (
@@ -57,7 +65,9 @@ def test_equal_completions_of_a_group_are_judged_once(lab: Lab) -> None:
     assert metric(without, "equal_completions_rate") == metric(without, "judge_calls_saved") == 0
     assert metric(ended, "equal_completions_rate") == 0.5
     components = {call.component.partition("/")[0] for call in read_calls(lab.path / "groups.run")}
-    assert components == {"policy", *(("rollout_0", "rollout_1") if lab.subject.has_judge else ())}
+    judged = ("rollout_0", "rollout_1") if lab.subject.has_judge else ()
+    later = [f"conversation_{number}" for number in range(4)] if lab.subject.turns > 1 else []
+    assert components == {"policy", *judged, *later}
     of_one_text = sum(_ONE in str(body["messages"]) for body in asked)
     assert (of_one_text > 0) is lab.subject.has_judge
     assert metric(ended, "judge_calls_saved") == 2 * of_one_text

@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ async def test_serve_offline_trains(trained: Subject, tmp_path: Path) -> None:
         assert group["env_id"] == 0
     assert left_in(tmp_path) == ["runs"]
     (run,) = (tmp_path / "runs").iterdir()
-    assert left_in(run) == ["config.yaml", "run.log"], "the answers are of no use any more"
+    kept = ["config.yaml", "live.jsonl", "monitor.jsonl", "run.log"]
+    assert left_in(run) == kept, "the answers are of no use any more"
 
 
 async def served_offline(subject: Subject, path: Path) -> tuple[list[Batch], Ended]:
@@ -115,24 +117,29 @@ def bundled_tokenizer() -> Any:
 
 
 def whole(group: Group) -> None:
-    """The lists of a group belong together, its scores are numbers, and each mask is exactly the completion."""
+    """The lists of a group belong together, its scores are numbers, and each mask is exactly the completions."""
     tokenizer = bundled_tokenizer()
     lists = [group[name] for name in ("tokens", "masks", "inference_logprobs")]
     assert [len(values) for values in (*lists, group["scores"], group["messages"])] == [GROUP] * 5
     assert all(math.isfinite(score) for score in group["scores"])
     assert [turns[-1]["reward"] for turns in group["messages"]] == pytest.approx(group["scores"])
     for tokens, mask, logprobs, turns in zip(*lists, group["messages"], strict=True):
-        generated = [token for token in mask if token != -100]
-        start = len(mask) - len(generated)
         assert len(tokens) == len(mask) == len(logprobs)
-        assert mask == [-100] * start + tokens[start:]
-        assert logprobs[:start] == [1.0] * start
-        assert all(logprob < 0 for logprob in logprobs[start:])
-        conversation = [{name: turn[name] for name in ("role", "content")} for turn in turns[:-1]]
-        assert tokenizer.decode(tokens[:start]) == tokenizer.apply_chat_template(
-            conversation, tokenize=False, add_generation_prompt=True
-        )
-        assert tokenizer.decode(generated) == turns[-1]["content"] + END, "the text that was judged, and its end"
+        pieces = [[*of] for _, of in groupby(zip(tokens, mask, logprobs, strict=True), lambda each: each[1] != -100)]
+        conversation = [{name: turn[name] for name in ("role", "content")} for turn in turns]
+        answers = [number for number, turn in enumerate(turns) if turn["role"] == "assistant"]
+        assert len(pieces) == 2 * len(answers)
+        before: list[int] = []
+        for answer, prompt, generated in zip(answers, pieces[::2], pieces[1::2], strict=True):
+            assert all((label, logprob) == (-100, 1.0) for _, label, logprob in prompt)
+            assert all(label == token and logprob < 0 for token, label, logprob in generated)
+            before += [token for token, *_ in prompt]
+            assert tokenizer.decode(before) == tokenizer.apply_chat_template(
+                conversation[:answer], tokenize=False, add_generation_prompt=True
+            )
+            said = [token for token, *_ in generated]
+            assert tokenizer.decode(said) == turns[answer]["content"] + END, "the text that was judged, and its end"
+            before += said
 
 
 def left_in(path: Path) -> list[str]:

@@ -28,6 +28,8 @@ def flags(path: Path) -> list[str]:
 def test_prompts_about_the_completions_of_a_row_differ_after_what_they_share_only(lab: Lab) -> None:
     if not lab.subject.has_judge:
         pytest.skip("the policy is the judge: its prompts are the row's, for all completions the same")
+    if lab.subject.turns > 1:
+        pytest.skip("what follows a first turn is the rest of its conversation, in which rollouts share nothing")
     config_type = lab.subject.env_type.config_type
     is_read = SETTING in config_type.model_fields and SETTING not in getattr(config_type, "setting_verbs", {})
     layout = [f"--env.{SETTING}=shared_first"] if is_read else []

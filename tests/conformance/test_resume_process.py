@@ -163,7 +163,8 @@ def test_finished_process_resumes_without_a_request_and_may_be_extended(lab: Lab
     again = lab.command(*argv(lab, "--resume"))
     assert again.code == 0, again.said
     assert path_of(lab).read_bytes() == whole.groups
-    assert sum(lab.policy.answered.values()) == sum(whole.policy.values()) - 2
+    of_a_group = 1 + 2 * (lab.subject.turns - 1)  # both rollouts begin with one request
+    assert sum(lab.policy.answered.values()) == sum(whole.policy.values()) - 2 * of_a_group
 
 
 def test_other_settings_do_not_resume_a_process(lab: Lab) -> None:
@@ -192,7 +193,9 @@ def test_groups_name_their_calls(lab: Lab) -> None:
     calls = list(read_calls(path_of(lab).with_suffix(".run")))
     assert {call.group for call in calls} == set(range(GROUPS))
     assert Counter(call.component == "policy" for call in calls)[True] == GROUPS
-    assert all(call.component.startswith(("policy", "rollout_", "group/")) for call in calls)
+    later = [call for call in calls if call.component.startswith("conversation_")]
+    assert len(later) == GROUPS * 2 * (lab.subject.turns - 1)
+    assert all(call.component.startswith(("policy", "rollout_", "group/")) or call in later for call in calls)
 
 
 def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
@@ -204,9 +207,9 @@ def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
         row = group["row"]
         (asked,) = (call for call in calls.of(row["uid"], row["group"]) if call.component == "policy")
         assert asked.messages is not None
-        assert [message["content"] for message in asked.messages] == [
-            turn["content"] for turn in group["messages"][0][:-1]
-        ]
+        turns = [turn["content"] for turn in group["messages"][0]]
+        assert [message["content"] for message in asked.messages] == turns[: len(asked.messages)]
+        assert len(turns) == len(asked.messages) + 2 * lab.subject.turns - 1
         assert calls.of(row["uid"]) == [], "those of an evaluation"
         assert all(isinstance(text, str) and text for text in row["texts"].values())
         assert row["question"] and "category" in row

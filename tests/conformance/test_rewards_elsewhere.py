@@ -10,6 +10,7 @@ import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
+from judgegym.llm.errors import SettingsError
 from tests.conformance.lab import Lab
 from tests.conformance.lab import opened as laboratory
 from tests.conformance.subjects import KEYS, Subject
@@ -46,6 +47,12 @@ def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyP
     ended = lab.command(*lab.argv(*flags, verb="process"))
     assert ended.code == 0, ended.said
     arguments = tuple(flag for flag in lab.argv(*flags, verb="process")[1:] if "data_path" not in flag)
+    if lab.subject.turns > 1:
+        asked = len(lab.policy.endpoint.requests), len(lab.judge.endpoint.requests)
+        with pytest.raises(SettingsError, match=r"'row-0' is a conversation of several turns, .* `judgegym serve`"):
+            opened(EnvironmentSource(str(lab.subject.script), arguments))
+        assert asked == (len(lab.policy.endpoint.requests), len(lab.judge.endpoint.requests))
+        return
     try:
         environment = opened(EnvironmentSource(str(lab.subject.script), arguments))
         for line in path.read_text().splitlines():

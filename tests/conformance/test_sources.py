@@ -37,6 +37,7 @@ def test_the_pairs_are_known() -> None:
         "env.train_dataset",
         "env.judge_api_key",
         "env.reasoning_effort",
+        "env.user_api_key",
         "openai.api_key",
     }
 
@@ -51,7 +52,8 @@ def test_the_higher_source_wins_whichever_name_it_uses(
         low, high = ("low", "high") if field != "reasoning_effort" else ("low", 2000)
         path = tmp_path / "preset.yaml"
         path.write_text(yaml.safe_dump({section: {field: low}}), encoding="utf-8")
-        flags = [f"--config={path}", *subject.role]
+        users = ["--env.user_max_turns=1"] if field.startswith("user_") else []
+        flags = [f"--config={path}", *subject.role, *users]
 
         loaded = load_settings(subject.env_type, [*flags, f"--{other}={high}"], verb=verb)
         assert attrgetter(first)(loaded.settings) is None, f"--{other} of the command line beats {first} of the file"

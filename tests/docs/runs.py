@@ -77,6 +77,7 @@ CONFIGURED = {
     ),
     "peers": _evaluate(PEERS, SelfCritiqueEnv, "--env.include_self=True"),
     "conversations": _evaluate(PROMPTS, PromptsEnv, "--env.user_max_turns=2", "--env.judged=turns", limit=6),
+    "conversations-groups": _process(PROMPTS, PromptsEnv, "--env.user_max_turns=1", "--env.judged=turns"),
     "arena-jury": _evaluate(ARENA, ArenaHardEnv, "--env.judges=a,b"),
     "rubric-jury": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.judges=a,b"),
     "arena-failing": _evaluate(ARENA, ArenaHardEnv, '--faults={"400": 0.2}', limit=12),

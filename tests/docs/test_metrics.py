@@ -36,7 +36,7 @@ from tests.environments.rollouts_of import group, recorder, two_turns
 from tests.environments.words import Word
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
-OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped", "conversations")
+OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped", "conversations", "conversations-groups")
 """Runs that write each shared metric between them."""
 _MODELS = [f"offline-policy-{number}" for number in (1, 2, 3)]
 

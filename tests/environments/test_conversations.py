@@ -101,6 +101,19 @@ def test_judge_is_shown_the_whole_or_the_last_turn(tmp_path: Path, stack: ExitSt
     assert (sample["score"], sample["detail"]["parts"]) == (0.5, {"raw": 3.0})
 
 
+@pytest.mark.parametrize("judged", ["whole", "turns"])
+def test_sample_says_how_much_the_judge_was_not_shown(tmp_path: Path, stack: ExitStack, judged: str) -> None:
+    talk = Talk(tmp_path, stack, policy=speaks, user="never")
+    rows = [ROW, {**ROW, "uid": "long", "turns": ["Why? " * 600, "Why?"]}]
+    ended = talk.evaluate(rows, f"--env.judged={judged}", "--env.judge_conversation_limit=1000")
+    assert ended.code == 0, ended.said
+    marks = [re.findall(r"\[left out: ([\d,]+) characters\]", str(body)) for body in talk.judge.bodies]
+    cut = sum(int(mark.replace(",", "")) for of_call in marks for mark in of_call)
+    whole, long = (sample["detail"]["parts"] for sample in talk.files.samples)
+    assert "left_out" not in whole
+    assert long["left_out"] == cut > 2000
+
+
 def test_simulated_user_goes_on_until_it_says_so_or_the_limit(tmp_path: Path, stack: ExitStack) -> None:
     talk = Talk(
         tmp_path,

@@ -21,7 +21,8 @@ from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
 from judgegym.judges.conversations.images import IMAGES, images_shown, with_images
 from judgegym.judges.conversations.messages import turns_of
-from judgegym.judges.conversations.readers import Tool, split_trace, tools_of, trace_of, with_tools
+from judgegym.judges.conversations.readers import split_trace, trace_of, with_tools
+from judgegym.judges.conversations.tools import Tool, tools_of
 from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, images_of, text_turn, transcript
 from judgegym.llm.wire import JSON
 

@@ -148,6 +148,7 @@ class JudgedGroup:
         by_turn: with `reward_by=turn`, the rewards of each turn, in the order of the rollouts.
         turn: in a group of one turn, its number from 1: of each rollout that turn alone is trained.
         ended: in such a group, the rollouts that had ended before: their last turn stands in, without advantage.
+        user_runs: the calls of simulated users.
     """
 
     conversation: Conversation
@@ -159,6 +160,7 @@ class JudgedGroup:
     by_turn: tuple[tuple[float | None, ...], ...] | None = None
     turn: int | None = None
     ended: frozenset[int] = frozenset()
+    user_runs: tuple[CallRun, ...] = ()
 
     @cached_property
     def turns(self) -> tuple[JudgedGroup, ...]:

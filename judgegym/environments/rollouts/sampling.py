@@ -16,6 +16,7 @@ from judgegym.engine.completions import Conversation, continued
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, RolloutSource
 from judgegym.environments.rollouts.judging import judge_completions_of, rewards_by_turn
+from judgegym.environments.simulated_user import user_calls
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import EndpointError, JudgeGymError, UserError
@@ -35,18 +36,20 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task:
     """
     conversations = env.checked_conversations(task, trains=True)
     firsts, run = await source.sample(conversations[0], env.config.group_size)
-    rollouts = tuple(firsts)
+    rollouts, of_users = tuple(firsts), list[CallRun]()
     if len(conversations) == 1:
-        ends = await all_results(
-            _converse(env, source, task, conversations[0], first, number) for number, first in enumerate(firsts)
-        )
+        with user_calls() as of_users:
+            ends = await all_results(
+                _converse(env, source, task, conversations[0], first, number) for number, first in enumerate(firsts)
+            )
         rollouts = tuple(rollout for rollout, _ in ends)
         run = _with_turns(run, [runs for _, runs in ends])
     said = [rollout.completions for rollout in rollouts]
     failures = {number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None}
     judgments, rewards, together = await judge_completions_of(env, task, said, failures)
     by_turn = rewards_by_turn(env, said, judgments) if env.config.reward_by == "turn" else None
-    return JudgedGroup(conversations[0], rollouts, judgments, rewards, run, together, by_turn)
+    users = tuple(of_users)
+    return JudgedGroup(conversations[0], rollouts, judgments, rewards, run, together, by_turn, user_runs=users)
 
 
 async def _converse(

@@ -45,7 +45,7 @@ class TrainingMetrics:
         flat_rows: how many rows have no signal now, and how often one was not drawn for that; `None` if rows have no
             weights.
         rewards: the rewards since the last flush.
-        usage: what `judge` and `policy` used since the last flush.
+        usage: what `judge` and `policy` used since the last flush; `user`, too, if a simulated user was asked.
     """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
@@ -61,7 +61,7 @@ class TrainingMetrics:
         self._began = time.monotonic()
         self._own = MetricAggregator("train", rounds=0)
         self._counts: Counter[str] = Counter()
-        self._latencies: dict[str, list[float]] = {"judge": [], "policy": []}
+        self._latencies: dict[str, list[float]] = {"judge": [], "policy": [], "user": []}
         self.usage = {"judge": Usage(), "policy": Usage()}
         self.rewards: list[float] = []
         self._rewarded_lengths: list[float] = []
@@ -83,6 +83,9 @@ class TrainingMetrics:
         counts["no_signal"] += group.is_flat
         self._latencies["policy"].append(group.policy_run.latency_s)
         self.usage["policy"] += group.policy_run.usage
+        for run in group.user_runs:
+            self.usage["user"] = self.usage.get("user", Usage()) + run.usage
+            self._latencies["user"] += [] if run.cached or not run.latency_s else [run.latency_s]
         firsts = first_equals([rollout.completions for rollout in group.rollouts])
         for number, (rollout, judgment, reward) in enumerate(
             zip(group.rollouts, group.judgments, group.rewards, strict=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from judgegym.data.rows import Task
@@ -88,29 +90,38 @@ def monitor_group(
             judgment.suspects,
             sum(call.value is None and not call.failed for call in judgment.calls),
             judgment.detail.contributions if isinstance(judgment.detail, ScoreParts) else {},
-            _criteria(judgment.detail),
+            _criteria(env, judgment),
         )
         for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True)
     )
     judge_calls = [call for judgment in group.judgments for call in judgment.calls]
     spent = sum((call.run.usage for call in judge_calls), Usage()).cost
     costs = {"judge": spent, "policy": group.policy_run.usage.cost}
+    if group.user_runs:
+        costs["user"] = sum((run.usage for run in group.user_runs), Usage()).cost
     ledger = calls.key[1] if isinstance(calls, LedgerOfRow) else None
     return MonitorGroup(number, step, task.uid, judged, rollouts, len(judge_calls), costs, ledger)
 
 
 def _score(env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]) -> float | None:
     """Return the score from 0 to 1: the scale of every gold judge."""
-    if judgment.score is None or group.together is not None:
-        return judgment.score
+    return judgment.score if judgment.score is None or group.together is not None else _unit(env, judgment)
+
+
+def _unit(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> float:
     low, high = env.reward_range
     return min(1.0, max(0.0, (env.reward(judgment) - low) / (high - low)))
 
 
-def _criteria(detail: object) -> Mapping[str, float]:
-    """Return the verdicts of a judge that has several, from 0 to 1."""
+def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
+    """Return the verdicts of a judge that has several, from 0 to 1; those of turns are on the judgment's own scale."""
+    detail = judgment.detail
     if isinstance(detail, ChecklistDetail):
         return {one.name: one.value for one in detail.criteria if one.value is not None}
     if isinstance(detail, PanelDetail):
         return {one.aspect: float(one.yes) for one in detail.aspects if one.yes is not None}
-    return verdicts_in(detail.parts) if isinstance(detail, ScoreParts) else {}
+    if judgment.score is None or not isinstance(detail, ScoreParts):
+        return {}
+    turns = {name: score for name, score in detail.parts.items() if re.fullmatch(r"turn_\d+", name)}
+    scores = {name: _unit(env, replace(judgment, score=score)) for name, score in turns.items()}
+    return verdicts_in({**detail.parts, **scores})

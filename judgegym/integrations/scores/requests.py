@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from judgegym.judges.conversations.images import KINDS as IMAGES
 from judgegym.judges.conversations.images import images_shown, read_image
-from judgegym.judges.conversations.readers import tools_of
-from judgegym.judges.conversations.turns import UnseenPart, without_marks
+from judgegym.judges.conversations.tools import tools_of
+from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
@@ -223,7 +223,7 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 
 
 def conversation_json(conversation: object) -> JSON:
-    """Text, or messages with role and content; a completion of one assistant turn is sent as text.
+    """Text, or messages with role and content; an only turn of the assistant in which nothing stands is an empty text.
 
     Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out. An
     image goes along with its data, or as its address.
@@ -236,9 +236,8 @@ def conversation_json(conversation: object) -> JSON:
     if not isinstance(conversation, Iterable):
         raise CellError(f"expected text or messages, found {type(conversation).__name__}")
     turns = [_turn(turn) for turn in conversation]
-    only = turns[0].get("content") if len(turns) == 1 and turns[0]["role"] == "assistant" else None
-    is_text = isinstance(only, str) and turns[0].keys() <= {"role", "content", *_REASONING}
-    return cast(JSON, only if is_text and without_marks(str(only)) == only else turns)
+    is_blank = [(turn["role"], str(turn["content"]).strip()) for turn in turns] == [("assistant", "")]
+    return "" if is_blank and "tool_calls" not in turns[0] else cast(JSON, turns)
 
 
 def _turn(turn: object) -> dict[str, JSON]:

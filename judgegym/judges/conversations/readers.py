@@ -20,30 +20,13 @@ from typing import TypeAlias
 
 from judgegym.judges.conversations import messages
 from judgegym.judges.conversations.messages import TextOrMessages
+from judgegym.judges.conversations.tools import Tool, tools_of
 from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
-from judgegym.llm import wire
-from judgegym.llm.wire import JSON
 
 _Turns: TypeAlias = tuple[Turn, ...]
 _CARRIERS = ("responses_create_params", "nodes", "completion", "messages", "conversations", "conversation")
 """The fields by which a format is known."""
-_SCHEMAS = ("parameters", "input_schema", "inputSchema")
 _TOOLS = "tools"
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """The definition of a tool; `parameters` is its JSON schema without null fields, `None` without one."""
-
-    name: str
-    description: str = ""
-    parameters: JSON = None
-
-    @property
-    def shown(self) -> str:
-        """The definition as a judge sees it: a line of JSON."""
-        fields = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return wire.dumps({name: value for name, value in fields.items() if value}).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,37 +72,6 @@ def read_tools(value: object) -> tuple[Tool, ...]:
     if tools is None:
         raise UnseenPart("tools: expected a list of definitions with name, description and parameters")
     return tools
-
-
-def tools_of(value: object) -> tuple[Tool, ...] | None:
-    """The definitions of tools in a list, also as JSON text, of OpenAI's or of another usual form; `None` for others.
-
-    >>> tools_of([{"type": "function", "function": {"name": "search"}}])
-    (Tool(name='search', description='', parameters=None),)
-    """
-    try:
-        given = wire.loads(value) if isinstance(value, str) and value.strip() else value
-    except ValueError:
-        return None
-    tools = [_tool(each) for each in given] if isinstance(given, list | tuple) else [None] if given else []
-    found = tuple(tool for tool in tools if tool is not None)
-    return found if len(found) == len(tools) else None
-
-
-def _tool(value: object) -> Tool | None:
-    given = value.get("function", value) if isinstance(value, Mapping) else {}
-    name = (given.get("name") or given.get("type")) if isinstance(given, Mapping) else None
-    if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
-        return None
-    schema = next((given[field] for field in _SCHEMAS if given.get(field)), None)
-    return Tool(name, str(given.get("description") or ""), _without_null(schema))
-
-
-def _without_null(value: JSON) -> JSON:
-    """A schema without the fields that a table or a model has filled with null."""
-    if isinstance(value, Mapping):
-        return {name: _without_null(each) for name, each in value.items() if each is not None}
-    return [_without_null(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def trace_of(value: object, column: str | None = None) -> Trace | None:

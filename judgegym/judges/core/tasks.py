@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 
 import orjson
 
-from judgegym.judges.conversations.readers import Tool
 from judgegym.judges.conversations.shortening import shorten
+from judgegym.judges.conversations.tools import Tool
 from judgegym.judges.conversations.turns import IMAGE_MARK, Turn, images_of, renumbered
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results

@@ -73,7 +73,7 @@ def group_contents(
             agreed, pairs = agreed + group.together.orders_agreed, pairs + group.together.orders_pairs
         uids.append(None if group.row is None else group.row.uid)
     for call in read_calls(run_path):
-        if call.answer.latency_s and not call.answer.cached:
+        if call.answer.latency_s and not call.answer.cached and (call.is_of_policy or _is_judges(call)):
             (figures.judge_seconds if _is_judges(call) else figures.policy_seconds).append(call.answer.latency_s)
     places, notices = choose(ranks, most=most, order=order or "dataset", items="groups")
     headline = ""

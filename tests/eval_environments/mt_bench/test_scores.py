@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
 
-from tests.mt_bench import Look, answering, evaluate, look_at
+from judgegym.environments.training.monitoring import monitor_group
+from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.mt_bench import MTBenchDetail
+from tests.environments.rollouts_of import group
+from tests.environments.words import opened
+from tests.mt_bench import Look, answering, data, evaluate, look_at
 from tests.scripted import Json, Meeting, Reply, completion
 
 _VERDICT = re.compile(r"\[\[(.+?)\]\]")
@@ -174,3 +181,18 @@ def test_file_of_one_answer_a_question_is_refused(tmp_path: Path) -> None:
     assert run.ended.code == 2
     assert "1 of 2 turns have an answer" in run.ended.err
     assert run.judge.requests == []
+
+
+@pytest.mark.parametrize(("baseline", "shown"), [(False, [0.0, 1.0]), (True, [1.0, 1.0])])
+async def test_monitors_are_shown_verdicts_of_turns_from_0_to_1(
+    tmp_path: Path, baseline: bool, shown: list[float]
+) -> None:
+    """The lowest rating is 1, which is no yes; a game that was won is one."""
+    scores = {"turn_1": 1.0, "turn_2": 1.0 if baseline else 10.0}
+    judgment = Judgment(fmean(scores.values()), Status.OK, detail=MTBenchDetail(scores))
+    flags = data(tmp_path, rows=1, baseline=baseline)
+    async with opened("unused", *flags, verb="serve", env_type=MTBenchEnv) as (env, _):
+        of_one = replace(group([0.5]), judgments=(judgment,))
+        seen = monitor_group(env, env.load_tasks("train")[0], of_one, number=1, step=1)
+    (rollout,) = seen.rollouts
+    assert rollout.criteria == dict(zip(scores, shown, strict=True))

@@ -50,7 +50,7 @@ def test_messages_of_any_kind() -> None:
     observation = Of(messages=[Turn("system", "Be brief."), {"role": "user", "content": "Why?"}])
     found = request_of(Of(completion=[Turn("assistant", "Since.")]), observation)
     assert found["prompt"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
-    assert found["response"] == "Since."
+    assert found["response"] == [{"role": "assistant", "content": "Since."}]
 
 
 def test_paths_and_functions() -> None:

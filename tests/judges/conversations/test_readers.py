@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judgegym.judges.conversations.readers import Tool, Trace, tools_of, trace_of, with_tools
+from judgegym.judges.conversations.readers import Trace, trace_of, with_tools
+from judgegym.judges.conversations.tools import Tool, tools_of
 from judgegym.judges.conversations.turns import Turn, transcript
 from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym import ArenaHardJudge
-from judgegym.integrations.scores.requests import CompletionRow
+from judgegym.integrations.scores.requests import CompletionRow, completion_row
 from judgegym.integrations.scores.sources import JudgeSource, close
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import JudgeMount
@@ -58,6 +58,21 @@ async def test_a_rule_needs_neither_key_nor_endpoint() -> None:
     scoring = JudgeSource(judge={"judge": "rule", "rule": "contains"}).scoring()
     rows = [CompletionRow({**ROW.shared, "reference": answer}, ROW.response) for answer in ("seven", "nine")]
     assert [result.reward for result in await scoring.score_each(rows)] == [1.0, 0.0]
+
+
+RULES = {"tool_not_called": 1.0, "tool_called": 0.0, "ends_with_answer": 1.0}
+
+
+@pytest.mark.parametrize(("rule", "reward"), RULES.items())
+async def test_messages_without_a_tool_call_are_a_trace(rule: str, reward: float) -> None:
+    """An agent that called nothing has a score; of a text it is not known what was called."""
+    expected = {} if rule == "ends_with_answer" else {"rule_expected": "delete_*"}
+    scoring = JudgeSource(judge={"judge": "rule", "rule": rule, **expected}).scoring()
+    messages = [{"role": "assistant", "content": "Nothing to delete."}]
+    responses = messages, "Nothing to delete.", [{"role": "assistant", "content": " ", "reasoning": "Hm."}]
+    results = await scoring.score_each([completion_row("Tidy up.", response) for response in responses])
+    assert [result.reward for result in results] == [reward, None, 0.0]
+    assert [result.is_invalid for result in results] == [False, False, True]
     await scoring.close()
 
 

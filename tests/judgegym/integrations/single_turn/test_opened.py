@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.integrations.single_turn import EnvironmentSource, close_all, close_opened, opened
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.errors import DataError, SettingsError
+from tests.command import write_lines
 
 ARENA = EnvironmentSource.of("arena_hard", offline=True)
 RUBRIC = EnvironmentSource.of("rubric_absolute", offline=True)
@@ -75,6 +77,21 @@ def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
         opened(EnvironmentSource.of("arena_hrd"))
     with pytest.raises(SettingsError, match="needs an API key, and the environment variable NOBODY is not set"):
         opened(EnvironmentSource.of("rubric_absolute", {"judge_api_key_env": "NOBODY"}))
+
+
+@pytest.mark.parametrize("name", ["user", "turns", "one"])
+def test_an_environment_that_goes_on_is_refused_without_a_question(name: str, tmp_path: Path) -> None:
+    """A trainer that samples by itself would have the first turn judged as the conversation."""
+    row = {"prompt": "Why?"} if name != "turns" else {"turns": ["Why?", "And then?"]}
+    rows = write_lines(tmp_path / "rows.jsonl", [row])
+    users = {"user_max_turns": 1, "user_base_url": "http://127.0.0.1:1/v1"} if name == "user" else {}
+    judge = {"judge": "rule", "rule": "contains", "rule_expected": "b"}
+    source = EnvironmentSource.of("prompts", {"train_dataset": str(rows), **judge, **users})
+    if name == "one":
+        assert len(opened(source)) == 1
+    else:
+        with pytest.raises(SettingsError, match=r"prompts: the row '[^']+' is a conversation of several turns"):
+            opened(source)
 
 
 @pytest.mark.slow

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from judgegym.integrations.scores.requests import CompletionRow as Sample
-from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, REFUSED_AT_START, CompletionReward
+from judgegym.integrations.scores.results import (
+    INVALID_COMPLETION,
+    JUDGE_FAILED,
+    REFUSED_AT_START,
+    CompletionReward,
+    RefusedError,
+)
 from judgegym.integrations.scores.sources import RewardScorer
 from judgegym.integrations.single_turn import EnvironmentScores, EnvironmentSource, OpenedEnvironment, close_all, opened
 from judgegym.llm import reachability
@@ -51,6 +57,15 @@ async def test_rows_can_be_asked_and_answers_have_finite_rewards_and_metrics(nam
         assert result.reward is not None and math.isfinite(result.reward) and not result.is_failed
         assert result.metrics and all(math.isfinite(value) for value in result.metrics.values())
         assert not any(name.startswith("train/") for name in result.metrics)
+
+
+async def test_messages_are_refused_and_not_judged_as_their_representation() -> None:
+    async with offline_judge() as (url, judge):
+        uid = (await open_at(url, "rubric_absolute")).uids[0]
+        source = EnvironmentSource.of("rubric_absolute", offline=True)
+        with pytest.raises(RefusedError, match="expected the policy's text, found messages"):
+            await EnvironmentScores(source).score([Sample({"uid": uid}, [{"role": "assistant", "content": GOOD}])])
+        assert judge.endpoint.requests == []
 
 
 @pytest.mark.parametrize("name", TWO)

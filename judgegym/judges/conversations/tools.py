@@ -1,0 +1,61 @@
+"""Definitions of tools, from the forms of OpenAI, Anthropic and MCP.
+
+Guarantees: a schema has no null fields, which tables and models fill in; what is no definition is never taken for one.
+No package is imported but the JSON encoder: a trainer that asks a reward server reads tools here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+
+_SCHEMAS = ("parameters", "input_schema", "inputSchema")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The definition of a tool; `parameters` is its JSON schema without null fields, `None` without one."""
+
+    name: str
+    description: str = ""
+    parameters: JSON = None
+
+    @property
+    def shown(self) -> str:
+        """The definition as a judge sees it: a line of JSON."""
+        fields = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return wire.dumps({name: value for name, value in fields.items() if value}).decode()
+
+
+def tools_of(value: object) -> tuple[Tool, ...] | None:
+    """The definitions of tools in a list, also as JSON text, of OpenAI's or of another usual form; `None` for others.
+
+    >>> tools_of([{"type": "function", "function": {"name": "search"}}])
+    (Tool(name='search', description='', parameters=None),)
+    """
+    try:
+        given = wire.loads(value) if isinstance(value, str) and value.strip() else value
+    except ValueError:
+        return None
+    tools = [_tool(each) for each in given] if isinstance(given, list | tuple) else [None] if given else []
+    found = tuple(tool for tool in tools if tool is not None)
+    return found if len(found) == len(tools) else None
+
+
+def _tool(value: object) -> Tool | None:
+    given = value.get("function", value) if isinstance(value, Mapping) else {}
+    name = (given.get("name") or given.get("type")) if isinstance(given, Mapping) else None
+    if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
+        return None
+    schema = next((given[field] for field in _SCHEMAS if given.get(field)), None)
+    return Tool(name, str(given.get("description") or ""), _without_null(schema))
+
+
+def _without_null(value: JSON) -> JSON:
+    """A schema without the fields that a table or a model has filled with null."""
+    if isinstance(value, Mapping):
+        return {name: _without_null(each) for name, each in value.items() if each is not None}
+    return [_without_null(each) for each in value] if isinstance(value, list | tuple) else value
