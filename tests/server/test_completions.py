@@ -165,7 +165,7 @@ WRONG_FIELDS: list[tuple[Json, str]] = [
     ({"rubric": 5}, "rubric: Input should be a valid string or Input should be a valid dictionary"),
     ({"prompt": [{"role": "user", "content": 3}]}, "prompt.0.content: Input should be a valid string"),
     ({"prompt": [{"content": "Q"}]}, "prompt.0.role: Field required"),
-    ({"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a message has a part of type image_url"),
+    ({"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a message has a part of type image, which"),
     ({"response": [{"role": "assistant", "content": [{"type": "audio"}]}]}, "a message has a part of type audio"),
 ]
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from judgegym.judges.core.images import ImagesRefused, note_refusal, with_images
+from judgegym.judges.core.images import note_refusal, with_images
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient, structured_chat
@@ -84,7 +85,7 @@ async def ask(
     last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
     try:
         messages = await with_images(messages, client)
-    except ImagesRefused as refused:
+    except TaskError as refused:
         return JudgeCall(name, "", None, None, str(refused), CallRun(), True, True)
 
     def verdict(choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:

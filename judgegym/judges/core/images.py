@@ -27,15 +27,10 @@ _SHOWN: ContextVar[tuple[Image, ...]] = ContextVar("images of the task", default
 _REFUSALS = frozenset({400, 404, 415, 422, 501})
 _OF_IMAGES = re.compile(r"image|multi-?modal|vision", re.IGNORECASE)
 _OF_ONE = re.compile(
-    r"format|download|fetch|decod|process|corrupt|too (?:large|many|big)|exceed|dimension|size|base64|timed? ?out"
-    r"|at most [1-9]",
-    re.IGNORECASE,
+    r"(?i)format|download|fetch|decod|process|corrupt|too (?:large|many|big)|exceed|dimension|size|base64|timed? ?out"
+    r"|at most [1-9]"
 )
 """What an endpoint says that refuses this image, and not all."""
-
-
-class ImagesRefused(Exception):
-    """No call may be made about images; the message says why."""
 
 
 @contextmanager
@@ -70,21 +65,21 @@ async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequen
     """The messages with the images of the task that is judged here, in the first question.
 
     Raises:
-        ImagesRefused: the endpoint has refused images, or one cannot be scaled down.
+        TaskError: the endpoint has refused images, or one cannot be scaled down; no call may be made.
     """
     images, side = _SHOWN.get(), client.settings.image_max_side
     if not images:
         return messages
     if client.image_refusal is not None:
-        raise ImagesRefused(client.image_refusal)
+        raise TaskError(client.image_refusal)
     try:
         if any(_is_beyond(each, side) for each in images):
             images = await asyncio.to_thread(lambda shown: tuple(_scaled(each, side) for each in shown), images)
     except (OSError, ValueError) as error:
-        raise ImagesRefused(f"an image cannot be scaled down to judge_image_max_side={side}: {error}") from None
+        raise TaskError(f"an image cannot be scaled down to judge_image_max_side={side}: {error}") from None
     place = next((number for number, message in enumerate(messages) if message["role"] == "user"), None)
     if place is None:
-        raise ImagesRefused("images: this judge is asked without a question that could hold them")
+        raise TaskError("images: this judge is asked without a question that could hold them")
     return [*messages[:place], {**messages[place], "images": images}, *messages[place + 1 :]]
 
 

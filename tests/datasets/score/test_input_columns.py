@@ -99,7 +99,7 @@ def test_a_row_with_an_image_that_is_not_there_is_refused(command: Scoring, wher
     row = {**good, where: [*PICTURE, ANSWER] if where == "messages" else PICTURE}
     ended = command(rows=[good, row])
     assert (ended.code, command.judge.requests) == (2, [])
-    assert "data.jsonl, row 2: a message has a part of type image_url, which no judge is shown" in ended.said
+    assert "data.jsonl, row 2: a message has a part of type image, which no judge is shown" in ended.said
 
 
 @pytest.mark.slow

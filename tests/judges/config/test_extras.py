@@ -50,7 +50,7 @@ def test_core_is_seven_small_packages() -> None:
     assert names(PROJECT["dependencies"]) == CORE
 
 
-PACKAGES = {"art": "openpipe-art", "sklearn": "scikit-learn", "opentelemetry": "opentelemetry-sdk"}
+PACKAGES = {"art": "openpipe-art", "sklearn": "scikit-learn", "opentelemetry": "opentelemetry-sdk", "PIL": "pillow"}
 
 
 def packages(modules: Iterable[str]) -> set[str]:
