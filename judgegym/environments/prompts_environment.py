@@ -196,7 +196,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             answer = transcript(response) if len(shown) > 1 else shown[0].answer
             before = (*task.turns, *turns_of_completions(said), *asked)
             one = self._task(task, transcript(before), answer)
-            tasks.append(replace(one, traces=(tuple(response),)) if last else one)
+            tasks.append(replace(one, traces=(tuple(response),)) if self.has_follow_ups(task) else one)
         return tasks
 
     async def _judge_turn(self, number: int, task: JudgeTask) -> Judgment[ScoreParts]:

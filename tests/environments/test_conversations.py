@@ -114,6 +114,18 @@ def test_sample_says_how_much_the_judge_was_not_shown(tmp_path: Path, stack: Exi
     assert long["left_out"] == cut > 2000
 
 
+def test_conversation_that_ends_with_its_first_turn_is_a_trace_too(tmp_path: Path, stack: ExitStack) -> None:
+    """As one with several turns: a policy that called no tool has the score of that, whenever its user is content."""
+    talk = Talk(tmp_path, stack, policy=speaks, user=OVER)
+    rule = ("--env.judge=rule", "--env.rule=tool_not_called", "--env.rule_expected=delete_*")
+    urls = [f"--openai.base_url={talk.policy.base_url}", f"--env.user_base_url={talk.user.base_url}"]
+    rows = write_lines(tmp_path / "rows.jsonl", [{"uid": "one", "prompt": "Why?"}, ROW])
+    data = [f"--env.eval_dataset={rows}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
+    ended = in_process("evaluate", *urls, *rule, *data, "--env.user_max_turns=2", env_type=PromptsEnv)
+    assert ended.code == 0, ended.said
+    assert [(len(sample["completions"]), sample["score"]) for sample in talk.files.samples] == [(1, 1.0), (2, 1.0)]
+
+
 def test_simulated_user_goes_on_until_it_says_so_or_the_limit(tmp_path: Path, stack: ExitStack) -> None:
     talk = Talk(
         tmp_path,
