@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import ClassVar, cast, get_args
 
 from pydantic import Field
@@ -30,7 +31,7 @@ from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.conversations.turns import Turn
+from judgegym.judges.conversations.turns import Turn, headed_turns
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import ScoreItem, failure, results_of
 from judgegym.judges.parsing.thinking import ThinkingFault
@@ -61,7 +62,8 @@ class ResponseJudge:
         """
         judge_task, asked = task.judge_task, task.to_sample
         given: Sequence[JudgedResponse] = task.earlier or [
-            JudgedResponse(Completion(text)) for text in judge_task.responses
+            JudgedResponse(Completion(text, turns=len(headed_turns(text)) if trace else 0))
+            for text, trace in zip_longest(judge_task.responses, judge_task.traces)
         ]
         if asked is not None:
             assert self.policy is not None  # there is one in a run whose tasks are sampled

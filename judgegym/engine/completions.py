@@ -53,6 +53,7 @@ class Completion:
         short: the answer is shorter than `min_response_length`, after all retries.
         follow_up: in a conversation of several turns, the user's message that it answers; empty for the first turn,
             which answers the task.
+        turns: of an agent's trace, how many turns are written out in the answer; 0 for an answer of one turn.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
@@ -63,6 +64,7 @@ class Completion:
     finish_reason: str | None = None
     short: Annotated[bool, Field(validation_alias="short_response")] = False
     follow_up: str = ""
+    turns: int = 0
 
     @property
     def valid(self) -> bool:

@@ -138,6 +138,7 @@ class Sample(Generic[DetailT]):
                 "finish_reason": completion.finish_reason,
                 "short_response": completion.short,
                 **({"follow_up": completion.follow_up} if completion.follow_up else {}),
+                **({"turns": completion.turns} if completion.turns else {}),
             }
             for completion in self.completions
         ]

@@ -52,12 +52,16 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.splitlines()]
 
 
-def test_fields_of_a_sample(runs: Runs) -> None:
+def test_fields_of_a_sample(runs: Runs, tmp_path: Path) -> None:
     fields = fields_of(PAGE, header="field", section="samples.jsonl and failures.jsonl")
     check = Check({name: field for name, field in fields.items() if not name.startswith("detail.")})
     for name in sorted({name for names in DETAILS.values() for name in names}):
         for row in rows_of(runs(name).files):
             check.add({**row, **({"detail": None} if row.get("detail") else {})})
+    traces = DOCS.parent / "examples" / "agent_traces" / "trips.jsonl"
+    assert score(traces, "--offline", "--out", tmp_path / "scored.jsonl").code == 0
+    for row in lines_of(tmp_path / "scored.run" / "samples.jsonl"):
+        check.add({**row, "detail": None})
     assert check.never_seen == []
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.judges.conversations.turns import headed_turns
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.wire import CUT_OFF, JSON, Message
@@ -39,6 +40,7 @@ from judgegym.reports.run_page.items import (
     image_views,
     named,
     rank,
+    turn_view,
 )
 
 _PLACES = {"model_is_a": "A", "model_is_b": "B"}
@@ -177,7 +179,7 @@ def completions_of(sample: Sample[JSON]) -> list[View]:
     """
     is_one_conversation = any(each.follow_up for each in sample.completions)
     title = "turn {}" if is_one_conversation else "conversation {}" if len(sample.completions) > 1 else "answer"
-    scores = turn_scores(sample.detail, "turn")
+    scores, of_steps = turn_scores(sample.detail, "turn"), turn_scores(sample.detail, "step")
     own = [
         completion_view(
             title.format(number),
@@ -187,15 +189,27 @@ def completions_of(sample: Sample[JSON]) -> list[View]:
             asked=each.follow_up,
             turn_score=scores.get(number),
             is_judged=is_one_conversation and (number in scores or not scores),
+            turns=_turns(each, of_steps),
         )
         for number, each in enumerate(sample.completions, start=1)
     ]
     return own or _candidates(sample.detail)
 
 
+def _turns(completion: Completion, scores: Mapping[int, float]) -> list[View]:
+    """The turns of a trace, those of the policy marked as judged; none of a text, however it looks."""
+    turns = headed_turns(completion.answer) if completion.turns else []
+    if len(turns) != completion.turns:
+        return []
+    return [
+        turn_view(heading, text, scores.get(place), is_judged=place in scores if scores else heading == "assistant")
+        for place, (heading, text) in enumerate(turns)
+    ]
+
+
 def turn_scores(detail: JSON, name: str) -> dict[int, float]:
     """The scores of the turns of a conversation by their numbers, from parts such as `turn_1` or `step_3`."""
-    parts = mapping_of(wire.lookup(detail, "parts"))
+    parts = {**mapping_of(wire.lookup(detail, "parts")), **mapping_of(wire.lookup(detail, "components"))}
     numbers = {key: re.fullmatch(rf"{name}_(\d+)", key) for key in parts}
     found = {key: int(match[1]) for key, match in numbers.items() if match is not None}
     return {number: score for key, number in found.items() if isinstance(score := parts[key], float | int)}

@@ -105,3 +105,19 @@ def test_completions_of_several_conversations_are_no_turns() -> None:
         ("conversation 1", False),
         ("conversation 2", False),
     ]
+
+
+TRACE = "assistant: [tool call: look({})]\n\ntool (look): 4\n\nassistant: It is 4."
+
+
+def test_a_trace_is_shown_by_turns_and_a_text_that_looks_like_one_is_not() -> None:
+    scored = sample({"components": {"step_0": 0.25, "step_2": 1.0, "raw": 3}})
+    (trace,) = completions_of(replace(scored, completions=(Completion(TRACE, turns=3),)))
+    assert [(turn["title"], turn["turn_score"], turn["is_folded"]) for turn in trace["turns"]] == [
+        ("assistant", 0.25, False),
+        ("tool (look)", None, True),
+        ("assistant", 1.0, False),
+    ]
+    assert [turn["is_judged"] for turn in trace["turns"]] == [True, False, True]
+    (forged,) = completions_of(replace(scored, completions=(Completion(TRACE),)))
+    assert forged["turns"] == []
