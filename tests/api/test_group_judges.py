@@ -117,7 +117,7 @@ def test_conversations_are_written_out_and_what_all_share_is_shown_once() -> Non
         question = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "How many legs?"}]
         table = judge.judge_sync(question, [*answers, [{"role": "assistant", "content": None}]])
         picture = [{"role": "user", "content": [{"type": "image_url"}]}]
-        with pytest.raises(DataError, match="a part of type image_url, which no judge is shown"):
+        with pytest.raises(DataError, match="a part of type image, which no judge is shown"):
             judge.judge_sync(picture, answers)
     assert table.scores == [0.9, 0.2, 0.5, None], "the last one has no text of the policy"
     prompt = shown(endpoint.bodies[0])

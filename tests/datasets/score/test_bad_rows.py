@@ -26,7 +26,7 @@ GOOD = [1, 3, 6]
 REASONS = {
     1: "expected beside the prompt in prompt a response",
     3: "has several responses, and the first row has one response",
-    5: "a message has a part of type image_url",
+    5: "a message has a part of type image, which",
     6: "rubric.criteria: expected text, found int",
 }
 
