@@ -123,7 +123,8 @@ def test_conversation_that_ends_with_its_first_turn_is_a_trace_too(tmp_path: Pat
     data = [f"--env.eval_dataset={rows}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
     ended = in_process("evaluate", *urls, *rule, *data, "--env.user_max_turns=2", env_type=PromptsEnv)
     assert ended.code == 0, ended.said
-    assert [(len(sample["completions"]), sample["score"]) for sample in talk.files.samples] == [(1, 1.0), (2, 1.0)]
+    assert [sample["score"] for sample in talk.files.samples] == [1.0, 1.0]
+    assert len(talk.policy.requests) == 1 + 2
 
 
 def test_simulated_user_goes_on_until_it_says_so_or_the_limit(tmp_path: Path, stack: ExitStack) -> None:
