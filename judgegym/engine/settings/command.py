@@ -141,7 +141,8 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
         public = self.public()
         shaping = [each for each in declared_settings(type(self.env), verb=verb) if not each.is_operational]
-        names = [f"env.{each.name}" for each in shaping if each.name not in self.env.without_effect]
+        idle = self.env.without_effect  # once: some environments look at all settings for it
+        names = [f"env.{each.name}" for each in shaping if each.name not in idle]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
         return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}
