@@ -188,6 +188,21 @@ async def test_games_are_told_by_the_numbers_of_the_request_where_a_response_is_
     assert empty["status"] == "invalid_completion"
 
 
+async def test_definitions_of_tools_stand_before_the_conversation_at_each_door() -> None:
+    tool = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+    asked_for = {"input": [{"role": "user", "content": "2 + 2?"}], "tools": [{"type": "function", **tool}]}
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Four."}]}
+    messages = [{"role": "user", "content": "2 + 2?"}]
+    async with running("--judge=rubric") as server:
+        native = {"prompt": messages, "response": "Four.", "tools": [{"type": "function", "function": tool}]}
+        gym = {"responses_create_params": asked_for, "response": {"output": [answer]}}
+        for path, body in (("/v1/score", native), ("/verify", gym)):
+            assert (await server.post(path, body)).status == 200, path
+        shown = [asked(request) for request in server.judge.bodies]
+    assert len(shown) == 2
+    assert all(text.count('"name":"add"') == text.count("system (tools): ") == 1 for text in shown)
+
+
 async def test_a_tool_call_alone_is_what_the_policy_did_and_is_judged() -> None:
     call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1}'}}]}
     async with running() as server:

@@ -7,7 +7,7 @@ No package is imported but the JSON encoder: a trainer that asks a reward server
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -21,7 +21,7 @@ class Tool:
 
     name: str
     description: str = ""
-    parameters: JSON = None
+    parameters: JSON = field(default=None, hash=False)  # a mapping has no hash
 
     @property
     def shown(self) -> str:
