@@ -247,7 +247,7 @@ class TrainingMonitor:
         self.alarms.append(alarm)
         self.kept.pin(alarm)
         self.note("alarm", asdict(alarm))
-        logger.warning("%s", alarm.text)
+        logger.warning("%s", wire.scrub(alarm.text))  # a lone surrogate cannot be written to a log
         if self._webhook is not None:
             self._webhook.tell(alarm)
         self._on_alarm(alarm)
