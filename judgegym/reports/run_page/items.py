@@ -52,19 +52,13 @@ def completion_view(
         thinking: the thinking that was split off; empty without any.
         notes: what is particular, in words: `thinking: not closed`, `cut off`, `refused`, `shorter than asked for`.
         score: of a rollout or a candidate; in an evaluation the row has the score.
-        more: in a conversation what the user `asked` before it, whether it `is_judged`, with which `turn_score` of its
-            own, and its `turns` (`turn_view`) where it is a conversation itself; of a rollout the `status` and `label`
-            of its judgment, its `explanation`, where it was `seen` in each call that compared it with others, and the
-            `calls` that were made for it alone.
+        more: in a conversation what the user `asked` before it, whether it `is_judged`, and with which `turn_score` of
+            its own; of a rollout the `status` and `label` of its judgment, its `explanation`, where it was `seen` in
+            each call that compared it with others, and the `calls` that were made for it alone.
     """
-    plain = {**turn_view(title, text), "thinking": thinking, "notes": notes, "score": score, "asked": "", "turns": ()}
-    return {**plain, "status": None, "label": None, "explanation": "", "seen": "", "calls": (), **more}
-
-
-def turn_view(title: str, text: str, turn_score: float | None = None, *, is_judged: bool = False) -> View:
-    """A turn of a conversation; what a tool returned is folded."""
-    is_folded = title.startswith(("tool", "system"))
-    return {**named(title, text), "turn_score": turn_score, "is_judged": is_judged, "is_folded": is_folded}
+    plain = {**named(title, text), "thinking": thinking, "notes": notes, "score": score}
+    of_turn = {"asked": "", "turn_score": None, "is_judged": False}
+    return {**plain, **of_turn, "status": None, "label": None, "explanation": "", "seen": "", "calls": (), **more}
 
 
 def call_views(calls: Iterable[RecordedCall]) -> list[View]:

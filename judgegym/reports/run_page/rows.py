@@ -10,7 +10,6 @@ holds, nothing here fails.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -177,7 +176,9 @@ def completions_of(sample: Sample[JSON]) -> list[View]:
     """
     is_one_conversation = any(each.follow_up for each in sample.completions)
     title = "turn {}" if is_one_conversation else "conversation {}" if len(sample.completions) > 1 else "answer"
-    scores = turn_scores(sample.detail, "turn")
+    parts = mapping_of(wire.lookup(sample.detail, "parts"))
+    found = {number: parts.get(f"turn_{number}") for number in range(1, len(sample.completions) + 1)}
+    scores = {number: score for number, score in found.items() if isinstance(score, float | int)}
     own = [
         completion_view(
             title.format(number),
@@ -191,14 +192,6 @@ def completions_of(sample: Sample[JSON]) -> list[View]:
         for number, each in enumerate(sample.completions, start=1)
     ]
     return own or _candidates(sample.detail)
-
-
-def turn_scores(detail: JSON, name: str) -> dict[int, float]:
-    """The scores of the turns of a conversation by their numbers, from parts such as `turn_1` or `step_3`."""
-    parts = mapping_of(wire.lookup(detail, "parts"))
-    numbers = {key: re.fullmatch(rf"{name}_(\d+)", key) for key in parts}
-    found = {key: int(match[1]) for key, match in numbers.items() if match is not None}
-    return {number: score for key, number in found.items() if isinstance(score := parts[key], float | int)}
 
 
 def _candidates(detail: JSON) -> list[View]:

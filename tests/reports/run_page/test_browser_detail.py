@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.items import Item, completion_view, named, turn_view
+from judgegym.reports.run_page.items import Item, completion_view, named
 from tests.chromium import Watched, needs_chromium, watched
 from tests.reports.run_page.made import HEAD, call, detail, replace, summary, written
 
@@ -124,21 +124,18 @@ def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Pat
         seen.assert_clean()
 
 
-def test_turns_follow_each_other_with_their_scores_and_tools_are_folded(browser: Any, path: Path) -> None:
-    turns = [turn_view("assistant", "Let me look."), turn_view("tool (search)", "<b>two cats</b>" * 3)]
+def test_turns_follow_each_other_with_their_scores(browser: Any, path: Path) -> None:
     completions = [
         completion_view("turn 1", "Cats.", is_judged=True, turn_score=0.25),
-        completion_view("turn 2", "Dogs.", asked="And <i>dogs</i>?", turns=turns),
+        completion_view("turn 2", "Dogs.", asked="And <i>dogs</i>?"),
     ]
     with opened(browser, path, (summary("a"), detail("a", completions=completions, texts=[]))) as seen:
         seen.page.wait_for_selector(".text-box.judged")
         titles = seen.page.locator(".column .text-box").evaluate_all("boxes => boxes.map(e => e.ariaLabel)")
-        assert titles == ["turn 1", "user", "assistant"]
+        assert titles == ["turn 1", "user", "turn 2"]
         assert seen.page.locator(".text-box.judged").count() == 1
         assert "judged, score 0.25" in seen.page.inner_text(".text-box.judged .note")
         assert text_of(seen, "user", 1) == "And <i>dogs</i>?"  # after the question
-        unfold(seen)
-        assert text_of(seen, "tool (search)") == "<b>two cats</b>" * 3
         seen.assert_clean()
 
 

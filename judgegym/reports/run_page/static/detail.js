@@ -135,17 +135,10 @@ function completionParts(completion) {
   const parts = completion.asked === "" ? [] : [textBox("user", completion.asked)];
   parts.push(...completion.notes.map((note) => make("p", { class: "notice" }, inline(note))));
   if (completion.thinking !== "") parts.push(foldedText("thinking", completion.thinking));
-  if (completion.turns.length > 0) return [...parts, ...completion.turns.map((turn) => turnBox(turn))];
-  return [...parts, turnBox(completion)];
-}
-
-/** A turn: marked if it was judged, with the score of a judgment of its own; what a tool returned is folded. */
-function turnBox(turn) {
-  if (turn.is_folded) return foldedText(turn.title, turn.text);
-  const note = turn.turn_score === null ? null : `judged, score ${score(turn.turn_score)}`;
-  const box = textBox(turn.title, turn.text, { note });
-  if (turn.is_judged) box.classList.add("judged");
-  return box;
+  const note = completion.turn_score === null ? null : `judged, score ${score(completion.turn_score)}`;
+  const box = textBox(completion.title, completion.text, { note });
+  if (completion.is_judged) box.classList.add("judged");
+  return [...parts, box];
 }
 
 function rolloutsOf(detail, beside) {
