@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
-from judgegym.api.session import WithSession, in_sync, optional_text, shown_kind
+from judgegym.api.session import WithSession, in_sync, listed, optional_text, shown_kind
 from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, answer_of, text_of
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -109,10 +109,7 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         Raises:
             DataError: an answer or the question is neither a text nor a list of messages.
         """
-        listed = [answers] if isinstance(answers, str) else answers
-        if not isinstance(listed, Iterable):
-            raise DataError(f"answers: expected a list of texts or conversations, found {type(listed).__name__}")
-        parted = [conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
+        parted = listed(answers, "answers", conversation)
         asked, anchor = conversation(question, "the question"), optional_text(baseline, "baseline")
         try:
             case = GroupCase(

@@ -155,16 +155,13 @@ class RowRunner(Generic[TaskT, DetailT]):
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
     async def _ask(self, task: TaskT) -> Exchange:
-        """Hold all conversations of a row at once; the policy's failure in one counts before that of the user."""
+        """Hold all conversations of a row at once; where the policy failed in one, the row has none."""
         conversations = self._env.checked_conversations(task)
         alone = len(conversations) == 1
         said = await all_results(self._converse(task, *each, alone=alone) for each in enumerate(conversations))
-        return Exchange(
-            tuple(completion for each in said for completion in each.completions),
-            tuple(run for each in said for run in each.runs),
-            next((each.policy_error for each in said if each.policy_error is not None), None),
-            next((each.user_error for each in said if each.user_error is not None), None),
-        )
+        end = next((each for each in said if each.policy_error is not None), said[0])  # a user is in an only one
+        completions = tuple(completion for each in said for completion in each.completions)
+        return replace(end, completions=completions, runs=tuple(run for each in said for run in each.runs))
 
     async def _converse(self, task: TaskT, number: int, conversation: Conversation, *, alone: bool) -> Exchange:
         """Hold a conversation: ask for a completion and, where the user goes on, for each of the next turns.
