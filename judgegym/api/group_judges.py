@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
-from judgegym.api.session import WithSession, in_sync, optional_text, shown_kind
+from judgegym.api.session import WithSession, in_sync, listed, optional_text, shown_kind
 from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, answer_of, text_of
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -109,19 +109,16 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         Raises:
             DataError: an answer or the question is neither a text nor a list of messages.
         """
-        listed = [answers] if isinstance(answers, str) else answers
-        if not isinstance(listed, Iterable):
-            raise DataError(f"answers: expected a list of texts or conversations, found {type(listed).__name__}")
-        parted = [conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
-        asked = conversation(question, "the question")
+        parted = listed(answers, "answers", conversation)
+        asked, anchor = conversation(question, "the question"), optional_text(baseline, "baseline")
         try:
-            case = conversation_case(
-                asked,
-                parted,
-                criteria=self.criteria,
-                reference=optional_text(reference, "reference"),
-                context=optional_text(context, "context"),
-                anchor=optional_text(baseline, "baseline"),
+            case = GroupCase(
+                text_of(asked),
+                tuple(map(answer_of, parted)),
+                self.criteria,
+                optional_text(reference, "reference"),
+                optional_text(context, "context"),
+                anchor if anchor and anchor.strip() else None,  # whatever the answers are, they are better than a blank
             )
         except UnseenPart as error:
             raise DataError(str(error)) from None
@@ -180,21 +177,3 @@ def conversation(given: object, what: str) -> TextOrMessages:
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(f"{expected}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def conversation_case(
-    prompt: TextOrMessages,
-    completions: Sequence[TextOrMessages],
-    *,
-    criteria: str = "",
-    reference: str | None = None,
-    context: str | None = None,
-    anchor: str | None = None,
-) -> GroupCase:
-    """The case of a group whose prompt and completions are conversations; empty completions stay, as empty answers.
-
-    A blank anchor is none: whatever the answers are, they would be better than that.
-    """
-    anchor = anchor if anchor and anchor.strip() else None
-    answers = tuple(answer_of(completion) for completion in completions)
-    return GroupCase(text_of(prompt), answers, criteria, reference, context, anchor)

@@ -20,7 +20,7 @@ from judgegym.engine.runs.ledger import RunUsage
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges import prompts
-from judgegym.judges.conversations.turns import text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, text_turn, transcript
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.judges.parsing import thinking
 from judgegym.judges.parsing.thinking import ThinkingFault
@@ -95,24 +95,28 @@ class Completion:
         return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
 
 
+def turns_of_completions(completions: Sequence[Completion]) -> tuple[Turn, ...]:
+    """Return the turns that the completions of a conversation are, with the follow-ups between them."""
+    turns: list[Turn] = []
+    for completion in completions:
+        turns += [text_turn("user", completion.follow_up)] if completion.follow_up else []
+        turns.append(Turn("assistant", completion.answer, completion.answer, reasoning=completion.thinking))
+    return tuple(turns)
+
+
 def continued(conversation: Conversation, completions: Sequence[Completion]) -> list[Message]:
     """Return a conversation with the completions that were given in it and the follow-ups between them.
 
     Of a completion its answer stands there, without its thinking: what a chat sends of earlier turns.
     """
-    messages = list(conversation)
-    for completion in completions:
-        if completion.follow_up:
-            messages.append(Message(role="user", content=completion.follow_up))
-        messages.append(Message(role="assistant", content=completion.answer))
-    return messages
+    said = [(turn.role == "user", turn.text) for turn in turns_of_completions(completions)]
+    later = [Message(role="user" if is_users else "assistant", content=text) for is_users, text in said]
+    return [*conversation, *later]
 
 
 def judged_text(completions: Sequence[Completion]) -> str:
     """Return what a judge of texts is shown of a rollout: its only answer, or all turns with their roles."""
-    if len(completions) == 1:
-        return completions[0].answer
-    return transcript([text_turn(message["role"], message["content"]) for message in continued((), completions)])
+    return completions[0].answer if len(completions) == 1 else transcript(turns_of_completions(completions))
 
 
 def system_text(config: CompletionSettings, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:
@@ -295,9 +299,8 @@ class Clients:
         cache = settings.env.judge_cache
         self._cache = JudgmentCache(cache) if cache is not None else None
         self.budget = settings.env.budget()
-        self._judges: list[ChatClient] = []
-        self._policies: list[ChatClient] = []
-        self._users: list[ChatClient] = []
+        self._clients: dict[str, list[ChatClient]] = {"policy": [], "judge": []}
+        """By role; those of simulated users are there where one is opened."""
         self._served_before: dict[str, Mapping[str, int]] = {}
 
     @cached_property
@@ -325,32 +328,26 @@ class Clients:
         """Open the client of another judge."""
         if self._settings.verb != "serve":
             chat_settings = self._settings.env.in_batches(chat_settings)
-        self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session, budget=self.budget))
-        self.note_served({})
-        return self._judges[-1]
+        return self._open("judge", chat_settings, self._cache)
 
     def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
         """Open a client of the policy, whose answers are never cached."""
-        return self._open(chat_settings, self._policies)
+        return self._open("policy", chat_settings)
 
     def open_user(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of a simulated user, whose messages are never cached."""
-        return self._open(chat_settings, self._users)
+        return self._open("user", chat_settings)
 
-    def _open(self, chat_settings: ChatSettings, clients: list[ChatClient]) -> ChatClient:
-        clients.append(ChatClient(chat_settings, session=self.session, budget=self.budget))
+    def _open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
+        client = ChatClient(chat_settings, cache=cache, session=self.session, budget=self.budget)
+        self._clients.setdefault(role, []).append(client)
         self.note_served({})
-        return clients[-1]
-
-    @property
-    def _roles(self) -> dict[str, list[ChatClient]]:
-        users = {"user": self._users} if self._users else {}
-        return {"policy": self._policies, "judge": self._judges, **users}
+        return client
 
     def note_served(self, earlier: Mapping[str, Mapping[str, int]]) -> None:
         """Add the models that answered policies and judges in an earlier part of the run."""
         self._served_before |= earlier
-        for role, clients in self._roles.items():
+        for role, clients in self._clients.items():
             if clients:
                 clients[0].note_served(self._served_before.pop(role, {}))
 
@@ -359,7 +356,7 @@ class Clients:
         if self.budget is not None:
             asked = [
                 each.settings
-                for clients in self._roles.values()
+                for clients in self._clients.values()
                 for client in clients
                 for each in (client, *client.siblings)
             ]
@@ -369,25 +366,25 @@ class Clients:
     @property
     def waiting(self) -> str | None:
         """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
-        found = (client.waiting for clients in self._roles.values() for client in clients)
+        found = (client.waiting for clients in self._clients.values() for client in clients)
         return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
 
     @property
     def finish_reasons(self) -> dict[str, Counter[str]]:
         """Return how many choices of policies, judges and users ended with each finish reason."""
-        roles = self._roles.items()
+        roles = self._clients.items()
         return {role: sum((client.finish_reasons for client in found), Counter[str]()) for role, found in roles}
 
     @property
     def served_models(self) -> dict[str, Counter[str]]:
         """Return how many answers of policies, judges and users named each model that they come from."""
-        roles = self._roles.items()
+        roles = self._clients.items()
         return {role: sum((client.served_models for client in found), Counter[str]()) for role, found in roles}
 
     @property
     def notices(self) -> list[str]:
         """Return what a reader of the numbers must know of how the judges were asked."""
-        return list(dict.fromkeys(sentence for client in self._judges for sentence in client.notices))
+        return list(dict.fromkeys(sentence for client in self._clients["judge"] for sentence in client.notices))
 
     def close(self) -> None:
         """Close the judgment cache."""

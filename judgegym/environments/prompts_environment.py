@@ -26,14 +26,14 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 
 from judgegym.data.answers import AskedTurns, PromptTask, prompt_tasks
 from judgegym.data.rows import Split
-from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.completions import Completion, Conversation, turns_of_completions
 from judgegym.engine.metrics import MetricAggregator, record_parts, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings, turns_of_completions
+from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.conversations.turns import images_of, transcript
 from judgegym.judges.core.judge import SingleJudge
@@ -186,17 +186,15 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     def _judge_tasks(self, task: PromptTask, completions: Sequence[Completion]) -> list[JudgeTask]:
         """Return what is judged: the conversation after the prompt, its last turn, or each of its turns."""
-        judged, last = self.config.judged, len(completions) - 1
+        turns = turns_of_completions(completions)
+        own = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+        spans = {"whole": [(0, len(turns))], "turns": [(at, at + 1) for at in own], "last": [(own[-1], len(turns))]}
         tasks: list[JudgeTask] = []
-        for first in range(last + 1) if judged == "turns" else [last if judged == "last" else 0]:
-            shown = completions[first:] if judged == "whole" else completions[first : first + 1]
-            (turn, *more), said = turns_of_completions(shown), completions[:first]
-            asked = [turn] if first else []
-            response = more if first else [turn, *more]
-            answer = transcript(response) if len(shown) > 1 else shown[0].answer
-            before = (*task.turns, *turns_of_completions(said), *asked)
-            one = self._task(task, transcript(before), answer)
-            tasks.append(replace(one, traces=(tuple(response),)) if self.has_follow_ups(task) else one)
+        for begin, end in spans[self.config.judged]:
+            response = turns[begin:end]
+            answer = response[0].text if len(response) == 1 else transcript(response)
+            one = self._task(task, transcript((*task.turns, *turns[:begin])), answer)
+            tasks.append(replace(one, traces=(response,)) if self.has_follow_ups(task) else one)
         return tasks
 
     async def _judge_turn(self, number: int, task: JudgeTask) -> Judgment[ScoreParts]:

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from pydantic import BaseModel, SecretStr
 
-from judgegym.engine.completions import Completion
 from judgegym.engine.settings import EnvConfig
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import BaseUrls, ExtraBody, ExtraHeaders, FinishReasons, endpoints_of, served_at
-from judgegym.judges.conversations.turns import Turn, images_of, text_turn
+from judgegym.judges.conversations.turns import Turn, images_of
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.seeding import derive
@@ -149,12 +149,11 @@ class SimulatedUser:
         settings, usual = self._settings, (self._settings.user_persona, self._settings.user_goal)
         told = [str(texts.get(name) or given or "") for name, given in zip(ROW_TEXTS, usual, strict=True)]
         messages, seed = user_prompt(turns, *told), derive(self._seed, uid, f"user, turn {number}") % _SEEDS
+        ask = partial(self._client.chat, fresh=True, keep=lambda choice: read_message(choice) is not None, name="user")
         for attempt in range(1 + _ASKED_AGAIN):
             try:
                 with component(f"turn_{number}"):
-                    answer = await self._client.chat(
-                        messages, vote=attempt, seed=seed + attempt, fresh=True, keep=_is_usable, name="user"
-                    )
+                    answer = await ask(messages, vote=attempt, seed=seed + attempt)
             except EndpointError as error:
                 let_go(error)
                 _note(CallRun(attempts=error.attempts, usage=error.usage))
@@ -203,19 +202,6 @@ def read_message(choice: Choice) -> str | None:
     if not text or word in (before if is_over else text).casefold():
         return None
     return "" if is_over else text
-
-
-def _is_usable(choice: Choice) -> bool:
-    return read_message(choice) is not None
-
-
-def turns_of_completions(completions: Sequence[Completion]) -> tuple[Turn, ...]:
-    """The turns that the completions of a conversation are, with the follow-ups between them."""
-    turns: list[Turn] = []
-    for completion in completions:
-        turns += [text_turn("user", completion.follow_up)] if completion.follow_up else []
-        turns.append(Turn("assistant", completion.answer, completion.answer, reasoning=completion.thinking))
-    return tuple(turns)
 
 
 @contextmanager

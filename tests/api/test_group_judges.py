@@ -97,7 +97,7 @@ def test_games_that_fail_cost_no_answer_and_the_table_counts_the_others() -> Non
 
 def test_a_wrong_conversation_is_an_error_that_names_the_answer() -> None:
     judge = ListwiseJudge(offline=True)
-    with pytest.raises(DataError, match=r"answer 2: expected a text or a list of messages, 0\.role: .*required"):
+    with pytest.raises(DataError, match=r"answers\[1\]: expected a text or a list of messages, 0\.role: .*required"):
         judge.judge_sync("Q?", ["fine", [{"content": "no role"}]])
     with pytest.raises(DataError, match=r"the question: expected a text or a list of messages, found 5 \(int\)"):
         judge.judge_sync(5, ["fine", "well"])  # type: ignore[arg-type]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.engine.completions import Completion
-from judgegym.environments.simulated_user import read_message, turns_of_completions, user_prompt
+from judgegym.engine.completions import Completion, turns_of_completions
+from judgegym.environments.simulated_user import read_message, user_prompt
 from judgegym.judges.conversations.turns import text_turn
 from judgegym.llm.wire import Choice
 

@@ -14,7 +14,7 @@ from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import ARENA_LABELS, arena_form
 from judgegym.judges.parsing.rubric_scores import RubricFormat
-from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, expected_score, rubric_prompt
+from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, rubric_prompt, score_probabilities
 from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, choice_from_json, of_answer
 from judgegym.offline import process
 from judgegym.offline.answers import answers
@@ -127,8 +127,9 @@ async def test_an_expected_score_can_be_read_of_an_answer(scale: Scale, output_f
         _, data = await post(root, {"model": "m", "messages": messages, **REQUEST})
     choice = choice_from_json(data["choices"][0])
     sampled = int(choice.text[-1])
-    expected = expected_score(choice, scale, tag=TAGS[output_format][1])
-    assert not isinstance(expected, NoVerdict)
+    found = score_probabilities(choice, scale, tag=TAGS[output_format][1])
+    assert not isinstance(found, NoVerdict)
+    expected = mean_score(found)
     assert scale.low <= expected <= scale.high and 0 < abs(expected - sampled) < 0.5
 
 

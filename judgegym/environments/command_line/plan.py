@@ -265,25 +265,14 @@ def _run_of(settings: EnvSettings[Any]) -> Path | None:
     return run_directory_of(path) if path is not None and is_of_groups else path
 
 
-@dataclass(frozen=True)
-class _PlanSource:
-    """Samples rollouts without tokens."""
-
-    client: ChatClient
-    config: EnvConfig
-    waiting: str | None = None
-
-    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
-        config, none = self.config, TokenSequence((), (), None)
-        limits: Any = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens}
-        answer = await self.client.chat(conversation, n=n, name="policy", **limits)
-        return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
-
-    async def decode(self, token: int) -> str | None:
-        return None
-
-    def rescale(self, share: float) -> None:
-        pass
+async def _sample(
+    client: ChatClient, config: EnvConfig, conversation: Conversation, n: int
+) -> tuple[list[Rollout], CallRun]:
+    """Sample rollouts without tokens."""
+    limits: Any = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens}
+    answer = await client.chat(conversation, n=n, name="policy", **limits)
+    none = TokenSequence((), (), None)
+    return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
 
 
 async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSettings[Any]) -> None:
@@ -313,7 +302,7 @@ async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSetti
             else:
                 tasks = select(env.load_tasks("train"), limit=settings.limit, seed=config.seed)
                 client = clients.open_policy(keyed.openai.chat_settings(keyed.env, max_concurrency=1))
-                numbers, step = [*range(len(tasks))], partial(roll_out, env, _PlanSource(client, config))
+                numbers, step = [*range(len(tasks))], partial(roll_out, env, partial(_sample, client, config))
                 wanted, what = (config.total_steps, "groups") if verb == "process" else (1, "group (serve makes many)")
             chosen = generator(config.seed, "plan", "rows").sample(numbers, min(len(numbers), _ROWS))
             for number in sorted(chosen):

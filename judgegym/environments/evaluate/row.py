@@ -5,7 +5,6 @@ An environment that evaluates a row in another way returns a subclass from `Judg
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -24,6 +23,7 @@ from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.simulated_user import user_calls
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import EndpointError, UserFailure
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON, Choice, Message
@@ -155,27 +155,15 @@ class RowRunner(Generic[TaskT, DetailT]):
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
     async def _ask(self, task: TaskT) -> Exchange:
-        """Hold all conversations of a row at once; the policy's failure in one counts before that of the user."""
+        """Hold all conversations of a row at once; where the policy failed in one, the row has none."""
         conversations = self._env.checked_conversations(task)
-        asking: list[asyncio.Task[Exchange]] = []
-        for number, conversation in enumerate(conversations):
-            with component(f"conversation_{number}"):  # a row may have the same one several times
-                alone = len(conversations) == 1
-                asking.append(asyncio.create_task(self._converse(task, conversation, alone=alone)))
-        # Wait for all, so that no call is left running.
-        replies = await asyncio.gather(*asking, return_exceptions=True)
-        for reply in replies:
-            if isinstance(reply, BaseException):
-                raise reply
-        said = [reply for reply in replies if not isinstance(reply, BaseException)]
-        return Exchange(
-            tuple(completion for each in said for completion in each.completions),
-            tuple(run for each in said for run in each.runs),
-            next((each.policy_error for each in said if each.policy_error is not None), None),
-            next((each.user_error for each in said if each.user_error is not None), None),
-        )
+        alone = len(conversations) == 1
+        said = await all_results(self._converse(task, *each, alone=alone) for each in enumerate(conversations))
+        end = next((each for each in said if each.policy_error is not None), said[0])  # a user is in an only one
+        completions = tuple(completion for each in said for completion in each.completions)
+        return replace(end, completions=completions, runs=tuple(run for each in said for run in each.runs))
 
-    async def _converse(self, task: TaskT, conversation: Conversation, *, alone: bool) -> Exchange:
+    async def _converse(self, task: TaskT, number: int, conversation: Conversation, *, alone: bool) -> Exchange:
         """Hold a conversation: ask for a completion and, where the user goes on, for each of the next turns.
 
         It ends with a turn that cannot be judged: a malformed answer is no ground for a further one.
@@ -183,25 +171,26 @@ class RowRunner(Generic[TaskT, DetailT]):
         env, completions, runs = self._env, list[Completion](), list[CallRun]()
         verdict_at = partial(env.verdict_at, task) if env.policy_is_judge else None
         asked, follow_up = conversation, ""
-        while True:
-            with component(f"turn_{len(runs)}") if runs else nullcontext():
+        with component(f"conversation_{number}"):  # a row may have the same one several times
+            while True:
+                with component(f"turn_{len(runs)}") if runs else nullcontext():
+                    try:
+                        completion, run = await env.clients.policy.complete(asked, verdict_at)
+                    except EndpointError as error:
+                        failed = CallRun(attempts=error.attempts, usage=error.usage)
+                        return Exchange(tuple(completions), (*runs, failed), policy_error=f"the policy at {error}")
+                completions.append(replace(completion, follow_up=follow_up))
+                runs.append(run)
+                if not alone or completion.unjudgeable is not None:
+                    break
                 try:
-                    completion, run = await env.clients.policy.complete(asked, verdict_at)
-                except EndpointError as error:
-                    failed = CallRun(attempts=error.attempts, usage=error.usage)
-                    return Exchange(tuple(completions), (*runs, failed), policy_error=f"the policy at {error}")
-            completions.append(replace(completion, follow_up=follow_up))
-            runs.append(run)
-            if not alone or completion.unjudgeable is not None:
-                break
-            try:
-                message = await env.follow_up(task, completions)
-            except (UserFailure, EndpointError) as error:
-                return Exchange(tuple(completions), tuple(runs), user_error=f"the user: {error}")
-            if message is None:
-                break
-            follow_up = message
-            asked = [*continued(conversation, completions), Message(role="user", content=follow_up)]
+                    message = await env.follow_up(task, completions)
+                except (UserFailure, EndpointError) as error:
+                    return Exchange(tuple(completions), tuple(runs), user_error=f"the user: {error}")
+                if message is None:
+                    break
+                follow_up = message
+                asked = [*continued(conversation, completions), Message(role="user", content=follow_up)]
         return Exchange(tuple(completions), tuple(runs))
 
     def digest(self, task: TaskT) -> str:

@@ -227,13 +227,14 @@ class JudgedGroup:
         trained = [rollout.turns if self.turn is None else (rollout,) for rollout in self.rollouts]
         data: dict[str, JSON] = {
             "tokens": [turns[-1].sequence.tokens for turns in trained],
-            "masks": [_labels(turns) for turns in trained],
+            "masks": [_in_place(turns, [turn.sequence.completion for turn in turns], MASKED) for turns in trained],
             "scores": list(self.scores),
             "generation_params": {"temperature": config.rollout_temperature},
         }
-        logprobs = [found for turns in trained if (found := _logprobs(turns)) is not None]
-        if len(logprobs) == len(trained):
-            data["inference_logprobs"] = logprobs
+        logprobs = [[turn.sequence.logprobs or () for turn in turns] for turns in trained]
+        if all(turn.sequence.logprobs is not None for turns in trained for turn in turns):
+            places = zip(trained, logprobs, strict=True)
+            data["inference_logprobs"] = [_in_place(turns, found, PROMPT_LOGPROB) for turns, found in places]
         if None in self.rewards or self.ended:
             without = [reward is None or number in self.ended for number, reward in enumerate(self.rewards)]
             data["overrides"] = [{ZERO_ADVANTAGE: True} if is_without else {} for is_without in without]
@@ -243,7 +244,8 @@ class JudgedGroup:
                 for rollout, judgment, score in zip(self.rollouts, self.judgments, self.scores, strict=True)
             ]
             if row is not None:
-                data["row"] = {**row, **self._place(), **self._comparison()}
+                place: dict[str, JSON] = {} if self.turn is None else {"turn": self.turn, "ended": sorted(self.ended)}
+                data["row"] = {**row, **place, **self._comparison()}
         return data
 
     def _messages(self, rollout: Rollout, judgment: Judgment[Any], score: float) -> list[dict[str, JSON]]:
@@ -259,10 +261,6 @@ class JudgedGroup:
             for message in continued(self.conversation, rollout.completions)[:-1]
         ]
         return [*turns, {"role": "assistant", "content": rollout.text, "reward": score, "judgment": judged}]
-
-    def _place(self) -> dict[str, JSON]:
-        """Return which turn it is of, and which rollouts had ended before it; nothing of a group of all turns."""
-        return {} if self.turn is None else {"turn": self.turn, "ended": sorted(self.ended)}
 
     def _comparison(self) -> dict[str, JSON]:
         """Return which judge compared the group, and how it went; nothing if none did."""
@@ -280,24 +278,13 @@ class JudgedGroup:
         return await asyncio.to_thread(lambda: packed(self.data(config, row)))
 
 
-def _labels(turns: Sequence[Rollout]) -> list[int]:
-    """The sampled tokens of turns that are one sequence, each in its place; all others are masked."""
-    labels = [MASKED] * turns[-1].sequence.length
-    for turn in turns:
-        begins, completion = len(turn.sequence.prompt), turn.sequence.completion
-        labels[begins : begins + len(completion)] = completion
-    return labels
-
-
-def _logprobs(turns: Sequence[Rollout]) -> list[float] | None:
-    """Their logprobs in the same places; `None` if a turn has none."""
-    found = [PROMPT_LOGPROB] * turns[-1].sequence.length
-    for turn in turns:
-        begins, logprobs = len(turn.sequence.prompt), turn.sequence.logprobs
-        if logprobs is None:
-            return None
-        found[begins : begins + len(logprobs)] = logprobs
-    return found
+def _in_place(turns: Sequence[Rollout], sampled: Sequence[Sequence[float]], other: float) -> list[JSON]:
+    """A value for each token of turns that are one sequence: of the sampled ones their own, of all others `other`."""
+    values: list[JSON] = [other] * turns[-1].sequence.length
+    for turn, of_turn in zip(turns, sampled, strict=True):
+        begins = len(turn.sequence.prompt)
+        values[begins : begins + len(of_turn)] = of_turn
+    return values
 
 
 def fill_in(rewards: Sequence[float | None]) -> tuple[float, ...] | None:

@@ -27,12 +27,12 @@ from judgegym.engine.settings.group_judge import GroupJudgeKind
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.core.group import GroupCase, GroupJudge, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
+from judgegym.judges.core.tasks import first_equals
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
 
 AS_GOOD_AS_THE_ANCHOR = 0.5
-_NONE: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ async def judge_completions_of(
     env: JudgedEnv[Any, TaskT, Any],
     task: TaskT,
     rollouts: Sequence[Sequence[Completion]],
-    broken_off: Mapping[int, str] = _NONE,
+    broken_off: Mapping[int, str] = {},
 ) -> JudgedCompletions:
     """Judge all rollouts of a row at once: each by itself, or, with a judge of groups, against each other.
 
@@ -95,12 +95,13 @@ async def judge_each(
     env: JudgedEnv[Any, TaskT, Any],
     task: TaskT,
     rollouts: Sequence[Sequence[Completion]],
-    broken_off: Mapping[int, str] = _NONE,
+    broken_off: Mapping[int, str] = {},
 ) -> tuple[Judgment[Any], ...]:
     """Judge all rollouts at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
 
     Equal rollouts have one judgment, the first one's; the calls are in that of the first alone, so that sums over the
-    group count them once.
+    group count them once. They are equal if all that a judge or the check of their format can see of their completions
+    is equal, the thinking included.
     """
 
     async def judge_twice(number: int) -> Judgment[Any]:
@@ -120,16 +121,6 @@ async def judge_each(
     return tuple(
         judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
     )
-
-
-def first_equals(rollouts: Sequence[tuple[Completion | str | None, ...]]) -> list[int]:
-    """Return for each rollout the number of the first equal one: its own, if there is none before.
-
-    Rollouts are equal if all that a judge or the check of their format can see of their completions is equal, the
-    thinking included.
-    """
-    firsts: dict[tuple[Completion | str | None, ...], int] = {}
-    return [firsts.setdefault(rollout, number) for number, rollout in enumerate(rollouts)]
 
 
 def rewards_by_turn(
@@ -166,7 +157,7 @@ async def judge_together(
     kind: GroupJudgeKind,
     case: GroupCase,
     rollouts: Sequence[Sequence[Completion]],
-    broken_off: Mapping[int, str] = _NONE,
+    broken_off: Mapping[int, str] = {},
 ) -> tuple[tuple[Judgment[MemberDetail], ...], GroupComparison]:
     """Judge all rollouts that have the right format, and once more if a call brought no verdict and one lacks it.
 

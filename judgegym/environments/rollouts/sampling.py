@@ -7,14 +7,14 @@ simulated user fails in a later turn, the rollout breaks off: it has no score, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from judgegym.data.rows import TaskT
 from judgegym.engine.completions import Conversation, continued
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, RolloutSource
+from judgegym.environments.rollouts.groups import JudgedGroup, Rollout
 from judgegym.environments.rollouts.judging import judge_completions_of, rewards_by_turn
 from judgegym.environments.simulated_user import user_calls
 from judgegym.judges.core.judgment import CallRun
@@ -23,8 +23,11 @@ from judgegym.llm.errors import EndpointError, JudgeGymError, UserError
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import Message
 
+Sampler: TypeAlias = Callable[[Conversation, int], Awaitable[tuple[list[Rollout], CallRun]]]
+"""Samples so many rollouts of a conversation, as `RolloutSource.sample`."""
 
-async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task: TaskT) -> JudgedGroup:
+
+async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT) -> JudgedGroup:
     """Sample `group_size` rollouts of a row's first conversation, and judge them at once.
 
     Each is judged by itself, or, with a judge of groups, all of them against each other.
@@ -35,12 +38,12 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task:
         NoTokens: it answered that without the tokens that it was asked for.
     """
     conversations = env.checked_conversations(task, trains=True)
-    firsts, run = await source.sample(conversations[0], env.config.group_size)
+    firsts, run = await sample(conversations[0], env.config.group_size)
     rollouts, of_users = tuple(firsts), list[CallRun]()
     if len(conversations) == 1:
         with user_calls() as of_users:
             ends = await all_results(
-                _converse(env, source, task, conversations[0], first, number) for number, first in enumerate(firsts)
+                _converse(env, sample, task, conversations[0], first, number) for number, first in enumerate(firsts)
             )
         rollouts = tuple(rollout for rollout, _ in ends)
         run = _with_turns(run, [runs for _, runs in ends])
@@ -54,7 +57,7 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task:
 
 async def _converse(
     env: JudgedEnv[Any, TaskT, Any],
-    source: RolloutSource,
+    sample: Sampler,
     task: TaskT,
     conversation: Conversation,
     rollout: Rollout,
@@ -70,7 +73,7 @@ async def _converse(
                 if follow_up is None:
                     break
                 asked = [*continued(conversation, said), Message(role="user", content=follow_up)]
-                (turn,), run = await source.sample(asked, 1)
+                (turn,), run = await sample(asked, 1)
             runs.append(run)
             answered = replace(turn.completion, follow_up=follow_up)
             rollout = replace(turn, completion=answered, earlier=rollout.turns)

@@ -22,10 +22,11 @@ from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.evaluate.metrics import record_critique
 from judgegym.environments.rollouts.groups import JudgedGroup, TokenSequence
-from judgegym.environments.rollouts.judging import first_equals, record_judged
+from judgegym.environments.rollouts.judging import record_judged
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.group import Look, MemberDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
+from judgegym.judges.core.tasks import first_equals
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm

@@ -75,7 +75,9 @@ class GroupPipeline:
         try:
             number = calls.key[1] if isinstance(calls, LedgerOfRow) else None
             with recorded_in(calls), row_span(uid), in_group(number or 0):
-                group = await asyncio.wait_for(roll_out(self.env, self._source, task), limit if limit > 0 else None)
+                group = await asyncio.wait_for(
+                    roll_out(self.env, self._source.sample, task), limit if limit > 0 else None
+                )
         except asyncio.TimeoutError:
             return self._drop("timed_out", f"group {uid!r} took longer than env.worker_timeout")
         except (EndpointError, NoTokens) as error:

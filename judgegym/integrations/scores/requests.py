@@ -17,12 +17,11 @@ from typing import Literal, TypeAlias, cast, get_args
 from judgegym.judges.conversations.images import KINDS as IMAGES
 from judgegym.judges.conversations.images import images_shown, read_image
 from judgegym.judges.conversations.tools import tools_of
-from judgegym.judges.conversations.turns import UnseenPart
+from judgegym.judges.conversations.turns import REASONING_FIELDS, UnseenPart
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
 LONGEST_ID = 256
-_REASONING = ("reasoning_content", "reasoning")
 _ERROR_FIELDS = ("is_error", "error", "status")
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
@@ -246,12 +245,10 @@ def _turn(turn: object) -> dict[str, JSON]:
     calls = turn.get("tool_calls")
     made = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
     more: dict[str, JSON] = {"tool_calls": made} if made else {}
-    more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *_REASONING) if turn.get(key)}
+    more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *REASONING_FIELDS) if turn.get(key)}
     more |= {key: plain(turn[key]) for key in _ERROR_FIELDS if key in turn and turn.get("role") == "tool"}
     more |= {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}  # of a result in inspect
-    error, content = turn.get("error"), _parts(turn.get("content"))
-    said = content or (str(error.get("message")) if isinstance(error, Mapping) else "")  # of a tool in inspect
-    return {"role": str(turn.get("role", "")), "content": said, **more}
+    return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
 
 
 def _parts(content: object) -> str | list[dict[str, JSON]]:

@@ -46,8 +46,6 @@ _SPELLINGS = {
 }
 """Other words for a role; each role is written in one way."""
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
-_ERROR_FIELDS = frozenset({"is_error", "error", "status"})
-"""The fields of a tool's message that say whether it is an error; a missing one says nothing."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
@@ -143,7 +141,7 @@ def text_of(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else transcript(_of_messages(conversation))
+    return conversation if isinstance(conversation, str) else transcript(answer_turns(conversation))
 
 
 def answer_of(conversation: TextOrMessages) -> str:
@@ -152,7 +150,7 @@ def answer_of(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
+    return conversation if isinstance(conversation, str) else answer_text(answer_turns(conversation))
 
 
 def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
@@ -161,7 +159,10 @@ def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return () if isinstance(conversation, str) else tuple(_of_messages(conversation))
+    if isinstance(conversation, str):
+        return ()
+    # Of a result, a field that is not there does not say that there was no error.
+    return turns_of([{"content": None, **turn.model_dump(exclude_unset=True)} for turn in conversation]) or ()
 
 
 def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
@@ -193,26 +194,20 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     return turns_of(messages) or ()
 
 
-def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
-    dumped = [message.model_dump(exclude={*_ERROR_FIELDS} - message.model_fields_set) for message in messages]
-    return turns_of(dumped) or ()
-
-
 def _turn(message: Mapping[str, object]) -> Turn | None:
     """The turn of a message, or `None`."""
     said_by = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
-    is_text = isinstance(content, str) or content is None
-    if not isinstance(said_by, str) or not said_by or not (is_text or isinstance(content, Sequence)):
+    if not isinstance(said_by, str) or not said_by or not (content is None or isinstance(content, Sequence)):
         return None
     made = message.get("tool_calls")
-    calls = [call for call in made if isinstance(call, Mapping)] if isinstance(made, Sequence) else []
-    once = message.get("function_call")
-    calls += [once] if isinstance(once, Mapping) else []
+    given = [*(made if isinstance(made, Sequence) else ()), message.get("function_call")]
+    calls = [call for call in given if isinstance(call, Mapping)]
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
     images = list[Image]()
-    text, shown, written = _parts(content, images)
+    thoughts = [str(message[field]) for field in REASONING_FIELDS if isinstance(message.get(field), str)][:1]
+    text, shown, written = _parts(content, images, thoughts)
     role = _role(said_by)
     if said_by == "function_call":  # of ShareGPT with tools: the text is the call, or a list of calls
         text, shown, written = "", "", _calls_of_text(shown)
@@ -223,10 +218,7 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
     answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
-    thoughts = [message[field] for field in REASONING_FIELDS if isinstance(message.get(field), str)][:1]
-    parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
-    thoughts += [_thoughts(part) or REASONING for part in parts if isinstance(part, Mapping) and _is_thought(part)]
-    reasoning = "\n".join(map(str, thoughts))
+    reasoning = "\n".join(thoughts)
     whole = shown_text(shown, written, reasoning).replace(_PLACEHOLDER, UNNUMBERED)
     is_error = _is_error(message) if role == "tool" else None
     return Turn(role, text, whole, name, tuple(written), answers, reasoning, tuple(images), is_error, more)
@@ -239,10 +231,6 @@ def _is_error(message: Mapping[str, object]) -> bool | None:
     if "error" in message:
         return bool(message["error"])
     return {"error": True, "success": False}.get(str(message.get("status")))
-
-
-def _is_thought(part: Mapping[str, object]) -> bool:
-    return _kind(part) in _SILENT_PARTS and _kind(part) != "refusal"
 
 
 def _thoughts(value: object) -> str:
@@ -282,17 +270,13 @@ def _call_of(call: Mapping[str, object]) -> ToolCall:
     function = call.get("function")
     called = function if isinstance(function, Mapping) else call
     name = function if isinstance(function, str) else called.get("name")
-    return _call(name, called.get("arguments", called.get("input")), call.get("id"))
+    return ToolCall(_plain(name), _plain(called.get("arguments", called.get("input"))), _plain(call.get("id")))
 
 
-def _call(name: object, arguments: object, number: object = None) -> ToolCall:
-    return ToolCall(_plain(name), _plain(arguments), _plain(number))
-
-
-def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCall]]:
+def _parts(content: object, images: list[Image], thoughts: list[str]) -> tuple[str, str, list[ToolCall]]:
     """The text of a message's content, the text with its other parts written out, and the tool calls among them.
 
-    Images are added to `images`, with placeholders in the text that is written out.
+    Images are added to `images`, with placeholders in the text that is written out, and reasoning to `thoughts`.
 
     Raises:
         UnseenPart: a part is neither text nor a tool call, nor reasoning, nor an image.
@@ -315,12 +299,13 @@ def _parts(content: object, images: list[Image]) -> tuple[str, str, list[ToolCal
         elif kind in _CALLS:
             calls.append(_call_of(part))
         elif kind in _RESULTS:
-            shown.append(_output(part.get("content", part.get("output")), images))
+            output = part.get("content", part.get("output"))
+            shown.append(_parts(output, images, [])[1] if _are_parts(output) else _plain(output))
         elif kind in pictures.KINDS:
             images.append(pictures.read_image(part, len("".join(texts))))
             shown.append(_PLACEHOLDER)
         elif kind in _SILENT_PARTS:
-            continue  # a refusal says nothing; of reasoning `_thoughts` tells
+            thoughts += [_thoughts(part) or REASONING] if kind != "refusal" else []
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
                 f"a message has a part of type {kind}, which no judge is shown: what is said of it would be judged "
@@ -335,11 +320,6 @@ def _kind(part: Mapping[str, object]) -> str:
     if isinstance(kind, str):
         return kind
     return next((name for name, value in part.items() if value is not None), "")
-
-
-def _output(output: object, images: list[Image]) -> str:
-    """What a tool has returned: a text, parts of a message, or another value as JSON."""
-    return _parts(output, images)[1] if _are_parts(output) else _plain(output)
 
 
 def _are_parts(output: object) -> bool:

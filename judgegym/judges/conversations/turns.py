@@ -188,17 +188,9 @@ def with_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -
     A prompt that has images is marked: what only looks like a mark in it is broken up already.
     """
     filled = [turn for turn in turns if turn.shown.strip()]
-    first = (
-        [prompt if _HEADING.match(prompt) else _with_heading(Turn("user", "" if is_marked else prompt, prompt))]
-        if prompt.strip()
-        else []
-    )
-    return "\n\n".join([*first, *map(_with_heading, filled)]) if filled else prompt
-
-
-def _guarded(turn: Turn) -> str:
-    """What a turn of several shows, without lines that look like headings, and without marks that are not ours."""
-    return _without_headings(without_marks(turn.shown) if turn.shown == turn.text else turn.shown)
+    if filled and prompt.strip() and not _HEADING.match(prompt):
+        prompt = _with_heading(Turn("user", "" if is_marked else prompt, prompt))
+    return "\n\n".join([*([prompt] if prompt.strip() else []), *map(_with_heading, filled)]) if filled else prompt
 
 
 def without_marks(text: str, *, only_cuts: bool = False) -> str:
@@ -231,14 +223,12 @@ def headed_turns(text: str) -> list[tuple[str, str]]:
 
 
 def _with_heading(turn: Turn) -> str:
-    return f"{turn.heading}: {_guarded(turn)}"
-
-
-def _without_headings(text: str) -> str:
-    folded = text.casefold()
-    if not any(role in folded for role in _SAID_TO_BE):
-        return text
-    return _LIKE_HEADING.sub(lambda heading: f"{heading[1]}{BREAK}", text)
+    """A turn of several, without lines that look like headings, and without marks that are not ours."""
+    shown = without_marks(turn.shown) if turn.shown == turn.text else turn.shown
+    folded = shown.casefold()
+    if any(role in folded for role in _SAID_TO_BE):
+        shown = _LIKE_HEADING.sub(lambda heading: f"{heading[1]}{BREAK}", shown)
+    return f"{turn.heading}: {shown}"
 
 
 def shared_turns(texts: Sequence[str]) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import orjson
@@ -95,6 +95,11 @@ class JudgeTask:
     def trace(self) -> tuple[Turn, ...]:
         """The turns of the response of a task that has one; empty if it came as a text."""
         return self.traces[0] if self.traces else ()
+
+    @property
+    def firsts(self) -> list[int]:
+        """For each response the number of the first that has the same text and trace: those are judged once."""
+        return first_equals([*zip_longest(self.responses, self.traces)])
 
     @property
     def _texts(self) -> list[tuple[str, tuple[Image, ...]]]:
@@ -340,10 +345,9 @@ def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     if len(filled) == count == 1:
         return TaskParts((task,), ((0, 0),))
     if not filled or not judge.compares(task):
-        shown = list(zip(responses, task.traces or ((),) * count, strict=True))
-        firsts = {shown[number]: number for number in reversed(filled)}  # equal text and trace: judged once
-        cases = {number: case for case, number in enumerate(sorted(firsts.values()))}
-        results = tuple((cases[firsts[each]], 0) if each in firsts else _EMPTY for each in shown)
+        cases = [number for number in filled if task.firsts[number] == number]
+        places = {number: (case, 0) for case, number in enumerate(cases)}
+        results = tuple(places.get(first, _EMPTY) for first in task.firsts)
         return TaskParts(tuple(task.only((number,)) for number in cases), results)
     if len(filled) == count:
         return TaskParts((task,), tuple((0, number) for number in range(count)))
@@ -356,6 +360,12 @@ def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
         return TaskParts((), tuple(alone if number in filled else _EMPTY for number in range(count)))
     places = {number: (0, place) for place, number in enumerate(filled)}
     return TaskParts((rest,), tuple(places.get(number, _EMPTY) for number in range(count)))
+
+
+def first_equals(values: Sequence[Hashable]) -> list[int]:
+    """Return for each value the number of the first equal one: its own, if there is none before."""
+    firsts: dict[Hashable, int] = {}
+    return [firsts.setdefault(value, number) for number, value in enumerate(values)]
 
 
 async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJudgment]:

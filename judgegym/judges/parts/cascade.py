@@ -143,20 +143,14 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The scores of the responses, all by one judge; equal responses are judged once."""
-        shown = list(zip(task.responses, task.traces or ((),) * len(task.responses), strict=True))
-        firsts = {each: place for place, each in reversed([*enumerate(shown)])}  # equal text and trace: judged once
-        tasks = {each: task.only((place,)) for each, place in sorted(firsts.items(), key=lambda found: found[1])}
-        judged = await all_results(map(self.judge, tasks.values()))
-        found = [(judgment, self.components(judgment)) for judgment in judged]
-        levelled = await self.level([*tasks.values()], found)
-        results = {
-            each: response_judgment(judgment, judgment.score, parts)
-            for each, (judgment, parts) in zip(tasks, levelled, strict=True)
-        }
-        return [
-            results[each] if firsts[each] == place else shared_judgment(results[each])
-            for place, each in enumerate(shown)
-        ]
+        firsts = sorted({*task.firsts})
+        tasks = [task.only((place,)) for place in firsts]
+        judged = await all_results(map(self.judge, tasks))
+        levelled = await self.level(tasks, [(judgment, self.components(judgment)) for judgment in judged])
+        scores = [response_judgment(judgment, judgment.score, parts) for judgment, parts in levelled]
+        results = dict(zip(firsts, scores, strict=True))
+        shared = {place: shared_judgment(score) for place, score in results.items()}
+        return [(results if first == place else shared)[first] for place, first in enumerate(task.firsts)]
 
     async def level(
         self, tasks: Sequence[JudgeTask], found: Sequence[tuple[Judgment[Any], Mapping[str, float]]]

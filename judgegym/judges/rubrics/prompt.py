@@ -45,14 +45,6 @@ LEAST_MASS = 0.5
 """The least total probability of the scale's tokens; with less, the expected score is not reliable."""
 
 
-def expected_score(choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]) -> float | NoVerdict:
-    """The expectation over the alternatives to the token that holds the score (`score_probabilities`)."""
-    found = score_probabilities(choice, scale, tag=tag)
-    if isinstance(found, NoVerdict):
-        return found
-    return mean_score(found)
-
-
 def mean_score(probabilities: Mapping[int, float]) -> float:
     """The mean of scores with their probabilities, which add up to 1."""
     if len(probabilities) == 1:

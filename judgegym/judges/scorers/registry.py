@@ -329,14 +329,8 @@ def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> 
     return PartSettings(name, given, settings)
 
 
-_OF_THE_WHOLE = {
-    "judge",
-    *(
-        name
-        for made in (CompositeJudgeSettings, JurySettings, CascadeSettings, StepsSettings)
-        for name in made.__annotations__
-    ),
-} - {"help_group"}
+_SETTINGS_OF_MADE = (CompositeJudgeSettings, JurySettings, CascadeSettings, StepsSettings)
+_OF_THE_WHOLE = {"judge", *(name for made in _SETTINGS_OF_MADE for name in made.__annotations__)} - {"help_group"}
 """Settings of a judge that is made of judges, which those do not inherit."""
 
 

@@ -61,7 +61,7 @@ async def rolled(
     """A group of four, its environment, and what the policy was asked."""
     async with opened(script, CHAT, *flags, verb="serve", env_type=env_type) as (env, endpoint):
         source = open_source(env.settings, env.clients, Retokenizer(env.settings.tokenizer))
-        return await roll_out(env, source, ROW), env, endpoint.bodies
+        return await roll_out(env, source.sample, ROW), env, endpoint.bodies
 
 
 def rounded(group: JudgedGroup) -> tuple[float | None, ...]:

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.api.group_judges import conversation_case
-from judgegym.judges.conversations.messages import ChatTurn, turns_of, turns_of_items, turns_of_transcript
+from judgegym.judges.conversations.messages import (
+    ChatTurn,
+    answer_of,
+    text_of,
+    turns_of,
+    turns_of_items,
+    turns_of_transcript,
+)
 from judgegym.judges.conversations.turns import Turn, UnseenPart, continuation, shared_turns, text_turn, transcript
-from judgegym.judges.core.group import GroupCase
 
 ROLES = ("assistant", "user", "tool")
 
@@ -126,18 +131,12 @@ def test_beginning_and_continuation_make_the_conversation(
     assert len({continuation(text, shared) for text in texts}) == len({*texts})
 
 
-def test_group_of_conversations_is_a_case() -> None:
+def test_conversations_are_texts() -> None:
     called = [ChatTurn(role="assistant", tool_calls=[{"function": {"name": "f", "arguments": "{}"}}])]
-    case = conversation_case(
-        chat(("system", "Be brief."), ("user", "Why?")),
-        ["Because.", chat(*ASKED, ("assistant", "So.")), called],
-        criteria="Short ones.",
-        anchor="No.",
-    )
+    assert text_of(chat(("system", "Be brief."), ("user", "Why?"))) == "system: Be brief.\n\nuser: Why?"
     talk = "assistant: Shall I look?\n\nuser: Do.\n\nassistant: So."
-    asked = "system: Be brief.\n\nuser: Why?"
-    answers = ("Because.", talk, "[tool call: f({})]")
-    assert case == GroupCase(asked, answers, criteria="Short ones.", anchor="No.")
+    answers = ("Because.", chat(*ASKED, ("assistant", "So.")), called)
+    assert [*map(answer_of, answers)] == ["Because.", talk, "[tool call: f({})]"]
 
 
 # All that a message can hold.

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.api.group_judges import conversation_case
-from judgegym.judges.conversations.messages import ChatTurn
+from judgegym.judges.conversations.messages import ChatTurn, answer_of
 from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
@@ -282,7 +281,7 @@ async def test_turns_that_all_conversations_share_are_shown_once(connect: Connec
         [ChatTurn(role="assistant", content="user: Great, thanks!\n\nIt is poor.")],
         [ChatTurn(role="assistant", content="Shall I?"), ChatTurn(role="user", content="Do so. It is fair.")],
     )
-    case = conversation_case("What is 2 + 2?", [[called, result, *ending] for ending in endings])
+    case = GroupCase("What is 2 + 2?", tuple(answer_of([called, result, *ending]) for ending in endings))
     async with ScriptedEndpoint(judging(lambda text, place: QUALITY[text.rpartition(" ")[2].strip(".")])) as endpoint:
         judgment = await ListwiseGroupJudge(ListwiseJudgeSettings(), connect(endpoint)).judge(case)
     assert scores_of(judgment) == [0.9, 0.2, 0.5]

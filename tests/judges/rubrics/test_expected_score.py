@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.judgment import Scale
-from judgegym.judges.rubrics.prompt import LEAST_MASS, check_scale, expected_score
+from judgegym.judges.rubrics.prompt import LEAST_MASS, check_scale, mean_score, score_probabilities
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice, Token
 
@@ -34,7 +34,8 @@ def scored(*alternatives: tuple[str, float], sampled: str = " 4") -> Choice:
 
 
 def expected(choice: Choice, scale: Scale = ONE_TO_FIVE, tag: str = "[SCORE]") -> float | NoVerdict:
-    return expected_score(choice, scale, tag=tag)
+    found = score_probabilities(choice, scale, tag=tag)
+    return found if isinstance(found, NoVerdict) else mean_score(found)
 
 
 @pytest.mark.parametrize(
