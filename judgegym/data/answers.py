@@ -248,12 +248,8 @@ def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]
 
 def unread(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
     """The columns of usual names that hold something and are not read."""
-    held = [name for name, value in values.items() if name in _KNOWN and name not in read]
-    return [name for name in held if values[name] not in (None, [], {}) and not _is_blank(values[name])]
-
-
-def _is_blank(value: JSON) -> bool:
-    return isinstance(value, str) and not value.strip()
+    held = {name: value for name, value in values.items() if name in _KNOWN and name not in read}
+    return [name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()]
 
 
 def warn_of_unread(source: str, names: Iterable[str]) -> None:

@@ -321,11 +321,9 @@ class ModelSettings(BaseModel):
     @property
     def prices(self) -> Prices:
         """What its tokens cost."""
-        given, urls = (
-            Prices(self.price_input, self.price_output, self.price_cached_input),
-            split_urls(self.base_url or ""),
-        )
-        return api_of(self.api).prices(prices_of(given, urls, self.model_name or self.name, self.extra_body))
+        given = Prices(self.price_input, self.price_output, self.price_cached_input)
+        listed = prices_of(given, split_urls(self.base_url or ""), self.model_name or self.name, self.extra_body)
+        return api_of(self.api).prices(listed)
 
     @property
     def identity(self) -> str:

@@ -30,11 +30,12 @@ from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges import mt_bench
+from judgegym.judges.arena import OUTCOMES
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.mt_bench import OUTCOMES, RATINGS, MTBenchCase, MTBenchDetail
+from judgegym.judges.mt_bench import RATINGS, MTBenchCase, MTBenchDetail
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 

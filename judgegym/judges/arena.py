@@ -93,7 +93,8 @@ _VALUES: Mapping[str, tuple[float, bool]] = {
     "B>A": (0.0, False),
     "B>>A": (0.0, True),
 }
-_OUTCOMES: Mapping[float, RowOutcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
+OUTCOMES: Mapping[float, RowOutcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
+"""What the points of a game mean for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +308,7 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
     (as_a, is_strong_1), (baseline_as_a, is_strong_2) = _VALUES[game_1], _VALUES[game_2]
     as_b = 1.0 - baseline_as_a
     entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (strong_weight if is_strong_2 else 1)
-    return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, _OUTCOMES[as_a] if as_a == as_b else "tie")
+    return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, OUTCOMES[as_a] if as_a == as_b else "tie")
 
 
 def game_prompt(

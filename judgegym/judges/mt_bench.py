@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from judgegym.judges import prompts
-from judgegym.judges.arena import GameOrder
+from judgegym.judges.arena import OUTCOMES, GameOrder
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.calls import ask, ask_again, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit, without_tokens
@@ -36,8 +36,6 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
 RATINGS = Scale(*SCALE)
-OUTCOMES: Mapping[float, str] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
-"""What a turn's score means where answers are compared."""
 _GAMES: Mapping[GameOrder | None, tuple[str, Mapping[str, float]]] = {
     None: ("", {}),
     "model_is_a": ("_game_1", {"A": 1.0, "B": 0.0, "C": 0.5}),

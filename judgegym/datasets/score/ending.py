@@ -278,10 +278,8 @@ def _within_rows(metrics: Metrics) -> Iterator[SummaryLine]:
 def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
     """What went wrong, each only above 0."""
     what = "empty" if metrics.values.get("eval/policy_calls") is None else "empty, malformed or refusals"
-    invalid, suspects = (
-        Status.INVALID_COMPLETION.value,
-        "tokens or markers of the judge's prompt, in texts under judgment",
-    )
+    suspects = "tokens or markers of the judge's prompt, in texts under judgment"
+    invalid = Status.INVALID_COMPLETION.value
     found = [
         (words, outcomes.statuses[status], f"responses have no score; they are in {run / FAILURES}")
         for status, words in FAILURE_WORDS.items()

@@ -117,10 +117,8 @@ class RunPlan:
     def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> ModelPlan:
         """Count a request for `n` answers of at most so many tokens; 0 for no limit."""
         own = next((f" {each}" for each in current_component().split("/") if each in self._names), "")
-        name, fresh = (
-            settings.title.removeprefix("the ") + own,
-            ModelPlan(settings.prices, settings.title not in ("the judge", "the user")),
-        )
+        name = settings.title.removeprefix("the ") + own
+        fresh = ModelPlan(settings.prices, settings.title not in ("the judge", "the user"))
         part, typical = self.parts.setdefault(name, fresh), self.typical[True]
         part.calls += 1
         part.answers += n

@@ -275,15 +275,14 @@ def _part(part: object) -> dict[str, JSON]:
 
 
 def _call(call: object) -> dict[str, JSON]:
-    function = call.get("function", call) if isinstance(call, Mapping) else None
-    if isinstance(function, str):  # of inspect
-        function = {**cast("Mapping[str, object]", call), "name": function}
-    if not isinstance(call, Mapping) or not isinstance(function, Mapping):
+    if not isinstance(call, Mapping):
         return {}
-    arguments = function.get("arguments")
+    function = call.get("function") or call
+    called = function if isinstance(function, Mapping) else call  # of inspect, where it is the name
+    name = function if isinstance(function, str) else called.get("name")
     try:
-        given = arguments if isinstance(arguments, str) else plain(arguments)
+        given = plain(called.get("arguments"))
     except CellError:
         given = "…"
-    made: dict[str, JSON] = {"function": {"name": str(function.get("name")), "arguments": given}}
+    made: dict[str, JSON] = {"function": {"name": str(name), "arguments": given}}
     return {"id": str(call["id"]), **made} if call.get("id") else made

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from judgegym.judges.config.extras import require
 from judgegym.judges.conversations.turns import ToolCall
@@ -47,12 +47,13 @@ class RuleDetail:
     expected: str | None
 
 
+_Match: TypeAlias = Callable[[Any, str], RuleFinding]
+"""Compares a response's answer, or its tool calls, with an expected text."""
 _COMPARISONS = (number, exact, normalised, contains, multiple_choice, traces.tool_called, traces.tool_order)
-_MATCHES: Mapping[str, Callable[[Any, str], RuleFinding]] = {each.__name__: each for each in _COMPARISONS}
+_MATCHES: Mapping[str, _Match] = {each.__name__: each for each in _COMPARISONS}
 """The rules that compare the answer, or tool calls, with an expected text, in time that is linear in both."""
 _LIBRARIES = {"expression": expression, "regex": regex, "json_schema": json_schema, "language": language}
-_IN_WORKERS: Mapping[str, Callable[[], Callable[[Any, str], RuleFinding]]]
-_IN_WORKERS = {**_LIBRARIES, "tool_not_called": traces.tool_not_called}
+_IN_WORKERS: Mapping[str, Callable[[], _Match]] = {**_LIBRARIES, "tool_not_called": traces.tool_not_called}
 """The rules that a worker applies, each by what loads it."""
 _OF_TOOLS = frozenset(("tool_called", "tool_order", "tool_not_called"))
 _OF_TRACE = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.tool_errors}
@@ -76,9 +77,9 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         self.rule, expected = settings.rule, settings.rule_expected
         if self.rule in _LIBRARIES and self.rule != "regex":  # which is of the standard library
             require("rules")
-        with_tolerance = partial(number, tolerance=settings.rule_tolerance)
-        self._match: Callable[[Any, str], RuleFinding] | None
-        self._match = with_tolerance if self.rule == "number" else _MATCHES.get(self.rule)
+        self._match: _Match | None = _MATCHES.get(self.rule)
+        if self.rule == "number":
+            self._match = partial(number, tolerance=settings.rule_tolerance)
         found: RuleFinding | JobFailure | None = None
         if self.rule not in READS:
             found = apply_now(Job(own_function, (self.rule,), None), settings.rule_timeout)
