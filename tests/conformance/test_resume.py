@@ -206,7 +206,7 @@ def test_run_directory_in_use_is_not_written_over(lab: Lab) -> None:
     assert (files.path / "samples.jsonl").read_bytes() == samples
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@pytest.mark.slow("arena_hard-candidates", "mt_bench", "self_critique")
 @pytest.mark.parametrize("subject", JUDGED_BY_MORE_THAN_THE_QUESTION, indirect=True, ids=lambda each: each.title)
 def test_changed_rows_are_judged_again_and_said(lab: Lab) -> None:
     """A baseline, reference, rubric or gold label that is another one is noticed, though the question is the same."""

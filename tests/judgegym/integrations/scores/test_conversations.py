@@ -45,7 +45,7 @@ def test_an_image_is_sent_with_its_data() -> None:
     sent = conversation_json([{"role": "user", "content": [{"type": "image", "image": {"bytes": png()}}]}])
     part = {"type": "image_url", "image_url": {"url": data_url(png())}}
     assert sent == [{"role": "user", "content": [part]}]
-    with pytest.raises(CellError, match="an image cannot be sent: expected an address, a data URL or a file"):
+    with pytest.raises(CellError, match="expected an address, a data URL or a file, found object"):
         conversation_json([{"role": "user", "content": [{"type": "image", "image": PICTURE}]}])
 
 

@@ -65,7 +65,7 @@ async def test_messages_are_refused_and_not_judged_as_their_representation() -> 
         source = EnvironmentSource.of("rubric_absolute", offline=True)
         with pytest.raises(RefusedError, match="expected the policy's text, found messages"):
             await EnvironmentScores(source).score([Sample({"uid": uid}, [{"role": "assistant", "content": GOOD}])])
-        assert judge.endpoint.requests == []
+        assert judge.asked == 0
 
 
 @pytest.mark.parametrize("name", TWO)
