@@ -59,6 +59,7 @@ async def test_rows_can_be_asked_and_answers_have_finite_rewards_and_metrics(nam
         assert not any(name.startswith("train/") for name in result.metrics)
 
 
+@pytest.mark.slow
 async def test_messages_are_refused_and_not_judged_as_their_representation() -> None:
     async with offline_judge() as (url, judge):
         uid = (await open_at(url, "rubric_absolute")).uids[0]
