@@ -71,7 +71,9 @@ class LogFormatter(logging.Formatter):
 
 def offline_notice(stand_ins: Sequence[str]) -> str:
     """Return the notice that numbers from a stand-in are no benchmark result."""
-    who = f"The {stand_ins[0]} is" if len(stand_ins) == 1 else f"The {' and the '.join(stand_ins)} are"
+    *others, last = (f"the {role}" for role in stand_ins)
+    who = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    who = who[0].upper() + who[1:]
     return (
         f"{who} an offline stand-in, which counts words and understands nothing: these numbers are no benchmark result."
     )
