@@ -345,9 +345,10 @@ def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     if len(filled) == count == 1:
         return TaskParts((task,), ((0, 0),))
     if not filled or not judge.compares(task):
-        cases = [number for number in filled if task.firsts[number] == number]
+        firsts = task.firsts
+        cases = [number for number in filled if firsts[number] == number]
         places = {number: (case, 0) for case, number in enumerate(cases)}
-        results = tuple(places.get(first, _EMPTY) for first in task.firsts)
+        results = tuple(places.get(first, _EMPTY) for first in firsts)
         return TaskParts(tuple(task.only((number,)) for number in cases), results)
     if len(filled) == count:
         return TaskParts((task,), tuple((0, number) for number in range(count)))
