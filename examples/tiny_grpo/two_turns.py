@@ -42,7 +42,7 @@ class TwoTurnsEnv(PromptsEnv):
         named = named_letter(first.answer)
         swapped = str.maketrans({named: _LIKED, _LIKED: named})
         shown = [first, *(replace(said, answer=said.answer.translate(swapped)) for said in completions[1:])]
-        judgments = await all_results(self._judge_turn(task, said, turn) for turn, said in enumerate(shown, 1))
+        judgments = await all_results(self._judge_letter(task, said, turn) for turn, said in enumerate(shown, 1))
         calls = tuple(call for judgment in judgments for call in judgment.calls)
         failed = next((judgment for judgment in judgments if judgment.score is None), None)
         if failed is not None:
@@ -50,6 +50,6 @@ class TwoTurnsEnv(PromptsEnv):
         scores = {f"turn_{turn}": judgment.score or 0.0 for turn, judgment in enumerate(judgments, 1)}
         return replace(judgments[-1], score=sum(scores.values()) / len(scores), calls=calls, detail=ScoreParts(scores))
 
-    async def _judge_turn(self, task: PromptTask, said: Completion, turn: int) -> Judgment[ScoreParts]:
+    async def _judge_letter(self, task: PromptTask, said: Completion, turn: int) -> Judgment[ScoreParts]:
         with component(f"turn_{turn}"):
             return await super().judge(task, [said])
