@@ -52,4 +52,4 @@ class TwoTurnsEnv(PromptsEnv):
 
     async def _judge_letter(self, task: PromptTask, said: Completion, turn: int) -> Judgment[ScoreParts]:
         with component(f"turn_{turn}"):
-            return await super().judge(task, [said])
+            return await super().judge(task, [replace(said, follow_up="")])  # as an answer of its own
