@@ -48,14 +48,14 @@ class Watched:
         """The directives of the security policy that were violated."""
         return list(self.page.evaluate("window.refusals"))
 
-    def until(self, expression: str, seconds: float = 60.0) -> None:
+    def until(self, expression: str, seconds: float = 20.0) -> None:
         """Wait for an expression to be true; Playwright's own way of doing so is refused by the security policy."""
         end = time.monotonic() + seconds
         while not self.page.evaluate(expression):
             assert time.monotonic() < end, f"never became true: {expression}"
             self.page.wait_for_timeout(20)
 
-    def until_refused(self, directive: str, seconds: float = 60.0) -> None:
+    def until_refused(self, directive: str, seconds: float = 20.0) -> None:
         """Wait for the security policy to refuse something by this directive."""
         end = time.monotonic() + seconds
         while directive not in " ".join([*self.refusals, *self.console]):

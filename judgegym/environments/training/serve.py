@@ -372,8 +372,8 @@ class ServeRun:
         One that was resumed (not `is_new`) may be in the file, if the earlier process ended before the API had it.
         """
         self._log.keep(group)
-        self._handed, self._posts = self._handed + 1, self._posts + len(group.posts(self._config))
         packed = [await post.packed(self._config) for post in group.posts(self._config)]
+        self._handed, self._posts = self._handed + 1, self._posts + len(packed)
         if self._file is not None:
             for post in packed:
                 self._written += 1
