@@ -39,6 +39,7 @@ class ClusteredEstimate:
         trials: of a rate the effective number of independent trials; `None` for any other statistic.
         pseudo: which share of the squared error comes from pseudo-rows, which do not become more with the rows; below 0
             if they make it smaller, as a prior does.
+        fewest: with fewer clusters there would be no estimate, so that a sample which has one has more than the usual.
     """
 
     value: float
@@ -46,6 +47,7 @@ class ClusteredEstimate:
     clusters: int
     trials: float | None = None
     pseudo: float = 0.0
+    fewest: int = 0
 
     def interval(self, level: float) -> Interval:
         """Return the two-sided interval with this coverage; of a rate from 0 to 1."""
@@ -80,7 +82,8 @@ class ClusteredEstimate:
     def rows_to_tell(self, truth: float, threshold: float, *, rows: int, alpha: float, power: float) -> int:
         """Return how many rows it takes until a true value is told from a threshold.
 
-        Rows are taken to be as informative as those of this estimate are.
+        Rows are taken to be as informative as those of this estimate are, but for what `fewest` says: the number of its
+        clusters is corrected for the mean excess of a Poisson number that is at least `fewest`.
 
         Args:
             truth: the true value, on either side of the threshold.
@@ -91,10 +94,13 @@ class ClusteredEstimate:
         """
         if self.trials is not None:
             return math.ceil(_trials_to_tell(truth, threshold, alpha, power) * rows / self.trials)
-        from scipy.special import stdtrit  # late: as above
+        from scipy.special import pdtrc, stdtrit  # late: as above
+
+        excess = pdtrc(self.fewest - 2, self.clusters) / pdtrc(self.fewest - 1, self.clusters) if self.fewest > 1 else 1
+        usual = rows / (2 - float(excess))  # as many rows have so many clusters on average
 
         def is_enough(count: int) -> bool:
-            share = rows / count  # the squared error falls as 1 / rows, that of pseudo-rows as 1 / rows²
+            share = usual / count  # the squared error falls as 1 / rows, that of pseudo-rows as 1 / rows²
             error = self.error * math.sqrt(share * (1 - self.pseudo + self.pseudo * min(1.0, share)))
             freedom = max(1.0, self.clusters / share - 1)
             return bool((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, power)) * error <= abs(truth - threshold))

@@ -131,3 +131,16 @@ def test_rows_of_a_mean_count_pseudo_rows_once() -> None:
     assert error == pytest.approx(0.1 / 2.8016, rel=0.01)
     assert rows(0.5) < rows(0.0) < rows(-0.5), "a prior makes the error of few rows smaller"
     assert rows(0.0) < rows(0.0, clusters=2), "the interval of few clusters has longer tails"
+
+
+def test_rows_of_an_estimate_that_not_all_samples_have_are_corrected_for_that() -> None:
+    def rows(clusters: int, fewest: int) -> int:
+        estimate = ClusteredEstimate(0.0, 0.1, clusters, fewest=fewest)
+        return estimate.rows_to_tell(0.02, 0.0, rows=1000, alpha=0.025, power=0.8)
+
+    drawn = np.random.default_rng(1).poisson(12, 10_000)
+    sizes, counts = np.unique(drawn[drawn >= 10], return_counts=True)
+    taken_for = [size * rows(size, 0) / rows(size, 10) for size in sizes.tolist()]
+    assert np.average(sizes, weights=counts) > 13.2
+    assert np.average(taken_for, weights=counts) == pytest.approx(12, abs=0.3)
+    assert rows(50, 10) == rows(50, 0)

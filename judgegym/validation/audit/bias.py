@@ -107,7 +107,7 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
         else:
             estimates = _logistic(records, design, steps, rows_of, is_pair=is_pair)
         for (check, rows), (value, error, of_prior) in zip(informative.items(), estimates, strict=True):
-            found[check] = ClusteredEstimate(value, max(error, 1e-9), rows, pseudo=of_prior)
+            found[check] = ClusteredEstimate(value, max(error, 1e-9), rows, pseudo=of_prior, fewest=FEWEST)
     return found
 
 
