@@ -38,6 +38,7 @@ _PRELOADED = (
     "judgegym.environments.prompts_environment",
     "judgegym.environments.rubric_absolute_environment",
     "judgegym.eval_environments.arena_hard_environment",
+    "judgegym.eval_environments.mt_bench_environment",
     "judgegym.eval_environments.pairwise_judgement_environment",
     "judgegym.eval_environments.self_critique_environment",
     "judgegym.offline.__main__",
@@ -52,6 +53,8 @@ _PRELOADED = (
     "rich.progress",
     "rich.table",
     "scipy.stats",
+    "sklearn.metrics",
+    "uvloop",
 )
 Stream = Literal["out", "err"]
 _LARGEST_REQUEST = 1 << 18

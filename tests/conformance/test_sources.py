@@ -42,6 +42,7 @@ def test_the_pairs_are_known() -> None:
     }
 
 
+@pytest.mark.slow("prompts", "arena_hard-evaluate")  # they have the most pairs
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("subject", ENVIRONMENTS, ids=lambda subject: subject.title)
 def test_the_higher_source_wins_whichever_name_it_uses(
