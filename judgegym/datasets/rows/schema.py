@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 from pydantic import BaseModel
 
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
-from judgegym.data.pairs import answers_of_pair, pair_of, prompt_of_pair, turns_of_prompt
+from judgegym.data.pairs import pair_of, turns_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
@@ -32,7 +32,7 @@ RESPONSES_OF_ROW = ("one response", "several responses")
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
 _TOOLS = "tools"
-_LOGS = ("responses_create_params", "nodes")
+LOGS = ("responses_create_params", "nodes")
 """The columns by which a rollout of NeMo Gym and a trace of verifiers are known."""
 _OF_OBJECT = ("response", "answer", "completion", "text", "content", "generation")
 """What the text of a response is called in an object that is no message."""
@@ -100,7 +100,7 @@ class Responses:
     Attributes:
         prompt: the prompt as one text.
         columns: the columns that were read, for a message.
-        turns: the prompt as a conversation, in which a text is a turn of the user; empty where only the text is known.
+        turns: the prompt as a conversation, in which a text is a turn of the user.
         parts: the columns that belong to the prompt where a row has them.
         texts: the responses; empty ones are kept.
         traces: the turns of each response with those that led to it, such as calls of tools; none of a text.
@@ -188,8 +188,8 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     with named_row(row, shows_images=True):
         values, found = row.filled(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
-            shared = prompt_of_pair(values)
-            found = None if shared is None else Responses("", _columns_of_pair(values), shared)
+            pair = turns_of_pair(values)
+            found = Responses("", _columns_of_pair(values), pair[0]) if pair is not None and pair[0] else None
         found = found or _find_prompt(row, values, settings, ())
         turns = () if found is None else _without_answer(found.turns)
         if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
@@ -222,8 +222,8 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
         tools = found.tools or tools_of(values.get(_TOOLS)) or ()
         if not tools or _TOOLS in found.columns:
             return found
-        turns = with_tools(found.turns or prompt_of_pair(values) or (text_turn("user", found.prompt),), tools)
-        return replace(found, prompt=transcript(turns), parts=(*found.parts, _TOOLS), tools=tools)
+        prompt = transcript(with_tools(found.turns, tools))
+        return replace(found, prompt=prompt, parts=(*found.parts, _TOOLS), tools=tools)
 
 
 def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
@@ -314,13 +314,12 @@ def _preferred(values: Values) -> Responses | None:
     if any(values.get(name) for name in IMAGES):
         raise UnseenPart("images beside chosen and rejected are not read: name a column of the prompt and of responses")
     with images_shown(shown=False):
-        found = pair_of(values)
-    if found is None or isinstance(found, str):
+        found, turns = pair_of(values), turns_of_pair(values)
+    if turns is None or found is None or isinstance(found, str):
         return None
-    texts = (*found.correct, *found.wrong)
-    traces = answers_of_pair(values) if len(texts) == len(_PREFERENCE) else ()
+    columns, texts, traces = _columns_of_pair(values), (*found.correct, *found.wrong), turns[1:] if turns[1] else ()
     return Responses(
-        found.prompt, _columns_of_pair(values), texts=texts, traces=traces, several=True, chosen=len(found.correct)
+        found.prompt, columns, turns[0], texts=texts, traces=traces, several=True, chosen=len(found.correct)
     )
 
 
@@ -348,10 +347,10 @@ def _conversation(values: Values, column: str) -> Responses | None:
 
 def _logged(values: Values) -> Responses | None:
     """A rollout of NeMo Gym, or a trace of verifiers."""
-    column = next((name for name in _LOGS if name in values), None)
+    column = next((name for name in LOGS if name in values), None)
     trace = None if column is None else trace_of(values, column)
     if column is None or trace is None:
         return None
     asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
-    columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
+    columns, texts = ((column, "response") if column == LOGS[0] else (column,)), (answer_text(answer),)
     return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)

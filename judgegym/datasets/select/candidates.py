@@ -18,7 +18,7 @@ stands before it between `<think>` and `</think>`, as the chat templates of Qwen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -26,17 +26,21 @@ from typing import TypeAlias
 
 import orjson
 
-from judgegym.data.pairs import turns_of_prompt
-from judgegym.data.rows import Row, value_at
+from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import ScoredRow, read_scored
-from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, read_responses, read_turns
+from judgegym.datasets.rows.schema import (
+    LOGS,
+    RESPONSES_OF_ROW,
+    ColumnSettings,
+    Responses,
+    read_responses,
+    read_turns,
+)
 from judgegym.datasets.rows.task import digest_of, digest_of_value
-from judgegym.judges.conversations.messages import turns_of, turns_of_transcript
-from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, answer_text, text_turn
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
-from judgegym.llm.wire import JSON
 
 DECIMALS = 9
 """Scores are compared to so many decimals, so that 0.7 and 0.5 differ by 0.2."""
@@ -93,76 +97,14 @@ class PromptWithResponses:
     responses: tuple[Turns, ...]
 
 
-def as_turns(
-    values: Mapping[str, JSON], columns: Sequence[str], prompt: str, texts: Sequence[str], turns: Turns = ()
-) -> PromptWithResponses:
-    """Find the turns of a row's prompt and responses.
-
-    Args:
-        values: the row's columns.
-        columns: those that hold prompt and responses, in this order.
-        prompt: the prompt as the judge saw it.
-        texts: the responses.
-        turns: of the prompt, if they are known.
-    """
-    found = [value for column in columns if (value := value_at(values, column)) is not None]
-    asked = turns or _prompt(found, prompt)
-    conversations = tuple(_conversations(found))
-    return PromptWithResponses(asked, tuple(_response(conversations, text) for text in texts))
-
-
-def _prompt(values: Sequence[JSON], prompt: str) -> Turns:
-    """The turns that say the prompt: a column's, the first ones of a conversation, or those of a column and these."""
-    explicit: Turns = ()
-    for value in values:
-        for turns in filter(None, (_asked(value), _talked(value))):
-            for before in (explicit, ()) if explicit else ((),):
-                said = _beginning((*before, *turns), prompt)
-                if said is not None:
-                    return said
-        explicit = explicit or _asked(value) or ()
-    return (text_turn("user", prompt),)
-
-
-def _beginning(turns: Turns, prompt: str) -> Turns | None:
-    """The first turns that say the prompt; `None` if none do."""
-    length = sum(len(turn.shown) for turn in turns)
-    for end in range(len(turns), 0, -1):
-        if length <= len(prompt) and transcript(turns[:end]) == prompt:
-            return turns[:end]
-        length -= len(turns[end - 1].shown)
-    return None
-
-
-def _asked(value: JSON) -> Turns | None:
-    return turns_of_prompt(value) if isinstance(value, str | Sequence | Mapping) else None
-
-
-def _talked(value: JSON) -> Turns | None:
-    return turns_of_transcript(value) if isinstance(value, str) else None
-
-
-def _conversations(values: Sequence[JSON]) -> Iterator[Turns]:
-    """All conversations of several turns in the columns, or in the lists that they hold."""
-    for value in values:
-        several = [] if isinstance(value, str | Mapping) or not isinstance(value, Sequence) else value
-        for each in (value, *several):
-            turns = turns_of_transcript(each) if isinstance(each, str) else turns_of(each)
-            if turns and len(turns) > 1:
-                yield turns
-
-
-def _response(conversations: Sequence[Turns], text: str) -> Turns:
-    """The turns that say a response: a whole conversation, or the end of one; or the text as one turn."""
-    for turns in conversations:
-        length, first = 0, len(turns)
-        while first > 0 and length <= len(text):
-            first -= 1
-            length += len(turns[first].shown)
-            rest = turns[first:]
-            if len(rest) > 1 and length <= len(text) and answer_text(rest) == text:
-                return rest
-    return (text_turn("assistant", text),)
+def as_turns(found: Responses) -> PromptWithResponses:
+    """The turns of a row's prompt and responses."""
+    traces = found.traces if found.traces and found.columns[0] not in LOGS else [()] * len(found.texts)
+    responses = (
+        trace if len(trace) > 1 and answer_text(trace) == text else (text_turn("assistant", text),)
+        for text, trace in zip(found.texts, traces, strict=True)
+    )
+    return PromptWithResponses(found.turns, tuple(responses))
 
 
 _AT_HAND = 16
@@ -211,11 +153,7 @@ class ScoredTexts:
         """
         scored = self.rows[number]
         row = scored.row
-        if self.sampled:
-            answered = self._sampled(row)
-        else:
-            found = read_responses(row, self._columns)
-            answered = as_turns(row.filled(), found.columns, found.prompt, found.texts, found.turns)
+        answered = self._sampled(row) if self.sampled else as_turns(read_responses(row, self._columns))
         if len(answered.responses) != len(scored.status):
             raise DataError(
                 f"{row.place}: has {len(answered.responses)} responses, and {STATUS} has {len(scored.status)} "

@@ -21,7 +21,7 @@ TOOL = {"role": "tool", "content": "42"}
 
 def read(values: dict[str, JSON], **columns: str) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
     found = read_responses(Row("data", 1, values), ColumnSettings(**columns))
-    answered = as_turns(values, found.columns, found.prompt, found.texts)
+    answered = as_turns(found)
     assert transcript(answered.prompt) == found.prompt
     assert [answer_text(turns) for turns in answered.responses] == list(found.texts)
     pairs = [[(turn.role, turn.text) for turn in turns] for turns in (answered.prompt, *answered.responses)]
