@@ -234,12 +234,7 @@ def _is_closed_once_more(gap: str, behind: str) -> bool:
     opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
     # Doubled braces, which some models write, are of the object.
     doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
-    depth = 0
-    for brace in _BRACE.finditer(closed, doubled):
-        depth += 1 if brace[0] == "{" else -1
-        if depth < 0:
-            return True
-    return False
+    return any(depth < 0 for depth, _ in _depths(closed, doubled))
 
 
 def _objects(text: str) -> tuple[list[_Object], list[Place]]:
@@ -295,12 +290,15 @@ def _end_of_cut(words: str) -> int:
 
 def _closing(text: str, start: int) -> int | None:
     """Where the brace ends that closes an object."""
+    return next((end for depth, end in _depths(text, start) if depth == 0), None)
+
+
+def _depths(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """How many braces are open behind each brace from `start` on, and where that ends."""
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.end()
-    return None
+        yield depth, brace.end()
 
 
 def _without(text: str, objects: list[Place]) -> str:
