@@ -140,10 +140,9 @@ class RowRunner(Generic[TaskT, DetailT]):
         env, started = self._env, time.monotonic()
         existing = self._existing(task)
         sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self._digest(task, existing))
-        if existing is not None and existing.policy_error is not None:
-            return replace(sample, run=SampleRun(time.monotonic() - started), policy_error=existing.policy_error)
         with user_calls() as of_user:
-            said = await self._ask(task) if existing is None else Exchange(existing.completions)
+            given = existing and Exchange(existing.completions, policy_error=existing.policy_error)
+            said = given or await self._ask(task)
         completions, of_policy = said.completions, said.runs
         if said.policy_error is not None or said.user_error is not None:
             run = SampleRun(time.monotonic() - started, of_policy, user_calls=tuple(of_user))
