@@ -32,7 +32,7 @@ RESPONSES_OF_ROW = ("one response", "several responses")
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
 _TOOLS = "tools"
-LOGS = ("responses_create_params", "nodes")
+_LOGS = ("responses_create_params", "nodes")
 """The columns by which a rollout of NeMo Gym and a trace of verifiers are known."""
 _OF_OBJECT = ("response", "answer", "completion", "text", "content", "generation")
 """What the text of a response is called in an object that is no message."""
@@ -120,6 +120,15 @@ class Responses:
     several: bool = False
     chosen: int = 0
     earlier: tuple[JudgedResponse, ...] = ()
+
+    @property
+    def answers(self) -> list[tuple[Turn, ...]]:
+        """The turns that say each response: those of a conversation of messages, or the text as one turn."""
+        traces = self.traces if self.traces and self.columns[0] not in _LOGS else [()] * len(self.texts)
+        return [
+            trace if len(trace) > 1 and answer_text(trace) == text else (text_turn("assistant", text),)
+            for text, trace in zip(self.texts, traces, strict=True)
+        ]
 
 
 def _names(setting: str) -> tuple[str, ...]:
@@ -347,10 +356,10 @@ def _conversation(values: Values, column: str) -> Responses | None:
 
 def _logged(values: Values) -> Responses | None:
     """A rollout of NeMo Gym, or a trace of verifiers."""
-    column = next((name for name in LOGS if name in values), None)
+    column = next((name for name in _LOGS if name in values), None)
     trace = None if column is None else trace_of(values, column)
     if column is None or trace is None:
         return None
     asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
-    columns, texts = ((column, "response") if column == LOGS[0] else (column,)), (answer_text(answer),)
+    columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
     return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)

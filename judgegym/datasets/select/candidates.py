@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
@@ -29,16 +29,9 @@ import orjson
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import ScoredRow, read_scored
-from judgegym.datasets.rows.schema import (
-    LOGS,
-    RESPONSES_OF_ROW,
-    ColumnSettings,
-    Responses,
-    read_responses,
-    read_turns,
-)
+from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.task import digest_of, digest_of_value
-from judgegym.judges.conversations.turns import Turn, answer_text, text_turn
+from judgegym.judges.conversations.turns import Turn, answer_text
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
 
@@ -88,25 +81,6 @@ class Group:
 
 Turns: TypeAlias = "tuple[Turn, ...]"
 
-
-@dataclass(frozen=True, slots=True)
-class PromptWithResponses:
-    """A prompt and its responses, each as turns."""
-
-    prompt: Turns
-    responses: tuple[Turns, ...]
-
-
-def as_turns(found: Responses) -> PromptWithResponses:
-    """The turns of a row's prompt and responses."""
-    traces = found.traces if found.traces and found.columns[0] not in LOGS else [()] * len(found.texts)
-    responses = (
-        trace if len(trace) > 1 and answer_text(trace) == text else (text_turn("assistant", text),)
-        for text, trace in zip(found.texts, traces, strict=True)
-    )
-    return PromptWithResponses(found.turns, tuple(responses))
-
-
 _AT_HAND = 16
 """So many rows are kept: the pairs of one prompt read them again and again."""
 
@@ -145,7 +119,7 @@ class ScoredTexts:
         if columns.group_by is not None and first.value(columns.group_by) is None:
             raise first.lacks(f"a column {columns.group_by} (--group_by)")
 
-    def _read(self, number: int) -> tuple[ScoredRow, PromptWithResponses]:
+    def _read(self, number: int) -> tuple[ScoredRow, Responses]:
         """Read a row, from 0.
 
         Raises:
@@ -153,15 +127,15 @@ class ScoredTexts:
         """
         scored = self.rows[number]
         row = scored.row
-        answered = self._sampled(row) if self.sampled else as_turns(read_responses(row, self._columns))
-        if len(answered.responses) != len(scored.status):
+        answered = self._sampled(row) if self.sampled else read_responses(row, self._columns)
+        if len(answered.texts) != len(scored.status):
             raise DataError(
-                f"{row.place}: has {len(answered.responses)} responses, and {STATUS} has {len(scored.status)} "
+                f"{row.place}: has {len(answered.texts)} responses, and {STATUS} has {len(scored.status)} "
                 "entries; name the columns with which it was judged: --prompt_column, --response_column"
             )
         return scored, answered
 
-    def _sampled(self, row: Row) -> PromptWithResponses:
+    def _sampled(self, row: Row) -> Responses:
         texts = _texts(row, RESPONSE)
         thoughts = _texts(row, THINKING) if self._keep_thinking else [""] * len(texts)
         if len(thoughts) != len(texts):
@@ -170,8 +144,7 @@ class ScoredTexts:
             f"{OPEN}\n{thought}\n{CLOSE}\n\n{text}" if thought else text
             for text, thought in zip(texts, thoughts, strict=True)
         )
-        prompt = read_turns(row, self._columns).turns
-        return PromptWithResponses(prompt, tuple((text_turn("assistant", text),) for text in said))
+        return replace(read_turns(row, self._columns), texts=tuple(said))
 
     def groups(self) -> list[Group]:
         """All responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
@@ -195,7 +168,7 @@ class ScoredTexts:
                     f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first row has "
                     f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
-            prompt = digest_of(orjson.dumps([[turn.heading, turn.shown] for turn in answered.prompt]))
+            prompt = digest_of(orjson.dumps([[turn.heading, turn.shown] for turn in answered.turns]))
             key = prompt if column is None else digest_of_value(scored.row, column)
             first, of_first = firsts.setdefault(key, (number, prompt))
             if prompt != of_first:
@@ -203,7 +176,7 @@ class ScoredTexts:
                     f"{scored.row.place}: has the same {column} (--group_by) as row {first + 1}, and another prompt"
                 )
             group = groups.setdefault(number if several and column is None else key, Group(key))
-            responses = zip(scored.score, scored.status, map(answer_text, answered.responses), strict=True)
+            responses = zip(scored.score, scored.status, map(answer_text, answered.answers), strict=True)
             group.candidates.extend(ResponseCandidate.of(number, place, *each) for place, each in enumerate(responses))
         return list(groups.values())
 
