@@ -322,23 +322,16 @@ class Clients:
         """
         config, openai = self._settings.env, self._settings.openai
         chat_settings = openai.chat_settings(config, max_concurrency=openai.num_requests_for_eval)
-        return Policy(self.open_policy(chat_settings), config)
+        return Policy(self.open("policy", chat_settings), config)
 
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
         if self._settings.verb != "serve":
             chat_settings = self._settings.env.in_batches(chat_settings)
-        return self._open("judge", chat_settings, self._cache)
+        return self.open("judge", chat_settings, self._cache)
 
-    def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
-        """Open a client of the policy, whose answers are never cached."""
-        return self._open("policy", chat_settings)
-
-    def open_user(self, chat_settings: ChatSettings) -> ChatClient:
-        """Open the client of a simulated user, whose messages are never cached."""
-        return self._open("user", chat_settings)
-
-    def _open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
+    def open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
+        """Open a client of a `policy`, a `user` or a `judge`; without a cache, as what a policy or a user says."""
         client = ChatClient(chat_settings, cache=cache, session=self.session, budget=self.budget)
         self._clients.setdefault(role, []).append(client)
         self.note_served({})

@@ -91,7 +91,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         """Return the name of what is evaluated: the policy, a file of answers, or the dataset's answers."""
         env = self._env
         if self._earlier is not None:
-            return self._earlier.subject
+            return self._earlier.run.subject
         if env.config.model_answers is not None:
             return subject_of(env.config.model_answers)
         return env.settings.openai.model_name if self.asks_policy else "answers of the dataset"

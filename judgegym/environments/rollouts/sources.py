@@ -74,7 +74,7 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
         logger.warning(_RETOKENIZED, f"{_WITHOUT_TOKEN_IDS} returns no token ids and logprobs")
     if settled == "retokenize":
         _ = retokenizer.tokenizer  # report an error in its name before the first call
-    return ChatSource(clients.open_policy(chat_settings), config, retokenizer, settled=settled)
+    return ChatSource(clients.open("policy", chat_settings), config, retokenizer, settled=settled)
 
 
 class ChatSource:

@@ -258,7 +258,7 @@ class JudgedAgain:
         return {
             "path": str(run.path),
             "environment": run.environment,
-            "policy": self.subject,
+            "policy": run.subject,
             "judge": run.judge,
             "date": run.date.isoformat(timespec="seconds"),
             "thinking_mode": self.thinking_mode,
@@ -267,11 +267,6 @@ class JudgedAgain:
             "files": [{"name": str(file), "digest": digest} for file, digest in self.files],
             "policy_is_stand_in": self.policy_is_stand_in,
         }
-
-    @property
-    def subject(self) -> str:
-        """Return the name of the policy that answered."""
-        return self.run.subject
 
     @property
     def words(self) -> str:
@@ -283,7 +278,7 @@ class JudgedAgain:
             " It is an offline stand-in: these numbers are no benchmark result." if self.policy_is_stand_in else ""
         )
         return (
-            f"The completions are those of {run.path} ({environment}{self.subject}{judge}, "
+            f"The completions are those of {run.path} ({environment}{run.subject}{judge}, "
             f"{run.date:%Y-%m-%d}); the policy is not asked.{stand_in}"
         )
 
