@@ -394,29 +394,17 @@ def choice_task(row: Preference, *, num_choices: int | None, seed: int, shuffle:
         slot = rng.randrange(len(places))
         places[0], places[slot] = places[slot], places[0]
     shown = [right, *wrong]
-    return PairTask(
-        uid=row.uid,
-        question=row.prompt,
-        category=row.category,
-        mode="choice",
-        answers=tuple(shown[place] for place in places),
-        correct=(places.index(0),),
-    )
+    answers = tuple(shown[place] for place in places)
+    return PairTask(row.uid, row.prompt, row.category, "choice", answers, correct=(places.index(0),))
 
 
 def ties_task(row: Preference, *, most: int) -> PairTask:
     """A rating for each of at most `most` answers, of which at least one is correct and one is wrong."""
     correct = row.correct[: max(1, most - 1)]
     wrong = row.wrong[: max(1, most - len(correct))]
-    return PairTask(
-        uid=row.uid,
-        question=row.prompt,
-        category=row.category,
-        mode="ties",
-        answers=(*correct, *wrong),
-        correct=tuple(range(len(correct))),
-        truncated=len(correct) + len(wrong) < len(row.correct) + len(row.wrong),
-    )
+    answers, places = (*correct, *wrong), tuple(range(len(correct)))
+    is_cut = len(answers) < len(row.correct) + len(row.wrong)
+    return PairTask(row.uid, row.prompt, row.category, "ties", answers, correct=places, truncated=is_cut)
 
 
 def with_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
 
-from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt, without_answer
 from judgegym.data.pairs import pair_of, turns_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
@@ -172,7 +172,7 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
     for column in _USUAL:
         turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
         if turns and column in CONVERSATIONS:
-            turns = _without_answer(turns)
+            turns = without_answer(turns)
         if turns:
             parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
             given = {part: values[part] for part in parts if part in values}
@@ -200,7 +200,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
             pair = turns_of_pair(values)
             found = Responses("", _columns_of_pair(values), pair[0]) if pair is not None and pair[0] else None
         found = found or _find_prompt(row, values, settings, ())
-        turns = () if found is None else _without_answer(found.turns)
+        turns = () if found is None else without_answer(found.turns)
         if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
             raise _lacks_prompt(row)
         for turn in turns:
@@ -210,13 +210,6 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
 
 def _columns_of_pair(values: Values) -> tuple[str, ...]:
     return tuple(column for column in ("prompt", *_PREFERENCE) if column in values)
-
-
-def _without_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The turns without those of the assistant at the end: what it answered is what is asked for."""
-    while turns and turns[-1].role == "assistant":
-        turns = turns[:-1]
-    return turns
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:
@@ -356,10 +349,9 @@ def _conversation(values: Values, column: str) -> Responses | None:
 
 def _logged(values: Values) -> Responses | None:
     """A rollout of NeMo Gym, or a trace of verifiers."""
-    column = next((name for name in _LOGS if name in values), None)
-    trace = None if column is None else trace_of(values, column)
-    if column is None or trace is None:
-        return None
-    asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
-    columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
-    return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)
+    for column in _LOGS:
+        if (trace := trace_of(values, column)) is not None:
+            asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
+            columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
+            return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)
+    return None

@@ -143,9 +143,7 @@ def verdict_reason(text: str) -> str | None:
 
 
 _ASPECT_KIND: VerdictKind[bool] = VerdictKind(
-    "verdict",
-    lambda fields: yes_or_no(fields["verdict"]),
-    lambda words: _ASPECT_NAMED.with_lists(words, yes_or_no),
+    "verdict", lambda fields: yes_or_no(fields["verdict"]), lambda words: _ASPECT_NAMED.with_lists(words, yes_or_no)
 )
 
 
