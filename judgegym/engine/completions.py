@@ -175,6 +175,9 @@ class Policy:
         """Ask through `client`, as `config` says."""
         self.client = client
         self.config = config
+        limits = {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
+        self._request: Mapping[str, Any] = {**limits, "name": _NAME}
+        """What all requests have in common."""
 
     async def complete(
         self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None = None
@@ -194,10 +197,7 @@ class Policy:
 
     async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
         """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
-        config = self.config
-        answers = await self.client.chat_each(
-            conversation, n, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens, name=_NAME
-        )
+        answers = await self.client.chat_each(conversation, n, **self._request)
         return await all_results(self._sampled(conversation, answers, number) for number in range(len(answers)))
 
     async def _sampled(
@@ -235,15 +235,9 @@ class Policy:
         return kept, CallRun(sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage)
 
     async def _ask(self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None) -> ChatResponse:
-        config = self.config
-        return await self.client.chat(
-            conversation,
-            temperature=config.eval_temperature,
-            max_tokens=config.eval_max_tokens,
-            fresh=True,  # every answer is a new sample, also from a client that judges with a cache
-            verdict_at=None if verdict_at is None else partial(_verdict_at, config=config, find=verdict_at),
-            name=_NAME,
-        )
+        find = None if verdict_at is None else partial(_verdict_at, config=self.config, find=verdict_at)
+        # Every answer is a new sample, also from a client that judges with a cache.
+        return await self.client.chat(conversation, fresh=True, verdict_at=find, **self._request)
 
 
 def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]) -> Place | None:
