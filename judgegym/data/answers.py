@@ -114,6 +114,13 @@ def whole_prompt(values: Mapping[str, JSON], column: str, turns: Sequence[Turn])
     return whole if system is None or _has_system(whole) else (text_turn("system", system), *whole)
 
 
+def without_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The turns without those of the assistant at the end: what it answered is what is asked for."""
+    while turns and turns[-1].role == "assistant":
+        turns = turns[:-1]
+    return turns
+
+
 def _has_system(turns: Sequence[Turn]) -> bool:
     return any(turn.role in ("system", "developer") for turn in turns)
 
@@ -220,9 +227,7 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurn
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
         turns = (text_turn("user", value),) if isinstance(value, str) and value.strip() else turns_of(value)
-        while turns and turns[-1].role == "assistant":
-            turns = turns[:-1]  # what it answered is what is asked for
-        if turns:
+        if turns := without_answer(turns or ()):
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
                 raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)

@@ -140,66 +140,40 @@ def _pair(values: _Values) -> Preference | Reason | None:
 
 def pair_of(values: _Values) -> Preference | Reason | None:
     """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
-    chosen, rejected = values.get("chosen"), values.get("rejected")
-    return _pair_of_texts(values, chosen, rejected) or _pair_of_conversations(values, chosen, rejected)
-
-
-def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Preference | Reason | None:
-    prompt, correct, wrong = turns_of_prompt(values.get("prompt")), _texts(chosen), _texts(rejected)
+    correct, wrong, turns = _texts(values.get("chosen")), _texts(values.get("rejected")), turns_of_pair(values)
     if () in (correct, wrong):
         return "empty text"
-    if prompt is None or correct is None or wrong is None:
+    if turns is None:
         return None
-    return Preference(transcript(prompt), correct, wrong)
-
-
-def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Preference | Reason | None:
-    """Two conversations: their common beginning is the prompt, after the explicit prompt unless they repeat that."""
-    better, worse = (
-        turns_of_transcript(each) if isinstance(each, str) else turns_of(each) for each in (chosen, rejected)
-    )
-    if better is None or worse is None:
-        return None
-    context, answered_after = _context(values, better, worse)
-    if all(turn.role in ("assistant", "system") for turn in context):
-        asked = any(turn.role != "assistant" for turn in better + worse)
+    prompt, chosen, rejected = turns
+    if correct is not None and wrong is not None and not chosen:
+        return Preference(transcript(prompt), correct, wrong)
+    if all(turn.role in ("assistant", "system") for turn in prompt):
+        asked = any(turn.role != "assistant" for turn in (*prompt, *chosen, *rejected))
         return "no shared prompt" if asked else None
-    return Preference(
-        transcript(context), (answer_text(better[answered_after:]),), (answer_text(worse[answered_after:]),)
-    )
+    return Preference(transcript(prompt), (answer_text(chosen),), (answer_text(rejected),))
 
 
-def _context(values: _Values, better: _Turns, worse: _Turns) -> tuple[_Turns, int]:
-    """The prompt of two conversations, and after how many of their turns the answers begin."""
+def turns_of_pair(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
+    """The turns of the prompt of `chosen` and `rejected`, and those of either answer; `None` if there are none.
+
+    The common beginning of two conversations is the prompt, after the explicit prompt unless they repeat that. Of
+    answers that are texts, or lists of them, there are no turns.
+    """
+    explicit, chosen, rejected = (values.get(name) for name in ("prompt", "chosen", "rejected"))
+    prompt = turns_of_prompt(explicit)
+    if prompt is not None and _texts(chosen) is not None and _texts(rejected) is not None:
+        return prompt, (), ()
+    better, worse = _conversation(chosen), _conversation(rejected)
+    if not better or not worse:
+        return None
     # The last turn is an answer even if it is the same in both.
     pairs = list(zip(better[:-1], worse[:-1], strict=False))
-    shared = better[: len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))]
-    explicit = values.get("prompt")
-    prompt = turns_of_prompt(explicit) or ()
+    begins = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     # If the prompt is a text, conversations that begin with a question or a system message contain it in other form.
-    repeated = better[0].role != "assistant" if isinstance(explicit, str) else better[: len(prompt)] == prompt
-    return shared if repeated else prompt + shared, len(shared)
-
-
-def answers_of_pair(values: _Values) -> tuple[tuple[Turn, ...], ...]:
-    """The turns of the answers of `chosen` and `rejected`, where these are conversations; else none."""
-    better, worse = turns_of(values.get("chosen")), turns_of(values.get("rejected"))
-    if better is None or worse is None:
-        return ()
-    _, begins = _context(values, better, worse)
-    return better[begins:], worse[begins:]
-
-
-def prompt_of_pair(values: _Values) -> tuple[Turn, ...] | None:
-    """The turns before the answers of `chosen` and `rejected`; `None` without a prompt that both have."""
-    chosen, rejected = values.get("chosen"), values.get("rejected")
-    prompt = turns_of_prompt(values.get("prompt"))
-    if prompt is not None and _texts(chosen) is not None and _texts(rejected) is not None:
-        return prompt
-    better, worse = (
-        turns_of_transcript(each) if isinstance(each, str) else turns_of(each) for each in (chosen, rejected)
-    )
-    return _context(values, better, worse)[0] or None if better and worse else None
+    before = prompt or ()
+    repeated = better[0].role != "assistant" if isinstance(explicit, str) else better[: len(before)] == before
+    return (() if repeated else before) + better[:begins], better[begins:], worse[begins:]
 
 
 def turns_of_prompt(value: JSON) -> tuple[Turn, ...] | None:
@@ -420,29 +394,17 @@ def choice_task(row: Preference, *, num_choices: int | None, seed: int, shuffle:
         slot = rng.randrange(len(places))
         places[0], places[slot] = places[slot], places[0]
     shown = [right, *wrong]
-    return PairTask(
-        uid=row.uid,
-        question=row.prompt,
-        category=row.category,
-        mode="choice",
-        answers=tuple(shown[place] for place in places),
-        correct=(places.index(0),),
-    )
+    answers = tuple(shown[place] for place in places)
+    return PairTask(row.uid, row.prompt, row.category, "choice", answers, correct=(places.index(0),))
 
 
 def ties_task(row: Preference, *, most: int) -> PairTask:
     """A rating for each of at most `most` answers, of which at least one is correct and one is wrong."""
     correct = row.correct[: max(1, most - 1)]
     wrong = row.wrong[: max(1, most - len(correct))]
-    return PairTask(
-        uid=row.uid,
-        question=row.prompt,
-        category=row.category,
-        mode="ties",
-        answers=(*correct, *wrong),
-        correct=tuple(range(len(correct))),
-        truncated=len(correct) + len(wrong) < len(row.correct) + len(row.wrong),
-    )
+    answers, places = (*correct, *wrong), tuple(range(len(correct)))
+    is_cut = len(answers) < len(row.correct) + len(row.wrong)
+    return PairTask(row.uid, row.prompt, row.category, "ties", answers, correct=places, truncated=is_cut)
 
 
 def with_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:

@@ -175,6 +175,9 @@ class Policy:
         """Ask through `client`, as `config` says."""
         self.client = client
         self.config = config
+        limits = {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
+        self._request: Mapping[str, Any] = {**limits, "name": _NAME}
+        """What all requests have in common."""
 
     async def complete(
         self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None = None
@@ -194,10 +197,7 @@ class Policy:
 
     async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
         """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
-        config = self.config
-        answers = await self.client.chat_each(
-            conversation, n, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens, name=_NAME
-        )
+        answers = await self.client.chat_each(conversation, n, **self._request)
         return await all_results(self._sampled(conversation, answers, number) for number in range(len(answers)))
 
     async def _sampled(
@@ -235,15 +235,9 @@ class Policy:
         return kept, CallRun(sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage)
 
     async def _ask(self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None) -> ChatResponse:
-        config = self.config
-        return await self.client.chat(
-            conversation,
-            temperature=config.eval_temperature,
-            max_tokens=config.eval_max_tokens,
-            fresh=True,  # every answer is a new sample, also from a client that judges with a cache
-            verdict_at=None if verdict_at is None else partial(_verdict_at, config=config, find=verdict_at),
-            name=_NAME,
-        )
+        find = None if verdict_at is None else partial(_verdict_at, config=self.config, find=verdict_at)
+        # Every answer is a new sample, also from a client that judges with a cache.
+        return await self.client.chat(conversation, fresh=True, verdict_at=find, **self._request)
 
 
 def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]) -> Place | None:
@@ -322,23 +316,16 @@ class Clients:
         """
         config, openai = self._settings.env, self._settings.openai
         chat_settings = openai.chat_settings(config, max_concurrency=openai.num_requests_for_eval)
-        return Policy(self.open_policy(chat_settings), config)
+        return Policy(self.open("policy", chat_settings), config)
 
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
         if self._settings.verb != "serve":
             chat_settings = self._settings.env.in_batches(chat_settings)
-        return self._open("judge", chat_settings, self._cache)
+        return self.open("judge", chat_settings, self._cache)
 
-    def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
-        """Open a client of the policy, whose answers are never cached."""
-        return self._open("policy", chat_settings)
-
-    def open_user(self, chat_settings: ChatSettings) -> ChatClient:
-        """Open the client of a simulated user, whose messages are never cached."""
-        return self._open("user", chat_settings)
-
-    def _open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
+    def open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
+        """Open a client of a `policy`, a `user` or a `judge`; without a cache, as what a policy or a user says."""
         client = ChatClient(chat_settings, cache=cache, session=self.session, budget=self.budget)
         self._clients.setdefault(role, []).append(client)
         self.note_served({})

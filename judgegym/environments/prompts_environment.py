@@ -119,7 +119,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         self._reads_criteria = "criteria" in shown_fields(self.config)
         self._user: SimulatedUser | None = None
         if self.config.user_max_turns:
-            client = self.clients.open_user(self.config.user_chat_settings(self.config))
+            client = self.clients.open("user", self.config.user_chat_settings(self.config))
             self._user = SimulatedUser(client, self.config, self.config.seed)
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
@@ -33,7 +33,7 @@ from judgegym.judges.core.delimiters import (
     meanings_of,
     without_tokens,
 )
-from judgegym.judges.core.judge import CritiqueRequest, Revision, VerdictJudge, critique_messages
+from judgegym.judges.core.judge import CritiqueRequest, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.tasks import JudgeTask
@@ -229,11 +229,6 @@ class ArenaCaseJudge(VerdictJudge[ArenaJudgeSettings, ArenaCase, ArenaDetail, Ar
             messages = critique_messages(self.prompt(case, game.order).messages, own)
             requests.append(CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages))
         return requests
-
-    def revision(self, call: JudgeCall[Any], verdict: ArenaLabel) -> Revision:
-        """The revised label, with the explanation in the judge's text."""
-        critique, reasons = explained(after_thinking(call.text).strip())
-        return Revision(verdict, reasons, critique)
 
     def apply_revisions(
         self, case: ArenaCase, judgment: Judgment[ArenaDetail], revisions: Mapping[str, JudgeCall[ArenaLabel]]

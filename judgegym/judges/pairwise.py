@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import JudgeSettings
@@ -29,7 +29,7 @@ from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
 from judgegym.judges.core.group import AnswerCollector
 from judgegym.judges.core.images import showing
-from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.seeding import generator
@@ -177,11 +177,6 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
         assert judgment.label is not None and judgment.detail is not None
         own = after_thinking(judgment.detail.text).strip()
         return [CritiqueRequest("", judgment.label, own, critique_messages(self._prompt(case).messages, own))]
-
-    def revision(self, call: JudgeCall[Any], verdict: str) -> Revision:
-        """The revised letter, with the explanation in the judge's text."""
-        critique, reasons = explained(after_thinking(call.text).strip())
-        return Revision(verdict, reasons, critique)
 
     def apply_revisions(
         self, case: ChoiceCase, judgment: Judgment[ChoiceDetail], revisions: Mapping[str, JudgeCall[str]]

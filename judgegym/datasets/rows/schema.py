@@ -14,8 +14,8 @@ from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
 
-from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
-from judgegym.data.pairs import answers_of_pair, pair_of, prompt_of_pair, turns_of_prompt
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt, without_answer
+from judgegym.data.pairs import pair_of, turns_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
@@ -100,7 +100,7 @@ class Responses:
     Attributes:
         prompt: the prompt as one text.
         columns: the columns that were read, for a message.
-        turns: the prompt as a conversation, in which a text is a turn of the user; empty where only the text is known.
+        turns: the prompt as a conversation, in which a text is a turn of the user.
         parts: the columns that belong to the prompt where a row has them.
         texts: the responses; empty ones are kept.
         traces: the turns of each response with those that led to it, such as calls of tools; none of a text.
@@ -120,6 +120,15 @@ class Responses:
     several: bool = False
     chosen: int = 0
     earlier: tuple[JudgedResponse, ...] = ()
+
+    @property
+    def answers(self) -> list[tuple[Turn, ...]]:
+        """The turns that say each response: those of a conversation of messages, or the text as one turn."""
+        traces = self.traces if self.traces and self.columns[0] not in _LOGS else [()] * len(self.texts)
+        return [
+            trace if len(trace) > 1 and answer_text(trace) == text else (text_turn("assistant", text),)
+            for text, trace in zip(self.texts, traces, strict=True)
+        ]
 
 
 def _names(setting: str) -> tuple[str, ...]:
@@ -163,7 +172,7 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
     for column in _USUAL:
         turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
         if turns and column in CONVERSATIONS:
-            turns = _without_answer(turns)
+            turns = without_answer(turns)
         if turns:
             parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
             given = {part: values[part] for part in parts if part in values}
@@ -188,10 +197,10 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     with named_row(row, shows_images=True):
         values, found = row.filled(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
-            shared = prompt_of_pair(values)
-            found = None if shared is None else Responses("", _columns_of_pair(values), shared)
+            pair = turns_of_pair(values)
+            found = Responses("", _columns_of_pair(values), pair[0]) if pair is not None and pair[0] else None
         found = found or _find_prompt(row, values, settings, ())
-        turns = () if found is None else _without_answer(found.turns)
+        turns = () if found is None else without_answer(found.turns)
         if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
             raise _lacks_prompt(row)
         for turn in turns:
@@ -201,13 +210,6 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
 
 def _columns_of_pair(values: Values) -> tuple[str, ...]:
     return tuple(column for column in ("prompt", *_PREFERENCE) if column in values)
-
-
-def _without_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The turns without those of the assistant at the end: what it answered is what is asked for."""
-    while turns and turns[-1].role == "assistant":
-        turns = turns[:-1]
-    return turns
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:
@@ -222,8 +224,8 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
         tools = found.tools or tools_of(values.get(_TOOLS)) or ()
         if not tools or _TOOLS in found.columns:
             return found
-        turns = with_tools(found.turns or prompt_of_pair(values) or (text_turn("user", found.prompt),), tools)
-        return replace(found, prompt=transcript(turns), parts=(*found.parts, _TOOLS), tools=tools)
+        prompt = transcript(with_tools(found.turns, tools))
+        return replace(found, prompt=prompt, parts=(*found.parts, _TOOLS), tools=tools)
 
 
 def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
@@ -314,13 +316,12 @@ def _preferred(values: Values) -> Responses | None:
     if any(values.get(name) for name in IMAGES):
         raise UnseenPart("images beside chosen and rejected are not read: name a column of the prompt and of responses")
     with images_shown(shown=False):
-        found = pair_of(values)
-    if found is None or isinstance(found, str):
+        found, turns = pair_of(values), turns_of_pair(values)
+    if turns is None or found is None or isinstance(found, str):
         return None
-    texts = (*found.correct, *found.wrong)
-    traces = answers_of_pair(values) if len(texts) == len(_PREFERENCE) else ()
+    columns, texts, traces = _columns_of_pair(values), (*found.correct, *found.wrong), turns[1:] if turns[1] else ()
     return Responses(
-        found.prompt, _columns_of_pair(values), texts=texts, traces=traces, several=True, chosen=len(found.correct)
+        found.prompt, columns, turns[0], texts=texts, traces=traces, several=True, chosen=len(found.correct)
     )
 
 
@@ -348,10 +349,9 @@ def _conversation(values: Values, column: str) -> Responses | None:
 
 def _logged(values: Values) -> Responses | None:
     """A rollout of NeMo Gym, or a trace of verifiers."""
-    column = next((name for name in _LOGS if name in values), None)
-    trace = None if column is None else trace_of(values, column)
-    if column is None or trace is None:
-        return None
-    asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
-    columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
-    return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)
+    for column in _LOGS:
+        if (trace := trace_of(values, column)) is not None:
+            asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
+            columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
+            return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)
+    return None

@@ -18,25 +18,22 @@ stands before it between `<think>` and `</think>`, as the chat templates of Qwen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
 import orjson
 
-from judgegym.data.pairs import turns_of_prompt
-from judgegym.data.rows import Row, value_at
+from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import ScoredRow, read_scored
-from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, read_responses, read_turns
+from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.task import digest_of, digest_of_value
-from judgegym.judges.conversations.messages import turns_of, turns_of_transcript
-from judgegym.judges.conversations.turns import Turn, answer_text, text_turn, transcript
+from judgegym.judges.conversations.turns import Turn, answer_text
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
-from judgegym.llm.wire import JSON
 
 DECIMALS = 9
 """Scores are compared to so many decimals, so that 0.7 and 0.5 differ by 0.2."""
@@ -84,87 +81,6 @@ class Group:
 
 Turns: TypeAlias = "tuple[Turn, ...]"
 
-
-@dataclass(frozen=True, slots=True)
-class PromptWithResponses:
-    """A prompt and its responses, each as turns."""
-
-    prompt: Turns
-    responses: tuple[Turns, ...]
-
-
-def as_turns(
-    values: Mapping[str, JSON], columns: Sequence[str], prompt: str, texts: Sequence[str], turns: Turns = ()
-) -> PromptWithResponses:
-    """Find the turns of a row's prompt and responses.
-
-    Args:
-        values: the row's columns.
-        columns: those that hold prompt and responses, in this order.
-        prompt: the prompt as the judge saw it.
-        texts: the responses.
-        turns: of the prompt, if they are known.
-    """
-    found = [value for column in columns if (value := value_at(values, column)) is not None]
-    asked = turns or _prompt(found, prompt)
-    conversations = tuple(_conversations(found))
-    return PromptWithResponses(asked, tuple(_response(conversations, text) for text in texts))
-
-
-def _prompt(values: Sequence[JSON], prompt: str) -> Turns:
-    """The turns that say the prompt: a column's, the first ones of a conversation, or those of a column and these."""
-    explicit: Turns = ()
-    for value in values:
-        for turns in filter(None, (_asked(value), _talked(value))):
-            for before in (explicit, ()) if explicit else ((),):
-                said = _beginning((*before, *turns), prompt)
-                if said is not None:
-                    return said
-        explicit = explicit or _asked(value) or ()
-    return (text_turn("user", prompt),)
-
-
-def _beginning(turns: Turns, prompt: str) -> Turns | None:
-    """The first turns that say the prompt; `None` if none do."""
-    length = sum(len(turn.shown) for turn in turns)
-    for end in range(len(turns), 0, -1):
-        if length <= len(prompt) and transcript(turns[:end]) == prompt:
-            return turns[:end]
-        length -= len(turns[end - 1].shown)
-    return None
-
-
-def _asked(value: JSON) -> Turns | None:
-    return turns_of_prompt(value) if isinstance(value, str | Sequence | Mapping) else None
-
-
-def _talked(value: JSON) -> Turns | None:
-    return turns_of_transcript(value) if isinstance(value, str) else None
-
-
-def _conversations(values: Sequence[JSON]) -> Iterator[Turns]:
-    """All conversations of several turns in the columns, or in the lists that they hold."""
-    for value in values:
-        several = [] if isinstance(value, str | Mapping) or not isinstance(value, Sequence) else value
-        for each in (value, *several):
-            turns = turns_of_transcript(each) if isinstance(each, str) else turns_of(each)
-            if turns and len(turns) > 1:
-                yield turns
-
-
-def _response(conversations: Sequence[Turns], text: str) -> Turns:
-    """The turns that say a response: a whole conversation, or the end of one; or the text as one turn."""
-    for turns in conversations:
-        length, first = 0, len(turns)
-        while first > 0 and length <= len(text):
-            first -= 1
-            length += len(turns[first].shown)
-            rest = turns[first:]
-            if len(rest) > 1 and length <= len(text) and answer_text(rest) == text:
-                return rest
-    return (text_turn("assistant", text),)
-
-
 _AT_HAND = 16
 """So many rows are kept: the pairs of one prompt read them again and again."""
 
@@ -203,7 +119,7 @@ class ScoredTexts:
         if columns.group_by is not None and first.value(columns.group_by) is None:
             raise first.lacks(f"a column {columns.group_by} (--group_by)")
 
-    def _read(self, number: int) -> tuple[ScoredRow, PromptWithResponses]:
+    def _read(self, number: int) -> tuple[ScoredRow, Responses]:
         """Read a row, from 0.
 
         Raises:
@@ -211,19 +127,15 @@ class ScoredTexts:
         """
         scored = self.rows[number]
         row = scored.row
-        if self.sampled:
-            answered = self._sampled(row)
-        else:
-            found = read_responses(row, self._columns)
-            answered = as_turns(row.filled(), found.columns, found.prompt, found.texts, found.turns)
-        if len(answered.responses) != len(scored.status):
+        answered = self._sampled(row) if self.sampled else read_responses(row, self._columns)
+        if len(answered.texts) != len(scored.status):
             raise DataError(
-                f"{row.place}: has {len(answered.responses)} responses, and {STATUS} has {len(scored.status)} "
+                f"{row.place}: has {len(answered.texts)} responses, and {STATUS} has {len(scored.status)} "
                 "entries; name the columns with which it was judged: --prompt_column, --response_column"
             )
         return scored, answered
 
-    def _sampled(self, row: Row) -> PromptWithResponses:
+    def _sampled(self, row: Row) -> Responses:
         texts = _texts(row, RESPONSE)
         thoughts = _texts(row, THINKING) if self._keep_thinking else [""] * len(texts)
         if len(thoughts) != len(texts):
@@ -232,8 +144,7 @@ class ScoredTexts:
             f"{OPEN}\n{thought}\n{CLOSE}\n\n{text}" if thought else text
             for text, thought in zip(texts, thoughts, strict=True)
         )
-        prompt = read_turns(row, self._columns).turns
-        return PromptWithResponses(prompt, tuple((text_turn("assistant", text),) for text in said))
+        return replace(read_turns(row, self._columns), texts=tuple(said))
 
     def groups(self) -> list[Group]:
         """All responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
@@ -257,7 +168,7 @@ class ScoredTexts:
                     f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first row has "
                     f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
-            prompt = digest_of(orjson.dumps([[turn.heading, turn.shown] for turn in answered.prompt]))
+            prompt = digest_of(orjson.dumps([[turn.heading, turn.shown] for turn in answered.turns]))
             key = prompt if column is None else digest_of_value(scored.row, column)
             first, of_first = firsts.setdefault(key, (number, prompt))
             if prompt != of_first:
@@ -265,7 +176,7 @@ class ScoredTexts:
                     f"{scored.row.place}: has the same {column} (--group_by) as row {first + 1}, and another prompt"
                 )
             group = groups.setdefault(number if several and column is None else key, Group(key))
-            responses = zip(scored.score, scored.status, map(answer_text, answered.responses), strict=True)
+            responses = zip(scored.score, scored.status, map(answer_text, answered.answers), strict=True)
             group.candidates.extend(ResponseCandidate.of(number, place, *each) for place, each in enumerate(responses))
         return list(groups.values())
 

@@ -53,8 +53,8 @@ def picked(texts: ScoredTexts, selection: Selection, options: SelectOptions) -> 
 def _output(texts: ScoredTexts, candidate: ResponseCandidate, number: int) -> OutputRow:
     """A response with its texts."""
     scored, answered = texts.read(candidate.row)
-    response, score = answered.responses[candidate.number], scored.score[candidate.number]
-    return OutputRow(number, scored.row.place, answered.prompt, response, source=scored.row.values, score=score)
+    response, score = answered.answers[candidate.number], scored.score[candidate.number]
+    return OutputRow(number, scored.row.place, answered.turns, response, source=scored.row.values, score=score)
 
 
 def replace_file(path: Path, content: Content) -> None:

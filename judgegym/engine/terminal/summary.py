@@ -207,7 +207,7 @@ def interval_of(metrics: Metrics, name: str, unit: Unit = "number") -> str:
 
 
 def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool) -> list[SummaryLine]:
-    """The lines of those outcomes that have a value, or a reason for none.
+    """The lines of those outcomes that have a value, or a reason for none; before faults one of suspects of injection.
 
     Args:
         outcomes: what the environment declares.
@@ -216,7 +216,10 @@ def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *,
         faults: those that count something that went wrong, or the others.
     """
     lines = [_outcome_line(outcome, metrics, prefix) for outcome in outcomes if outcome.is_fault == faults]
-    return [line for line in lines if line is not None]
+    suspects = metrics.values.get(f"{prefix}/judge_injection_suspects", 0) if faults else 0
+    what = "tokens or markers of the judge's prompt, in texts under judgment"
+    of_texts = SummaryLine("suspects", f"{suspects:,}", what) if suspects else None
+    return [line for line in (of_texts, *lines) if line is not None]
 
 
 def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLine | None:

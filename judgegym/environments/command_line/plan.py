@@ -234,15 +234,9 @@ class PlanClients(Clients):
         self.plan = plan
         self._cache = _ReadCache(cache) if cache is not None and cache.exists() else None
 
-    def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
+    def open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
         """See `Clients`."""
-        return PlanClient(chat_settings, self.plan, self._cache)
-
-    def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
-        """See `Clients`."""
-        return PlanClient(chat_settings, self.plan)
-
-    open_user = open_policy
+        return PlanClient(chat_settings, self.plan, cache)
 
 
 def _with_keys(settings: EnvSettings[Any]) -> EnvSettings[Any]:
@@ -299,7 +293,7 @@ async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSetti
                 wanted, what = len(numbers), "rows"
             else:
                 tasks = select(env.load_tasks("train"), limit=settings.limit, seed=config.seed)
-                client = clients.open_policy(keyed.openai.chat_settings(keyed.env, max_concurrency=1))
+                client = clients.open("policy", keyed.openai.chat_settings(keyed.env, max_concurrency=1))
                 numbers, step = [*range(len(tasks))], partial(roll_out, env, partial(_sample, client, config))
                 wanted, what = (config.total_steps, "groups") if verb == "process" else (1, "group (serve makes many)")
             chosen = generator(config.seed, "plan", "rows").sample(numbers, min(len(numbers), _ROWS))

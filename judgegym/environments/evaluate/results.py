@@ -359,8 +359,4 @@ def _fault_lines(env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Coun
         found = round(metrics.values.get(f"eval/{name}", 0.0) * of)
         if found:
             lines.append(SummaryLine(words, f"{found:,}", f"of {of:,} answers of the policy"))
-    suspects = metrics.values.get("eval/judge_injection_suspects", 0)
-    if suspects:
-        what = "tokens or markers of the judge's prompt, in texts under judgment"
-        lines.append(SummaryLine("suspects", f"{suspects:,}", what))
     return [*lines, *outcome_lines(env.outcomes(), metrics, "eval", faults=True)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
@@ -29,16 +29,6 @@ from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.reports.results.answers import JudgedAgain, RowAnswers, are_verdicts, run_of, subject_of
 from judgegym.reports.results.run import SavedRun
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """What was said in the conversations of a row: the completions, the policy's calls, and why either side failed."""
-
-    completions: tuple[Completion, ...]
-    runs: tuple[CallRun, ...] = ()
-    policy_error: str | None = None
-    user_error: str | None = None
 
 
 class RowRunner(Generic[TaskT, DetailT]):
@@ -101,7 +91,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         """Return the name of what is evaluated: the policy, a file of answers, or the dataset's answers."""
         env = self._env
         if self._earlier is not None:
-            return self._earlier.subject
+            return self._earlier.run.subject
         if env.config.model_answers is not None:
             return subject_of(env.config.model_answers)
         return env.settings.openai.model_name if self.asks_policy else "answers of the dataset"
@@ -140,10 +130,8 @@ class RowRunner(Generic[TaskT, DetailT]):
         env, started = self._env, time.monotonic()
         existing = self._existing(task)
         sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self._digest(task, existing))
-        if existing is not None and existing.policy_error is not None:
-            return replace(sample, run=SampleRun(time.monotonic() - started), policy_error=existing.policy_error)
         with user_calls() as of_user:
-            said = await self._ask(task) if existing is None else Exchange(existing.completions)
+            said = existing or await self._ask(task)
         completions, of_policy = said.completions, said.runs
         if said.policy_error is not None or said.user_error is not None:
             run = SampleRun(time.monotonic() - started, of_policy, user_calls=tuple(of_user))
@@ -154,7 +142,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         sample = replace(sample, completions=completions, run=run)
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
-    async def _ask(self, task: TaskT) -> Exchange:
+    async def _ask(self, task: TaskT) -> RowAnswers:
         """Hold all conversations of a row at once; where the policy failed in one, the row has none."""
         conversations = self._env.checked_conversations(task)
         alone = len(conversations) == 1
@@ -163,7 +151,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         completions = tuple(completion for each in said for completion in each.completions)
         return replace(end, completions=completions, runs=tuple(run for each in said for run in each.runs))
 
-    async def _converse(self, task: TaskT, number: int, conversation: Conversation, *, alone: bool) -> Exchange:
+    async def _converse(self, task: TaskT, number: int, conversation: Conversation, *, alone: bool) -> RowAnswers:
         """Hold a conversation: ask for a completion and, where the user goes on, for each of the next turns.
 
         It ends with a turn that cannot be judged: a malformed answer is no ground for a further one.
@@ -178,7 +166,7 @@ class RowRunner(Generic[TaskT, DetailT]):
                         completion, run = await env.clients.policy.complete(asked, verdict_at)
                     except EndpointError as error:
                         failed = CallRun(attempts=error.attempts, usage=error.usage)
-                        return Exchange(tuple(completions), (*runs, failed), policy_error=f"the policy at {error}")
+                        return RowAnswers(tuple(completions), f"the policy at {error}", (*runs, failed))
                 completions.append(replace(completion, follow_up=follow_up))
                 runs.append(run)
                 if not alone or completion.unjudgeable is not None:
@@ -186,12 +174,12 @@ class RowRunner(Generic[TaskT, DetailT]):
                 try:
                     message = await env.follow_up(task, completions)
                 except (UserFailure, EndpointError) as error:
-                    return Exchange(tuple(completions), tuple(runs), user_error=f"the user: {error}")
+                    return RowAnswers(tuple(completions), None, tuple(runs), f"the user: {error}")
                 if message is None:
                     break
                 follow_up = message
                 asked = [*continued(conversation, completions), Message(role="user", content=follow_up)]
-        return Exchange(tuple(completions), tuple(runs))
+        return RowAnswers(tuple(completions), runs=tuple(runs))
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""

@@ -101,15 +101,14 @@ class Rollout:
         return sum(len(turn.sequence.completion) for turn in self.turns)
 
     @property
-    def breaks(self) -> list[tuple[int, int]]:
-        """Where a turn's prompt does not begin with the tokens of the turn before: the turn, and the place there."""
-        found = []
+    def first_break(self) -> tuple[int, int] | None:
+        """The first turn whose prompt does not begin with the tokens of the turn before, and the place there."""
         for number, (before, after) in enumerate(pairwise(turn.sequence for turn in self.turns), 2):
             tokens, prompt = before.tokens, list(after.prompt)
             if prompt[: len(tokens)] != tokens:
                 pairs = enumerate(zip(tokens, prompt, strict=False))
-                found.append((number, next((at for at, (one, other) in pairs if one != other), len(prompt))))
-        return found
+                return number, next((at for at, (one, other) in pairs if one != other), len(prompt))
+        return None
 
 
 class RolloutSource(Protocol):
@@ -165,7 +164,7 @@ class JudgedGroup:
     @cached_property
     def turns(self) -> tuple[JudgedGroup, ...]:
         """Return the groups that are sent for it: itself, or one of each turn."""
-        if self.turn is not None or (self.by_turn is None and not any(rollout.breaks for rollout in self.rollouts)):
+        if self.turn is not None or (self.by_turn is None and not any(each.first_break for each in self.rollouts)):
             return (self,)
         turns = [rollout.turns for rollout in self.rollouts]
         return tuple(

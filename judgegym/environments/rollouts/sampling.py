@@ -38,21 +38,19 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
         NoTokens: it answered that without the tokens that it was asked for.
     """
     conversations = env.checked_conversations(task, trains=True)
-    firsts, run = await sample(conversations[0], env.config.group_size)
-    rollouts, of_users = tuple(firsts), list[CallRun]()
-    if len(conversations) == 1:
-        with user_calls() as of_users:
+    rollouts, run = await sample(conversations[0], env.config.group_size)
+    with user_calls() as of_users:
+        if len(conversations) == 1:
             ends = await all_results(
-                _converse(env, sample, task, conversations[0], first, number) for number, first in enumerate(firsts)
+                _converse(env, sample, task, conversations[0], first, number) for number, first in enumerate(rollouts)
             )
-        rollouts = tuple(rollout for rollout, _ in ends)
-        run = _with_turns(run, [runs for _, runs in ends])
+            rollouts, run = [rollout for rollout, _ in ends], _with_turns(run, [runs for _, runs in ends])
     said = [rollout.completions for rollout in rollouts]
     failures = {number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None}
     judgments, rewards, together = await judge_completions_of(env, task, said, failures)
     by_turn = rewards_by_turn(env, said, judgments) if env.config.reward_by == "turn" else None
     users = tuple(of_users)
-    return JudgedGroup(conversations[0], rollouts, judgments, rewards, run, together, by_turn, user_runs=users)
+    return JudgedGroup(conversations[0], tuple(rollouts), judgments, rewards, run, together, by_turn, user_runs=users)
 
 
 async def _converse(

@@ -74,7 +74,7 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
         logger.warning(_RETOKENIZED, f"{_WITHOUT_TOKEN_IDS} returns no token ids and logprobs")
     if settled == "retokenize":
         _ = retokenizer.tokenizer  # report an error in its name before the first call
-    return ChatSource(clients.open_policy(chat_settings), config, retokenizer, settled=settled)
+    return ChatSource(clients.open("policy", chat_settings), config, retokenizer, settled=settled)
 
 
 class ChatSource:
@@ -97,6 +97,9 @@ class ChatSource:
         """Sample through `client`; `settled` is the source of the tokens, `None` for `auto`."""
         self._client = client
         self._config = config
+        limits = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens}
+        self._request: Mapping[str, Any] = {**limits, "name": _NAME}
+        """What all requests for rollouts have in common."""
         self._retokenizer = retokenizer
         self._settled = settled
         self._is_auto = settled is None
@@ -194,23 +197,12 @@ class ChatSource:
             logger.warning("%s", warning)
 
     async def _ask(self, conversation: Conversation, n: int) -> ChatResponse:
-        config = self._config
-        plain = partial(
-            self._client.chat,
-            conversation,
-            n=n,
-            temperature=config.rollout_temperature,
-            max_tokens=config.train_max_tokens,
-            name=_NAME,
-        )
+        plain = partial(self._client.chat, conversation, n=n, **self._request)
         if not self._asks_for_tokens(conversation):
             return await plain()
         try:
-            return await plain(
-                extra=_WITH_TOKENS,
-                singly=self._is_llama_cpp,
-                unkeyed=_OF_LLAMA_CPP if self._is_llama_cpp else None,
-            )
+            unkeyed = _OF_LLAMA_CPP if self._is_llama_cpp else None
+            return await plain(extra=_WITH_TOKENS, singly=self._is_llama_cpp, unkeyed=unkeyed)
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED or self._settled == "chat":
                 raise
@@ -224,13 +216,7 @@ class ChatSource:
     def _asks_for_tokens(self, conversation: Conversation) -> bool:
         """Return whether the request has the fields for tokens; one that an earlier run has recorded, as it had."""
         if self._is_auto:
-            holds = partial(
-                self._client.holds,
-                conversation,
-                temperature=self._config.rollout_temperature,
-                max_tokens=self._config.train_max_tokens,
-                name=_NAME,
-            )
+            holds = partial(self._client.holds, conversation, **self._request)
             if holds(extra=_WITH_TOKENS):
                 return True
             if self._settled is None and holds():

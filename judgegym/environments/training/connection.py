@@ -168,6 +168,7 @@ class TrainerConnection:
         joined: set while groups can be sent; cleared by who finds that the API is away.
         changed: set when there is a new status or the connection is back; cleared by the code that waits for it.
         sent_since: groups sent since the last status, which its queue does not include yet.
+        membership: registers at the API, and leaves it.
         registration: the registration at the API, once it has joined.
         trainer: the trainer's batch size and longest sequence, once it has joined.
         status: the latest status, once it has joined.
@@ -183,14 +184,9 @@ class TrainerConnection:
         self.registration: Registration
         self.trainer: TrainerLimits
         self.status: ApiStatus
-        self._membership = Membership(api, config, name)
+        self.membership = Membership(api, config, name)
         self._said = ""
         self._has_joined = False
-
-    @property
-    def epoch(self) -> int:
-        """A number that changes when the API has forgotten everything, its queue too."""
-        return self._membership.epoch
 
     async def join(self) -> None:
         """Wait until the API is up, a trainer has registered and asked for its first batch; then register.
@@ -206,7 +202,7 @@ class TrainerConnection:
         try:
             trainer = await insist(self.api.trainer)
             if trainer is None:
-                self._membership.forget()
+                self.membership.forget()
                 self._say(f"waiting for a trainer to register at {self.api.url}")
                 return False
             if trainer.batch_size % self.config.group_size:  # the API never splits a group
@@ -214,7 +210,7 @@ class TrainerConnection:
                     f"--env.group_size: {self.config.group_size} does not divide the trainer's batch size of "
                     f"{trainer.batch_size}, so no batch would ever be full"
                 )
-            registration = await self._membership.settle()
+            registration = await self.membership.settle()
             if registration is None:
                 self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
                 return False
@@ -230,10 +226,6 @@ class TrainerConnection:
         self.joined.set()
         self.changed.set()
         return True
-
-    async def leave(self) -> None:
-        """Unregister; try until it succeeds."""
-        await self._membership.leave()
 
     async def watch(self) -> None:
         """Refresh the status and restore a lost connection, until cancelled."""

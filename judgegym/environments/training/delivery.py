@@ -158,7 +158,7 @@ class Outbox:
             ApiRefusal: the API does not accept them.
         """
         connection, api = self._connection, self._connection.api
-        epoch, env_id = connection.epoch, connection.registration.env_id
+        epoch, env_id = connection.membership.epoch, connection.registration.env_id
         before = await insist(partial(api.status, env_id))
         self.is_posting = True
         try:
@@ -189,7 +189,7 @@ class Outbox:
         connection = self._connection
         while True:
             await connection.joined.wait()
-            if connection.epoch != epoch:
+            if connection.membership.epoch != epoch:
                 return "missing"  # what the API had in its queue is gone
             try:
                 after = await insist(partial(connection.api.status, env_id))

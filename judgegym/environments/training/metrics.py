@@ -95,7 +95,7 @@ class TrainingMetrics:
             counts["turns"] += len(rollout.turns)
             counts["broken_off"] += rollout.failure is not None
             counts["conversations"] += len(rollout.turns) > 1
-            counts["one_sequence"] += len(rollout.turns) > 1 and not rollout.breaks
+            counts["one_sequence"] += len(rollout.turns) > 1 and rollout.first_break is None
             counts["refused"] += rollout.completion.refused
             if not judgment.status.is_failure:
                 record_judged(self._env, self._own, task, rollout.completions, judgment, group.together)

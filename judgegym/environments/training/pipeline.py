@@ -106,11 +106,11 @@ class GroupPipeline:
 
     async def _say_breaks(self, uid: str, group: JudgedGroup) -> None:
         """Warn once that a conversation is not one sequence of tokens, and where the first one ceases to be."""
-        rollout = next((rollout for rollout in group.rollouts if rollout.breaks), None)
-        if self._has_warned or rollout is None:
+        found = next(((rollout, broken) for rollout in group.rollouts if (broken := rollout.first_break)), None)
+        if self._has_warned or found is None:
             return
         self._has_warned = True
-        (number, place), *_ = rollout.breaks
+        rollout, (number, place) = found
         before, prompt = (rollout.turns[at].sequence for at in (number - 2, number - 1))
         words = []
         for ids in (before.tokens, prompt.prompt):

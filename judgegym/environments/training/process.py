@@ -245,10 +245,6 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
         for name, words in _FAULTS.items()
         if values.get(f"train/{name}")
     ]
-    suspects = values.get("train/judge_injection_suspects", 0)
-    if suspects:
-        what = "tokens or markers of the judge's prompt, in texts under judgment"
-        faults.append(SummaryLine("suspects", f"{suspects:,}", what))
     costs = [line for line in cost_lines(metrics, "train") if not (env.policy_is_judge and line.label == "judge")]
     dropped = [
         SummaryLine(f"dropped: {reason}", f"{count:,}", "groups")

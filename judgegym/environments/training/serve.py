@@ -450,7 +450,7 @@ class ServeRun:
 
     async def _leave(self) -> None:
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.connection.leave(), _GOODBYE_S)
+            await asyncio.wait_for(self.connection.membership.leave(), _GOODBYE_S)
 
 
 def _crossed(before: int, now: int, interval: int) -> bool:

@@ -157,7 +157,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
 
         def client_of(model: ModelSettings) -> ChatClient:
             timeout_s = self.settings.openai.timeout
-            return self.clients.open_policy(model.chat_settings(self.config, timeout_s=timeout_s))
+            return self.clients.open("policy", model.chat_settings(self.config, timeout_s=timeout_s))
 
         return open_candidates(self.models, self.config, client_of)
 

@@ -243,7 +243,8 @@ def _turn(turn: object) -> dict[str, JSON]:
     if not isinstance(turn, Mapping):
         raise CellError(f"expected messages of role and content, found {type(turn).__name__}")
     calls = turn.get("tool_calls")
-    made = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
+    listed = calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()
+    made = [_call(call if isinstance(call, Mapping) else {}) for call in listed]
     more: dict[str, JSON] = {"tool_calls": made} if made else {}
     more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *REASONING_FIELDS) if turn.get(key)}
     more |= {key: plain(turn[key]) for key in _ERROR_FIELDS if key in turn and turn.get("role") == "tool"}
@@ -274,15 +275,11 @@ def _part(part: object) -> dict[str, JSON]:
     return {**shown, "text": text} if isinstance(text, str) else shown
 
 
-def _call(call: object) -> dict[str, JSON]:
-    if not isinstance(call, Mapping):
-        return {}
-    function = call.get("function") or call
-    called = function if isinstance(function, Mapping) else call  # of inspect, where it is the name
-    name = function if isinstance(function, str) else called.get("name")
+def _call(value: object) -> JSON:
+    """A tool call, or a value in one, as it is, since judges read calls of all forms; `…` for what JSON cannot hold."""
+    if isinstance(value, Mapping):
+        return {str(name): _call(item) for name, item in value.items() if item is not None}
     try:
-        given = plain(called.get("arguments"))
+        return plain(value)
     except CellError:
-        given = "…"
-    made: dict[str, JSON] = {"function": {"name": str(name), "arguments": given}}
-    return {"id": str(call["id"]), **made} if call.get("id") else made
+        return "…"

@@ -197,9 +197,6 @@ class Delimiters:
         )
 
 
-_WITHOUT_TAG = Delimiters("")
-
-
 class DelimitedTexts(NamedTuple):
     """Texts as a prompt shows them.
 
@@ -251,7 +248,7 @@ def delimit(
         suspects += broken.tokens + alike
     is_changed = shown != list(texts)  # also without a suspect: a token that was broken up before gets one more sign
     if not (suspects or is_changed or any(map(lookalikes.count, delimited))):
-        return DelimitedTexts(tuple(shown), _WITHOUT_TAG, 0)
+        return DelimitedTexts(tuple(shown), Delimiters(""), 0)
     tag = _tag([*delimited, *texts[:shared]], [*delimited, *texts])
     return DelimitedTexts(tuple(shown), Delimiters(tag, is_changed), suspects)
 

@@ -199,7 +199,8 @@ class GroupJudge(ABC):
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of all responses of a request."""
         shown, left_out = task.shortened(self._limit)
-        case = replace(self._case(shown), answers=shown.responses, numbers=shown.numbers)
+        numbers = tuple(place + 1 for place in shown.places or ())
+        case = replace(self._case(shown), answers=shown.responses, numbers=numbers)
         with showing(task):
             return group_scores(task.responses, await self.judge(case), left_out)
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask
@@ -23,6 +23,8 @@ from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.images import check_images, showing
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, response_judgment
+from judgegym.judges.parsing.json_objects import explained
+from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
@@ -208,9 +210,10 @@ class VerdictJudge(SingleJudge[SettingsT, CaseT, DetailT], Generic[SettingsT, Ca
     def critique_requests(self, case: CaseT, judgment: Judgment[DetailT]) -> list[CritiqueRequest]:
         """A request for each verdict of a judgment that has a score."""
 
-    @abstractmethod
     def revision(self, call: JudgeCall[Any], verdict: VerdictT) -> Revision:
-        """The history's entry of a call that has a revised verdict."""
+        """The history's entry of a call that has a revised verdict: by default a word, with the text's explanation."""
+        critique, reasons = explained(after_thinking(call.text).strip())
+        return Revision(cast(ShownVerdict, verdict), reasons, critique)
 
     @abstractmethod
     def apply_revisions(
@@ -262,19 +265,7 @@ class VerdictJudge(SingleJudge[SettingsT, CaseT, DetailT], Generic[SettingsT, Ca
     def _round(self, number: int, request: CritiqueRequest, call: JudgeCall[VerdictT]) -> CritiqueRound:
         """The history's entry of a round."""
         component, before, reasoning, _ = request
-        if call.value is None:
-            return CritiqueRound(
-                number, component, before, reasoning, call.text, "", before, reasoning, "failed", call.error
-            )
-        after = self.revision(call, call.value)
-        return CritiqueRound(
-            number,
-            component,
-            before,
-            reasoning,
-            call.text,
-            after.critique,
-            after.verdict,
-            after.reasoning,
-            "unchanged" if after.verdict == before else "revised",
-        )
+        after = Revision(before, reasoning, "") if call.value is None else self.revision(call, call.value)
+        change: Literal["revised", "unchanged"] = "unchanged" if after.verdict == before else "revised"
+        status, said = "failed" if call.value is None else change, (after.critique, after.verdict, after.reasoning)
+        return CritiqueRound(number, component, before, reasoning, call.text, *said, status, call.error)

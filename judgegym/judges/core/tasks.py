@@ -87,11 +87,6 @@ class JudgeTask:
         return response
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        """The numbers of the responses in the request, from 1, if empty ones were left out."""
-        return tuple(place + 1 for place in self.places or ())
-
-    @property
     def trace(self) -> tuple[Turn, ...]:
         """The turns of the response of a task that has one; empty if it came as a text."""
         return self.traces[0] if self.traces else ()

@@ -234,12 +234,7 @@ def _is_closed_once_more(gap: str, behind: str) -> bool:
     opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
     # Doubled braces, which some models write, are of the object.
     doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
-    depth = 0
-    for brace in _BRACE.finditer(closed, doubled):
-        depth += 1 if brace[0] == "{" else -1
-        if depth < 0:
-            return True
-    return False
+    return any(depth < 0 for depth, _ in _depths(closed, doubled))
 
 
 def _objects(text: str) -> tuple[list[_Object], list[Place]]:
@@ -266,7 +261,7 @@ def _objects(text: str) -> tuple[list[_Object], list[Place]]:
             line_end = text.find("\n", begun[start])
             furthest = len(text) if line_end < 0 else line_end
         elif failed < _MOST_FAILED:
-            closing, failed = _closing(text, start), failed + 1
+            closing, failed = next((end for depth, end in _depths(text, start) if depth == 0), None), failed + 1
         if closing is None:
             objects.append(_Object((start, begun[start]), is_closed=False))
         else:
@@ -293,14 +288,12 @@ def _end_of_cut(words: str) -> int:
     return 0
 
 
-def _closing(text: str, start: int) -> int | None:
-    """Where the brace ends that closes an object."""
+def _depths(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """How many braces are open behind each brace from `start` on, and where that ends."""
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.end()
-    return None
+        yield depth, brace.end()
 
 
 def _without(text: str, objects: list[Place]) -> str:
@@ -373,6 +366,10 @@ SCORE = r"score|rating|grade|verdict|result(?=\W{0,6}[:=])"  # "the result is 5"
 """The names of a score in words."""
 
 
+_LIST = re.compile(r"(?m)^[ \t]*\[\s*-?\d[\d.eE+-]{0,12}(?:\s*,\s*-?\d[\d.eE+-]{0,12})*\s*\][ \t]*$")
+"""Numbers on lines of their own, which a judge may have written in place of an object."""
+
+
 class NamedValues:
     """Values that are said to be a verdict: `Score: 2`, "my verdict is no", "I choose B", or a line of nothing else."""
 
@@ -407,7 +404,7 @@ class NamedValues:
     def with_lists(self, words: str, meaning: Callable[[str], T | None]) -> Iterator[VerdictCandidate[T]]:
         """The candidates in folded words, and lists of numbers, which state no value."""
         plain = folded(words)
-        yield from number_lists(plain)
+        yield from (VerdictCandidate(match.span()) for match in _LIST.finditer(plain))
         yield from self.in_words(plain, meaning)
 
 
@@ -417,11 +414,3 @@ def _is_a_statement(words: str, match: re.Match[str], form: str) -> bool:
         return False
     before = words[max(0, match.start() - _LONGEST_BEFORE) : match.start()]
     return form != "value" or _FILLER.match(_SENTENCE.split(before)[-1]) is not None
-
-
-_LIST = re.compile(r"(?m)^[ \t]*\[\s*-?\d[\d.eE+-]{0,12}(?:\s*,\s*-?\d[\d.eE+-]{0,12})*\s*\][ \t]*$")
-
-
-def number_lists(words: str) -> Iterator[VerdictCandidate[T]]:
-    """Lists of numbers on lines of their own, which a judge may have written in place of an object."""
-    return (VerdictCandidate(match.span()) for match in _LIST.finditer(words))

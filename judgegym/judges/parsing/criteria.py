@@ -12,15 +12,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from judgegym.judges.parsing.candidates import (
-    NamedValues,
-    VerdictCandidate,
-    VerdictKind,
-    last_candidate,
-)
+from judgegym.judges.parsing.candidates import NamedValues, VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.json_objects import decoded, last_first
 from judgegym.judges.parsing.labels import yes_or_no
-from judgegym.judges.parsing.scores import LOOKED_AT, OF_AN_ENTRY
+from judgegym.judges.parsing.scores import entry_text, most_read
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, entries, text_field, verdict_parser
 from judgegym.llm.wire import JSON, scrub
@@ -76,12 +71,12 @@ def criteria_verdicts(own: str, words: Mapping[str, Words]) -> ParsedVerdict[Cri
     def in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
         return _named(tuple(words)).with_lists(text, lambda _: None)
 
-    return last_candidate(own, VerdictKind("result", of_fields, in_words, read=_most_read(words)))
+    return last_candidate(own, VerdictKind("result", of_fields, in_words, read=most_read(len(words))))
 
 
 def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
     """What is wrong with a text in which `criteria_verdicts` finds no verdict."""
-    found = last_first(after_thinking(text), _most_read(words))
+    found = last_first(after_thinking(text), most_read(len(words)))
     match = next((match for match in found if "result" in match.fields), None)
     if match is None:
         return 'there is no JSON object with the field "result"'
@@ -92,10 +87,6 @@ def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
 @lru_cache(maxsize=16)
 def _named(ids: tuple[str, ...]) -> NamedValues:
     return NamedValues("|".join(map(re.escape, ids)), r"(?:(?:un)?met|yes|no|true|false|cannot[ _]assess)\b")
-
-
-def _most_read(words: Mapping[str, Words]) -> int:
-    return max(LOOKED_AT, OF_AN_ENTRY * len(words))
 
 
 def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> CriteriaVerdicts | str:
@@ -124,9 +115,5 @@ def _verdict(entry: Mapping[str, JSON], words: Words) -> CriterionVerdict | None
     word = next((word for word in words if word.casefold() == plain), None)
     if word is None and MET in words and (yes := yes_or_no(said)) is not None:
         word = MET if yes else UNMET
-    return None if word is None else CriterionVerdict(word, words[word], _text(entry, "reason"), _text(entry, "quote"))
-
-
-def _text(entry: Mapping[str, JSON], name: str) -> str:
-    value = entry.get(name)
-    return scrub(value).strip() if isinstance(value, str) else ""
+    reason, quote = entry_text(entry, "reason"), entry_text(entry, "quote")
+    return None if word is None else CriterionVerdict(word, words[word], reason, quote)

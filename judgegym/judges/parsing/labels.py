@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
 from judgegym.judges.parsing.candidates import (
@@ -15,7 +15,6 @@ from judgegym.judges.parsing.candidates import (
     VerdictKind,
     folded,
     last_candidate,
-    number_lists,
 )
 from judgegym.judges.parsing.json_objects import decoded
 from judgegym.judges.parsing.verdict_parser import (
@@ -143,17 +142,9 @@ def verdict_reason(text: str) -> str | None:
     return scrub(reason) if isinstance(reason, str) else None
 
 
-def _of_fields(fields: Mapping[str, JSON]) -> bool | None:
-    return yes_or_no(fields["verdict"])
-
-
-def _in_words_of_aspect(words: str) -> Iterator[VerdictCandidate[bool]]:
-    plain = folded(words)
-    yield from number_lists(plain)
-    yield from _ASPECT_NAMED.in_words(plain, yes_or_no)
-
-
-_ASPECT_KIND = VerdictKind("verdict", _of_fields, _in_words_of_aspect)
+_ASPECT_KIND: VerdictKind[bool] = VerdictKind(
+    "verdict", lambda fields: yes_or_no(fields["verdict"]), lambda words: _ASPECT_NAMED.with_lists(words, yes_or_no)
+)
 
 
 _OFFICIAL_LETTERS = "ABCD"

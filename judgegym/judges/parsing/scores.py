@@ -253,7 +253,7 @@ def listwise_scores(own: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScore
 def listwise_fault(text: str, ids: Sequence[str]) -> str:
     """What is wrong with a text in which `listwise_scores` finds no verdict, in words that the judge understands."""
     own = after_thinking(text)
-    objects = last_first(own, _most_read(ids))
+    objects = last_first(own, most_read(len(ids)))
     match = next((match for match in objects if "scores" in match.fields), None)
     if match is None:
         return 'there is no JSON object with the field "scores"'
@@ -274,7 +274,7 @@ def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
     def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
         return _named(tuple(ids)).with_lists(words, lambda _: None)
 
-    return VerdictKind("scores", of_fields, in_words, read=_most_read(ids), decode=_decoded)
+    return VerdictKind("scores", of_fields, in_words, read=most_read(len(ids)), decode=_decoded)
 
 
 def _decoded(written: str) -> Mapping[str, JSON] | None:
@@ -290,8 +290,9 @@ def _named(ids: tuple[str, ...]) -> NamedValues:
     return NamedValues("|".join(("scores?", *map(re.escape, ids))), NUMBER, "scores?")
 
 
-def _most_read(ids: Sequence[str]) -> int:
-    return max(LOOKED_AT, OF_AN_ENTRY * len(ids))
+def most_read(entries: int) -> int:
+    """How many characters at the end of a text are read, where its object has so many entries."""
+    return max(LOOKED_AT, OF_AN_ENTRY * entries)
 
 
 class _DoubledName(ValueError):
@@ -316,16 +317,17 @@ def _of_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores
     wrong = [what + _listed(which) for what, which in faults if which]
     if wrong:
         return "; ".join(wrong)
-    return {entry["id"]: ScoredAnswer(float(entry["score"]), _explanation(entry)) for entry in entries}
+    return {entry["id"]: ScoredAnswer(float(entry["score"]), entry_text(entry, "explanation")) for entry in entries}
 
 
 def _is_score(value: JSON) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1  # false for NaN
 
 
-def _explanation(entry: Mapping[str, JSON]) -> str:
-    explanation = entry.get("explanation")
-    return scrub(explanation).strip() if isinstance(explanation, str) else ""
+def entry_text(entry: Mapping[str, JSON], name: str) -> str:
+    """The text of an entry's field; empty if there is none."""
+    value = entry.get(name)
+    return scrub(value).strip() if isinstance(value, str) else ""
 
 
 def _quoted(unknown: str) -> str:

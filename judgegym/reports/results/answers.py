@@ -31,6 +31,7 @@ from judgegym.engine.runs.directory import CONFIG, FAILURES, SAMPLES
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
 from judgegym.engine.settings.env import CompletionSettings
+from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON
@@ -80,11 +81,13 @@ def subject_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowAnswers:
-    """The answers to a row that exist before it is evaluated.
+    """The answers to a row: those that exist before it is evaluated, or that were asked for.
 
     Attributes:
         completions: one for each conversation, of a run as they were recorded; empty if the policy never answered.
         policy_error: why the policy never answered.
+        runs: the calls of the policy that were made for them.
+        user_error: why a simulated user, who was asked, gave no message.
         question: the row's question in the run; `None` if that was interrupted before the row had a line.
         asked: the last message of each conversation, where the ledger says it; empty for a row with a line.
         task_digest: a digest of everything that the judge saw; empty without a line.
@@ -93,6 +96,8 @@ class RowAnswers:
 
     completions: tuple[Completion, ...]
     policy_error: str | None = None
+    runs: tuple[CallRun, ...] = ()
+    user_error: str | None = None
     question: str | None = None
     asked: tuple[str | None, ...] = ()
     task_digest: str = ""
@@ -253,7 +258,7 @@ class JudgedAgain:
         return {
             "path": str(run.path),
             "environment": run.environment,
-            "policy": self.subject,
+            "policy": run.subject,
             "judge": run.judge,
             "date": run.date.isoformat(timespec="seconds"),
             "thinking_mode": self.thinking_mode,
@@ -262,11 +267,6 @@ class JudgedAgain:
             "files": [{"name": str(file), "digest": digest} for file, digest in self.files],
             "policy_is_stand_in": self.policy_is_stand_in,
         }
-
-    @property
-    def subject(self) -> str:
-        """Return the name of the policy that answered."""
-        return self.run.subject
 
     @property
     def words(self) -> str:
@@ -278,7 +278,7 @@ class JudgedAgain:
             " It is an offline stand-in: these numbers are no benchmark result." if self.policy_is_stand_in else ""
         )
         return (
-            f"The completions are those of {run.path} ({environment}{self.subject}{judge}, "
+            f"The completions are those of {run.path} ({environment}{run.subject}{judge}, "
             f"{run.date:%Y-%m-%d}); the policy is not asked.{stand_in}"
         )
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from judgegym.data.rows import Row
 from judgegym.datasets.rows.schema import ColumnSettings, read_responses
-from judgegym.datasets.select.candidates import as_turns
 from judgegym.judges.conversations.turns import answer_text, transcript
 from judgegym.llm.wire import JSON
 
@@ -21,10 +20,9 @@ TOOL = {"role": "tool", "content": "42"}
 
 def read(values: dict[str, JSON], **columns: str) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
     found = read_responses(Row("data", 1, values), ColumnSettings(**columns))
-    answered = as_turns(values, found.columns, found.prompt, found.texts)
-    assert transcript(answered.prompt) == found.prompt
-    assert [answer_text(turns) for turns in answered.responses] == list(found.texts)
-    pairs = [[(turn.role, turn.text) for turn in turns] for turns in (answered.prompt, *answered.responses)]
+    assert transcript(found.turns) == found.prompt
+    assert [answer_text(turns) for turns in found.answers] == list(found.texts)
+    pairs = [[(turn.role, turn.text) for turn in turns] for turns in (found.turns, *found.answers)]
     return pairs[0], pairs[1:]
 
 

@@ -190,7 +190,7 @@ async def test_the_tokens_of_the_stand_in_are_one_sequence() -> None:
     async with StandInServer(StandInSettings()).serving(listener):
         group, env, _ = await rolled("unused", f"--openai.base_url={process.url_of(listener)}")
     assert [len(rollout.turns) for rollout in group.rollouts] == [3] * 4
-    assert [rollout.breaks for rollout in group.rollouts] == [[]] * 4
+    assert [rollout.first_break for rollout in group.rollouts] == [None] * 4
     spans = [token for token in group.data(env.config)["masks"][0] if token != MASKED]
     assert spans == [token for turn in group.rollouts[0].turns for token in turn.sequence.completion]
 
@@ -201,7 +201,7 @@ async def test_the_tokens_of_the_text_are_one_sequence() -> None:
         lambda request, number: Reply(body=completion(*[says(1)(turn_of(request), "b")] * request.get("n", 1))),
         "--env.token_source=retokenize",
     )
-    assert [rollout.breaks for rollout in group.rollouts] == [[]] * 4
+    assert [rollout.first_break for rollout in group.rollouts] == [None] * 4
     data = group.data(env.config)
     text = bytes(token for token in data["masks"][0] if 0 <= token < 256).decode()
     assert text == "b1 is worth 1b2 is worth 1b3 is worth 1"
@@ -223,5 +223,5 @@ async def test_the_tokens_of_a_token_server_are_one_sequence() -> None:
             "--env.token_source=token_server",
         )
     assert [len(rollout.turns) for rollout in group.rollouts] == [3] * 4
-    assert [rollout.breaks for rollout in group.rollouts] == [[]] * 4
+    assert [rollout.first_break for rollout in group.rollouts] == [None] * 4
     assert set(group.data(env.config)["inference_logprobs"][0]) == {1.0, -1.0}

@@ -187,7 +187,7 @@ async def test_an_api_that_was_only_away_keeps_our_place_and_no_other(api: Api, 
         await server.arrived(len(server.requests) + 6)
         api.down = api.status_down = False
         await until(joined.joined.is_set, "the way back is found")
-        assert (joined.status.step, joined.epoch) == (1, 0)
+        assert (joined.status.step, joined.membership.epoch) == (1, 0)
         assert (joined.registration.env_id, api.connected) == (0, [0])
 
 
@@ -244,7 +244,7 @@ async def test_shares_that_change_while_they_are_compared_are_compared_again() -
         await joining.join()
         joining.joined.clear()
         await joining.join()
-        assert (joining.registration.env_id, joining.epoch, api.connected) == (1, 0, [1])
+        assert (joining.registration.env_id, joining.membership.epoch, api.connected) == (1, 0, [1])
 
 
 async def test_shares_too_small_to_be_told_apart_disconnect_nobody(caplog: pytest.LogCaptureFixture) -> None:
@@ -275,7 +275,7 @@ async def test_a_number_that_is_somebody_elses_now(api: Api) -> None:
         api.envs = [0.5]
         await until(lambda: joined.registration.env_id == 1, "registered under a number of its own")
         await until(joined.joined.is_set, "the way back is found")
-        assert (api.connected, joined.epoch) == ([0, 1], 1), "the other one is not disconnected"
+        assert (api.connected, joined.membership.epoch) == ([0, 1], 1), "the other one is not disconnected"
 
 
 async def test_another_trainer_whose_batch_does_not_fit(api: Api) -> None:
