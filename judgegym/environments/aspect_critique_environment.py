@@ -25,10 +25,10 @@ from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
-from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.juries import CaseJury, CaseJurySettings
 from judgegym.environments.roles import (
     ComparedVerdict,
     RoleConfig,
@@ -42,6 +42,7 @@ from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_p
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
@@ -50,10 +51,11 @@ from judgegym.llm.wire import Message
 logger = logging.getLogger(__name__)
 
 
-class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, GroupJudgeSettings):
+class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, CaseJurySettings):
     """Aspect critique's own settings."""
 
     answer_judge = AspectJudgeSettings
+    jury_of = "aspect"
     for_criteria = ("aspects",)
     vote_settings = ("strictness",)
 
@@ -77,7 +79,9 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.aspect_judge = AspectPanel(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client)
+        self.aspect_judge: Judge[AspectCase, PanelDetail] = jury or AspectPanel(config, client)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
@@ -217,7 +221,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Record the agreement of the judge, which may be the policy, with gold."""
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
         if compared or metrics.counted("n_failed"):
-            with_critique = self.config.judge_critique_rounds > 0
+            with_critique = self.config.judge_critique_rounds > 0 and not self.config.judges
             names = [aspect.name for aspect in self.config.aspects]
             record_verdict_agreement(metrics, compared, names, with_critique=with_critique)
 

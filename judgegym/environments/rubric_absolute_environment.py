@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -44,6 +45,7 @@ from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
@@ -105,8 +107,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def open_judges(self) -> None:
         """Make the judge of responses."""
-        self.rubric_judge = RubricCaseJudge(self.config, self.clients.judge)
-        self.jury = CaseJury.open(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client, config.scale, pooled_detail)
+        self.rubric_judge: Judge[RubricCase, RubricDetail] = jury or RubricCaseJudge(config, client)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
@@ -181,10 +184,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             found = judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
             return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
-        case, scale = RubricCase(task.question, completion.answer, task.rubric, task.reference), self.config.scale
-        if self.jury is None:
-            return await self.rubric_judge.judge(case)
-        return await self.jury.judge_case(case, lambda unit: scale.low + unit * scale.span, self.jury.rubric_detail)
+        case = RubricCase(task.question, completion.answer, task.rubric, task.reference)
+        return await self.rubric_judge.judge(case)
 
     def group_case(self, task: RubricTask) -> GroupCase:
         """Compare responses to the instruction by the rubric, with the reference as one more."""
@@ -248,7 +249,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             return
         compared = [compare_score(sample.judgment, config.samples_pooling, task.gold) for task, sample in rows]
         used = [pair for pair in compared if pair is not None]
-        with_critique = config.judge_critique_rounds > 0
+        with_critique = config.judge_critique_rounds > 0 and not config.judges
         record_score_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
@@ -259,6 +260,13 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         for judgment in detail.judgments if detail is not None else ():
             if judgment.text:  # the judge answered, though without a score
                 metrics.rate("strict_format_rate", judgment.strict)
+
+
+def pooled_detail(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
+    """Return the judgments of all members of a jury, and the spread of the members' scores."""
+    judged = tuple(one for each in judgments if each.detail is not None for one in each.detail.judgments)
+    scores = [each.score for each in judgments if each.score is not None]
+    return RubricDetail(judged, statistics.stdev(scores) if len(scores) > 1 else None)
 
 
 if __name__ == "__main__":

@@ -26,15 +26,16 @@ from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
-from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.juries import CaseJury, CaseJurySettings
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.parsing.criteria import MET, UNMET, criteria_verdicts
@@ -51,10 +52,11 @@ _GENERATED = re.compile(r"criterion_[0-9]+")
 _WORDS = {True: MET, False: UNMET}
 
 
-class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, GroupJudgeSettings):
+class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, CaseJurySettings):
     """Rubric checklist's own settings."""
 
     answer_judge = ChecklistJudgeSettings
+    jury_of = "checklist"
     for_criteria = ("criteria", "formula")
     vote_settings = ("strictness",)
     unread = frozenset({"judge_critique_rounds"})
@@ -94,7 +96,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.checklist_judge = ChecklistCaseJudge(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client)
+        self.checklist_judge: Judge[ChecklistCase, ChecklistDetail] = jury or ChecklistCaseJudge(config, client)
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""

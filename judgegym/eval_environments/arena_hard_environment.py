@@ -29,7 +29,8 @@ from judgegym.environments.juries import CaseJury
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import Judgment, Scale
 
 TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format, which counts as wrong."""
@@ -66,18 +67,20 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def open_judges(self) -> None:
         """Make the judge of both games."""
-        self.arena_judge = ArenaCaseJudge(self.config, self.clients.judge)
-        self.jury = CaseJury.open(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client, Scale(-1, 1))
+        self.arena_judge: Judge[ArenaCase, ArenaDetail] = jury or ArenaCaseJudge(config, client)
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
-        case = ArenaCase(task.question, completion.answer, task.baseline)
-        if self.jury is None:
-            return await self.arena_judge.judge(case)
-        judgment = await self.jury.judge_case(case, lambda unit: 2.0 * unit - 1.0, self.jury.arena_detail)
-        score = judgment.score
-        return judgment if score is None else replace(judgment, label=_OUTCOMES[(score > 0) - (score < 0)])
+        judgment = await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
+        score, detail = judgment.score, judgment.detail
+        if score is None or detail is None or not judgment.members:
+            return judgment
+        won = (score + 1.0) / 2.0
+        label = _OUTCOMES[(score > 0) - (score < 0)]
+        return replace(judgment, label=label, detail=replace(detail, entries=(won, won)))
 
     def orders(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
         """Return the points of the policy's answer in each game that has a verdict."""

@@ -105,12 +105,7 @@ def monitor_group(
 
 def _score(env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]) -> float | None:
     """Return the score from 0 to 1: the scale of every gold judge."""
-    return judgment.score if judgment.score is None or group.together is not None else _unit(env, judgment)
-
-
-def _unit(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> float:
-    low, high = env.reward_range
-    return min(1.0, max(0.0, (env.reward(judgment) - low) / (high - low)))
+    return judgment.score if judgment.score is None or group.together is not None else env.unit(judgment)
 
 
 def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
@@ -123,5 +118,5 @@ def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping
     if judgment.score is None or not isinstance(detail, ScoreParts):
         return {}
     turns = {name: score for name, score in detail.parts.items() if re.fullmatch(r"turn_\d+", name)}
-    scores = {name: _unit(env, replace(judgment, score=score)) for name, score in turns.items()}
+    scores = {name: env.unit(replace(judgment, score=score)) for name, score in turns.items()}
     return verdicts_in({**detail.parts, **scores})
