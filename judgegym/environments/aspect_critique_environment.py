@@ -14,9 +14,8 @@ from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from judgegym.data.rows import Split, load_rows
 from judgegym.data.rubric_rows import AspectTask, read_answers, read_gold
@@ -37,8 +36,8 @@ from judgegym.environments.roles import (
     record_verdict_agreement,
     record_votes,
 )
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail, find_verdict
-from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt, criteria_of, effective_strictness
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail, case_prompt, find_verdict
+from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, criteria_of, effective_strictness
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
@@ -126,16 +125,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     def _prompt(self, task: AspectTask, aspect: Aspect) -> Prompt:
         """Make the judge's prompt for a policy that judges."""
         assert task.answer is not None  # a row without an answer has no gold verdict
-        return aspect_prompt(
-            aspect.definition,
-            task.answer,
-            task.asked,
-            task.context,
-            task.reference,
-            layout=self.config.judge_prompt_layout,
-            system_prompt=self.config.judge_system_prompt,
-            system=system_text(self.config, "thinking_judge"),
-        )
+        system = system_text(self.config, "thinking_judge")
+        return case_prompt(self._case(task, task.answer), aspect, self.config, system=system)
+
+    def _case(self, task: AspectTask, answer: str) -> AspectCase:
+        return AspectCase(answer, task.asked, task.context, task.reference)
 
     def texts(self, task: AspectTask) -> Mapping[str, str]:
         """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
@@ -164,7 +158,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             found = judgment_of_votes(task.aspect, completions, strictness=strictness, gold=gold)
             return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
-        return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))
+        return await self.aspect_judge.judge(self._case(task, completion.answer))
 
     def group_case(self, task: AspectTask) -> GroupCase:
         """Compare answers to the question by all aspects, with the reference as one more."""

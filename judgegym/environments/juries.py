@@ -128,7 +128,6 @@ class CaseJury(JuryJudge):
         if unit is None:
             return replace(whole, detail=None)
         members = {name: score for name, score in self.unit_scores(found).items() if score is not None}
-        counting = [part.name for part in self.counting if part.name in members]
-        nearest = min(counting, key=lambda name: abs(members[name] - unit))
+        nearest = min(self.settings.counting(members), key=lambda name: abs(members[name] - unit))
         detail = found[nearest].detail if self.combine is None else self.combine([found[name] for name in members])
         return replace(whole, score=self.scale.low + unit * self.scale.span, detail=detail, members=members)

@@ -15,9 +15,8 @@ from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -48,8 +47,8 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
-from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score, rubric_prompt
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, case_prompt
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
@@ -147,16 +146,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def _prompt(self, task: RubricTask) -> Prompt:
         """Make the judge's prompt for a policy that judges."""
         assert task.response is not None  # tasks() left the others out
-        return rubric_prompt(
-            task.question,
-            task.response,
-            task.rubric,
-            task.reference,
-            output_format=self.config.output_format,
-            layout=self.config.judge_prompt_layout,
-            system_prompt=self.config.judge_system_prompt,
-            system=system_text(self.config, "thinking_judge"),
-        )
+        case = RubricCase(task.question, task.response, task.rubric, task.reference)
+        return case_prompt(case, self.config, system=system_text(self.config, "thinking_judge"))
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:
         """Return the rubric and the reference; with role=judge, also the response that the policy scores."""

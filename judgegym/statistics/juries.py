@@ -70,12 +70,6 @@ def sides(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def side(score: float) -> int:
-    """Return the verdict of one score from 0 to 1: the side of ½, −1 or 1, or 0 for ½."""
-    rounded = round(score, 9)
-    return (rounded > 0.5) - (rounded < 0.5)
-
-
 def gain_over(points: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, float]:
     """Return what a jury gains over a member, mean by row, and its one-sided 90 % lower bound; of one row −1."""
     from scipy import stats
@@ -200,3 +194,9 @@ def dawid_skene(
             break
         before = likelihood
     return chances
+
+
+def side(score: float) -> int:
+    """Return the verdict of one score from 0 to 1: the side of ½, −1 or 1, or 0 for ½."""
+    rounded = round(score, 9)
+    return (rounded > 0.5) - (rounded < 0.5)

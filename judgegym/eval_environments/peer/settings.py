@@ -70,16 +70,9 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
         """A copy in which the URLs of the stand-ins take the place of `url`, also in candidates and judges."""
-        return (
-            super()
-            .with_stand_ins(url, judge=judge, policy=policy)
-            .model_copy(
-                update={
-                    "candidates": with_url(self.candidates, url, policy or judge),
-                    "judges": with_url(self.judges, url, judge),
-                }
-            )
-        )
+        standing_in = super().with_stand_ins(url, judge=judge, policy=policy)
+        candidates, judges = with_url(self.candidates, url, policy or judge), with_url(self.judges, url, judge)
+        return standing_in.model_copy(update={"candidates": candidates, "judges": judges})
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
