@@ -171,7 +171,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_reward_{metrics.names(task.category)}", sample.score or 0.0)
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         if task.aspect is not None:
             record_votes(metrics, detail.aspects if detail is not None else ())
             return

@@ -26,6 +26,8 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings
 
 UNIT = Scale(0, 1)
+Combine = Callable[[Sequence[Judgment[Any]]], object]
+"""Makes the detail of a jury's judgment from those of its members that have a score."""
 
 
 class CaseJurySettings(GroupJudgeSettings, JurySettings):
@@ -41,12 +43,10 @@ class CaseJurySettings(GroupJudgeSettings, JurySettings):
     def _judges_answers(self) -> Self:
         if not self.judges:
             return self
-        others = [
-            name for name in ("group_judge", "candidates_play") if getattr(self, name, None) not in (None, "none")
-        ]
-        if self.policy_is_judge or others:
-            what = "role=judge" if self.policy_is_judge else others[0]
-            raise ValueError(f"judges: a jury judges each answer by itself, so that nothing reads it with {what}")
+        for name, usual in (("role", "policy"), ("group_judge", "none"), ("candidates", []), ("candidates_play", None)):
+            if (given := getattr(self, name, usual)) != usual:
+                what = f"{name}={given}" if isinstance(given, str) else name
+                raise ValueError(f"judges: a jury judges each answer by itself, so that nothing reads it with {what}")
         for name, fields in self.judges.items():
             if fields.get("judge", self.jury_of) != self.jury_of:
                 raise ValueError(f"judges.{name}.judge: it is {self.jury_of} here; the environment prompts takes any")
@@ -91,19 +91,15 @@ class CaseJury(JuryJudge):
 
     Attributes:
         scale: that of the environment's scores.
-        combine: makes the detail of the judgments that have a score; `None` takes that of the nearest member.
+        combine: makes the detail; `None` takes that of the nearest member.
     """
 
     scale: Scale
-    combine: Callable[[Sequence[Judgment[Any]]], object] | None
+    combine: Combine | None
 
     @classmethod
     def open(
-        cls,
-        config: CaseJurySettings,
-        client: ChatClient,
-        scale: Scale = UNIT,
-        combine: Callable[[Sequence[Judgment[Any]]], object] | None = None,
+        cls, config: CaseJurySettings, client: ChatClient, scale: Scale = UNIT, combine: Combine | None = None
     ) -> CaseJury | None:
         """Open the jury that the settings name; `None` without one."""
         if not config.judges:

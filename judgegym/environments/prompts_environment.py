@@ -234,7 +234,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         if self._holds_conversations:
             metrics.mean("turns", len(sample.completions))
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         if detail is not None:
             for name, value in detail.parts.items():
                 if name.startswith(_TURN):

@@ -189,7 +189,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def record_metrics(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Record rewards overall and by category, the distribution of the scores, formats and spread."""
-        config, detail = self.config, sample.judgment.detail if sample.judgment is not None else None
+        config, detail = self.config, sample.detail
         score = self.invalid_completion_score if sample.score is None else sample.score
         reward = score if config.role == "judge" else config.scale.unit(score)
         metrics.mean("mean_reward", reward, interval=True)
@@ -247,7 +247,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Count a missing score that would be compared with gold, and the formats of the judge's texts."""
         if self._scores_responses:
             metrics.count("n_failed")
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         for judgment in detail.judgments if detail is not None else ():
             if judgment.text:  # the judge answered, though without a score
                 metrics.rate("strict_format_rate", judgment.strict)

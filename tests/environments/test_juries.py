@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from judgegym.environments.aspect_critique_environment import AspectCritiqueConfig, AspectCritiqueEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteConfig
 from judgegym.environments.rubric_checklist_environment import RubricChecklistConfig, RubricChecklistEnv
+from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from tests import aspects, checklists
 from tests.judged import Judged, evaluate, never
 from tests.scripted import Json, Reply, Script
@@ -130,3 +131,12 @@ def test_a_member_with_a_setting_that_nothing_reads_is_refused(config: Any, give
 def test_a_jury_judges_each_answer_by_itself(config: Any, name: str, value: str) -> None:
     with pytest.raises(ValidationError, match=f"nothing reads it with {name}"):
         config(judges="a,b", **{name: value})
+
+
+MODELS = [{"name": name, "answers": "answers.jsonl"} for name in "xy"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("candidates", MODELS), ("candidates_play", "baseline")])
+def test_candidates_have_no_jury(name: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=f"nothing reads it with {name}"):
+        ArenaHardConfig(judges="a,b", **{name: value})
