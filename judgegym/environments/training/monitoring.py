@@ -17,6 +17,7 @@ from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
@@ -54,7 +55,8 @@ def monitor_of(
         stand_in=config if "judge" in env.settings.stand_ins else None,
         retry_delay=config.retry_delay,
     )
-    target = MonitorTarget(config.seed, config.judge_run_name(), every)
+    cascade = config if isinstance(config, ScorerSettings) and config.judge == "cascade" else None
+    target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
     return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
 
 
