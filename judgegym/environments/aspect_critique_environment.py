@@ -85,10 +85,8 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
         config = self.config
-        source, hub_split = config.train_dataset, config.train_split
-        if split == "eval":
-            source, hub_split = config.eval_dataset or source, config.eval_split
-        rows = load_rows(source, split=hub_split)
+        source = config.train_dataset if split == "train" else config.eval_dataset or config.train_dataset
+        rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
         if config.role == "policy":
             tasks = read_answers(rows, config.aspects)
             return self._with_question(tasks, source) if split == "train" or self.verb == "serve" else tasks

@@ -102,10 +102,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
         config = self.config
-        source, hub_split = config.train_dataset, config.train_split
-        if split == "eval":
-            source, hub_split = config.eval_dataset or source, config.eval_split
-        rows = load_rows(source, split=hub_split)
+        source = config.train_dataset if split == "train" else config.eval_dataset or config.train_dataset
+        rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
         column = config.criteria_column
         if config.role == "judge":
             tasks = read_gold_checklists(rows, config.criteria, column=column, per_task=config.criteria_per_call)

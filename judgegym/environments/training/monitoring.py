@@ -71,13 +71,8 @@ def monitor_group(
 ) -> MonitorGroup:
     """Return what the monitors see of a group."""
     texts = env.texts(task)
-    judged = JudgeTask(
-        task.question,
-        (),
-        reference=texts.get("reference"),
-        rubric=texts.get("rubric"),
-        context=texts.get("context"),
-    )
+    reference, rubric, context = (texts.get(name) for name in ("reference", "rubric", "context"))
+    judged = JudgeTask(task.question, (), reference=reference, rubric=rubric, context=context)
     rollouts = tuple(
         MonitorRollout(
             judged_text(rollout.completions),

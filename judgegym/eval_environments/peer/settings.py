@@ -106,16 +106,7 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]
 def _task(uid: str, row: Row, default_rubric: str) -> PeerTask:
     if not isinstance(row.values.get("rubric"), str | None):
         raise row.lacks("a rubric that is text (or none: env.rubric is for rows without one)")
-    return PeerTask(
-        uid=uid,
-        question=_query(row),
-        rubric=row.filled_text("rubric") or default_rubric,
-        category=row.optional_text("category"),
-    )
-
-
-def _query(row: Row) -> str:
     query = row.filled_text(*_QUERY)
     if query is None:
         raise row.lacks("text in query, question or prompt")
-    return query
+    return PeerTask(uid, query, row.filled_text("rubric") or default_rubric, row.optional_text("category"))
