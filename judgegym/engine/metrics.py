@@ -12,11 +12,11 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from judgegym.judges.core.naming import MetricNames, slug
+from judgegym.judges.core.naming import MetricNames
+from judgegym.judges.core.naming import slug as slug  # others take it from here
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import Agreement, ratio_interval
-
-__all__ = ["GoldLabel", "HeadlineTerm", "MetricAggregator", "Metrics", "RatioRecorder", "record_parts", "slug"]
+from judgegym.statistics.juries import side
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,18 +215,31 @@ class MetricAggregator:
         return found
 
 
-def record_parts(metrics: MetricAggregator, names: Iterable[str], numbers: Mapping[str, float]) -> None:
+def record_parts(
+    metrics: MetricAggregator, names: Iterable[str], numbers: Mapping[str, float], jury: float | None = None
+) -> None:
     """Record the score of each part of a reward, and how often it has none, because it was not asked or left out.
 
     Args:
         metrics: where it is recorded.
         names: of the parts.
         numbers: the scores that there are, by name, of one response that has a score.
+        jury: that score from 0 to 1, if a jury gave it: also record how often each member is on its side of ½.
     """
     for name in names:
         if name in numbers:
             metrics.mean(f"part_{slug(name)}", numbers[name], interval=True)
+            if jury is not None:
+                metrics.rate(f"part_{slug(name)}_agreement_rate", side(numbers[name]) == side(jury))
         metrics.rate(f"part_{slug(name)}_missing_rate", name not in numbers)
+
+
+def expect_parts(metrics: MetricAggregator, names: Iterable[str], *, is_jury: bool) -> None:
+    """Name the metrics of `record_parts`, with the reason why one may have no value."""
+    for name in names:
+        part = f"part_{slug(name)}"
+        metrics.expect("no completion has a score of this part", part, *([f"{part}_agreement_rate"] * is_jury))
+        metrics.expect("no completion has a score", f"{part}_missing_rate")
 
 
 class RatioRecorder(MetricAggregator):

@@ -104,6 +104,11 @@ class Sample(Generic[DetailT]):
         return None if self.judgment is None else self.judgment.detail
 
     @property
+    def members(self) -> Mapping[str, float]:
+        """Return the scores of a jury's members; empty without one."""
+        return {} if self.judgment is None else self.judgment.members
+
+    @property
     def error(self) -> str | None:
         """Return why the row failed."""
         if self.finished:
@@ -150,6 +155,8 @@ class Sample(Generic[DetailT]):
             line |= {"label": judgment.label, "detail": judgment.detail, "injection_suspects": judgment.suspects}
             if judgment.critique is not None:
                 line["critique"] = judgment.critique
+            if judgment.members:
+                line["members"] = dict(judgment.members)
         if not self.finished:
             line["error"] = self.error
         line["run"] = self.run
@@ -197,6 +204,7 @@ class _SampleLine(BaseModel, Generic[DetailT]):
     detail: DetailT | None = None
     critique: Critique | None = None
     injection_suspects: int = Field(default=0, ge=0)
+    members: dict[str, float] = {}
     error: str | None = None
     run: SampleRun
 
@@ -219,6 +227,7 @@ class _SampleLine(BaseModel, Generic[DetailT]):
             detail=self.detail,
             critique=self.critique,
             suspects=self.injection_suspects,
+            members=self.members,
         )
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from judgegym.data.rows import Split, load_rows
 from judgegym.data.rubric_rows import AspectTask, read_answers, read_gold
@@ -25,10 +24,10 @@ from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
-from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.juries import CaseJury, CaseJurySettings
 from judgegym.environments.roles import (
     ComparedVerdict,
     RoleConfig,
@@ -37,11 +36,12 @@ from judgegym.environments.roles import (
     record_verdict_agreement,
     record_votes,
 )
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail, find_verdict
-from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt, criteria_of, effective_strictness
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail, case_prompt, find_verdict
+from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, criteria_of, effective_strictness
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
@@ -50,10 +50,11 @@ from judgegym.llm.wire import Message
 logger = logging.getLogger(__name__)
 
 
-class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, GroupJudgeSettings):
+class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, CaseJurySettings):
     """Aspect critique's own settings."""
 
     answer_judge = AspectJudgeSettings
+    jury_of = "aspect"
     for_criteria = ("aspects",)
     vote_settings = ("strictness",)
 
@@ -77,15 +78,15 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.aspect_judge = AspectPanel(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client)
+        self.aspect_judge: Judge[AspectCase, PanelDetail] = jury or AspectPanel(config, client)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
         config = self.config
-        source, hub_split = config.train_dataset, config.train_split
-        if split == "eval":
-            source, hub_split = config.eval_dataset or source, config.eval_split
-        rows = load_rows(source, split=hub_split)
+        source = config.train_dataset if split == "train" else config.eval_dataset or config.train_dataset
+        rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
         if config.role == "policy":
             tasks = read_answers(rows, config.aspects)
             return self._with_question(tasks, source) if split == "train" or self.verb == "serve" else tasks
@@ -122,16 +123,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     def _prompt(self, task: AspectTask, aspect: Aspect) -> Prompt:
         """Make the judge's prompt for a policy that judges."""
         assert task.answer is not None  # a row without an answer has no gold verdict
-        return aspect_prompt(
-            aspect.definition,
-            task.answer,
-            task.asked,
-            task.context,
-            task.reference,
-            layout=self.config.judge_prompt_layout,
-            system_prompt=self.config.judge_system_prompt,
-            system=system_text(self.config, "thinking_judge"),
-        )
+        system = system_text(self.config, "thinking_judge")
+        return case_prompt(self._case(task, task.answer), aspect, self.config, system=system)
+
+    def _case(self, task: AspectTask, answer: str) -> AspectCase:
+        return AspectCase(answer, task.asked, task.context, task.reference)
 
     def texts(self, task: AspectTask) -> Mapping[str, str]:
         """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
@@ -160,7 +156,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             found = judgment_of_votes(task.aspect, completions, strictness=strictness, gold=gold)
             return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
-        return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))
+        return await self.aspect_judge.judge(self._case(task, completion.answer))
 
     def group_case(self, task: AspectTask) -> GroupCase:
         """Compare answers to the question by all aspects, with the reference as one more."""
@@ -173,7 +169,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_reward_{metrics.names(task.category)}", sample.score or 0.0)
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         if task.aspect is not None:
             record_votes(metrics, detail.aspects if detail is not None else ())
             return
@@ -217,7 +213,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Record the agreement of the judge, which may be the policy, with gold."""
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
         if compared or metrics.counted("n_failed"):
-            with_critique = self.config.judge_critique_rounds > 0
+            with_critique = self.config.judge_critique_rounds > 0 and not self.config.judges
             names = [aspect.name for aspect in self.config.aspects]
             record_verdict_agreement(metrics, compared, names, with_critique=with_critique)
 

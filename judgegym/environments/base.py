@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_arg
 from judgegym.data.rows import Split, TaskT
 from judgegym.data.task_list import names_of
 from judgegym.engine.completions import Clients, Completion, Conversation, system_messages
-from judgegym.engine.metrics import GoldLabel, MetricAggregator
+from judgegym.engine.metrics import GoldLabel, MetricAggregator, record_parts
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import ConfigT, EnvConfig, EnvSettings
 from judgegym.engine.settings.group_judge import GroupJudgeSettings, open_group_judge
 from judgegym.engine.settings.verbs import Verb
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.parsing.verdict_parser import Place
@@ -121,6 +121,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     Attributes:
         settings: all settings of the command.
         config: the settings under `env`.
+        made_of: the same, if they may name several judges whose scores make one; else `None`.
         clients: the chat clients of judge and policy.
         verb: the command that runs the environment.
         policy_is_judge: the policy judges, and no other judge is called.
@@ -170,6 +171,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """
         self.settings = settings
         self.config: ConfigT = settings.env
+        self.made_of = settings.env if isinstance(settings.env, JurySettings) else None
         self.clients = clients
         self.verb: Verb = verb
         self.policy_is_judge = self.config.policy_is_judge
@@ -287,6 +289,15 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def record_metrics(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
         """Record one finished row (`metrics.prefix` is `eval`) or one rollout of a group (`train`)."""
 
+    def record_sample(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
+        """Record one row or rollout by `record_metrics`, and the scores of the judges that its score is made of."""
+        self.record_metrics(metrics, task, sample)
+        judgment = sample.judgment
+        if self.made_of is not None and judgment is not None and judgment.score is not None:
+            detail, jury = judgment.detail, self.unit(judgment) if self.made_of.is_jury else None
+            numbers = detail.parts if isinstance(detail, ScoreParts) else judgment.members
+            record_parts(metrics, self.made_of.part_names, numbers, jury)
+
     async def judge_again(
         self, task: TaskT, completions: Sequence[Completion], earlier: Judgment[DetailT]
     ) -> Judgment[DetailT]:
@@ -332,15 +343,19 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     @property
     def judge_kind(self) -> str | None:
         """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
-        config = self.config
-        if isinstance(config, ScorerSettings):
-            return config.judge
-        return None if isinstance(config, JurySettings) and config.judges else self.anchor_judge
+        if isinstance(self.config, ScorerSettings):
+            return self.config.judge
+        return None if self.made_of is not None and self.made_of.is_jury else self.anchor_judge
 
     @property
     def invalid_completion_score(self) -> float:
         """Return the score of a completion in the wrong format."""
         return 0.0
+
+    def unit(self, judgment: Judgment[DetailT]) -> float:
+        """Return the reward of a judgment with a score as a number from 0 to 1: the scale of every gold judge."""
+        low, high = self.reward_range
+        return min(1.0, max(0.0, (self.reward(judgment) - low) / (high - low)))
 
     def drop_reason(self, judgments: Sequence[Judgment[DetailT]]) -> str | None:
         """Return why a scored group must not be sent, as one word for `train/groups_dropped_{word}`, or `None`."""

@@ -1,36 +1,33 @@
 """A jury in place of an environment's own judge: members are that judge with other models, endpoints or settings.
 
-Guarantees: those of `judgegym.judges.parts.jury`; each member sees the case that the environment makes, and the score
-is on the environment's own scale. Parts of the detail that only one judge can have, such as two games, are those of the
-member whose score is nearest to the jury's.
+Guarantees: those of `judgegym.judges.parts.jury`; each member sees the case that the environment makes, by the criteria
+of the environment, and the score is on the environment's own scale. The detail, which only one judge can have, such as
+verdicts on aspects or two games, is that of the member that counts whose score is nearest to the jury's.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from pydantic import model_validator
 from typing_extensions import Self
 
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
-from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.judgment import Judgment, Scale
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.parts.part import Part, PartOptions
-from judgegym.judges.rubrics.judge import RubricDetail
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings
 
-DetailT = TypeVar("DetailT")
-_SHARED = frozenset({"scale_min", "scale_max"})
-"""Settings that all members have from the environment, since its cases do."""
+UNIT = Scale(0, 1)
+Combine = Callable[[Sequence[Judgment[Any]]], object]
+"""Makes the detail of a jury's judgment from those of its members that have a score."""
 
 
 class CaseJurySettings(GroupJudgeSettings, JurySettings):
@@ -46,16 +43,14 @@ class CaseJurySettings(GroupJudgeSettings, JurySettings):
     def _judges_answers(self) -> Self:
         if not self.judges:
             return self
-        others = [
-            name for name in ("group_judge", "candidates_play") if getattr(self, name, None) not in (None, "none")
-        ]
-        if self.policy_is_judge or others:
-            what = "role=judge" if self.policy_is_judge else others[0]
-            raise ValueError(f"judges: a jury judges each answer by itself, so that nothing reads it with {what}")
+        for name, usual in (("role", "policy"), ("group_judge", "none"), ("candidates", []), ("candidates_play", None)):
+            if (given := getattr(self, name, usual)) != usual:
+                what = f"{name}={given}" if isinstance(given, str) else name
+                raise ValueError(f"judges: a jury judges each answer by itself, so that nothing reads it with {what}")
         for name, fields in self.judges.items():
             if fields.get("judge", self.jury_of) != self.jury_of:
                 raise ValueError(f"judges.{name}.judge: it is {self.jury_of} here; the environment prompts takes any")
-            for shared in sorted(_SHARED & {*fields}):
+            for shared in sorted({*self.for_criteria} & {*fields}):  # its cases have them
                 raise ValueError(f"judges.{name}.{shared}: all members have that of the environment")
         try:
             self.jury_settings()
@@ -92,71 +87,43 @@ class CaseJurySettings(GroupJudgeSettings, JurySettings):
 
 
 class CaseJury(JuryJudge):
-    """A jury that judges the cases of an environment's own judge."""
+    """A jury that judges the cases of an environment's own judge.
+
+    Attributes:
+        scale: that of the environment's scores.
+        combine: makes the detail; `None` takes that of the nearest member.
+    """
+
+    scale: Scale
+    combine: Combine | None
 
     @classmethod
-    def open(cls, config: CaseJurySettings, client: ChatClient) -> CaseJury | None:
+    def open(
+        cls, config: CaseJurySettings, client: ChatClient, scale: Scale = UNIT, combine: Combine | None = None
+    ) -> CaseJury | None:
         """Open the jury that the settings name; `None` without one."""
         if not config.judges:
             return None
         settings = config.jury_settings()
         jury = open_judge(settings, client)
         assert isinstance(jury, JuryJudge)  # the settings name one
-        return cls(settings, client, jury.parts)
+        opened = cls(settings, client, jury.parts)
+        opened.scale, opened.combine = scale, combine
+        return opened
 
     async def judgment_of(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
         """A member's judgment of a case."""
         judgment: Judgment[Any] = await part.judge.judge(task)
         return judgment
 
-    async def judge_case(
-        self,
-        case: object,
-        score: Callable[[float], float],
-        detail: Callable[[Mapping[str, Judgment[Any]], float], DetailT],
-    ) -> Judgment[DetailT]:
-        """Judge a case.
-
-        Args:
-            case: of the members' judge.
-            score: makes the jury's score, from 0 to 1, one of the environment.
-            detail: makes the detail from the judgments of the members that have a score, and the jury's score.
-        """
+    async def judge(self, case: Any) -> Judgment[Any]:
+        """Judge a case of the members' judge; the score is on the environment's scale."""
         found = await self.ask(self.parts, case)
         whole: Judgment[Any] = self.verdict(found)
-        if whole.score is None:
+        unit = whole.score
+        if unit is None:
             return replace(whole, detail=None)
-        given = {name: judgment for name, judgment in found.items() if judgment.score is not None}
-        return replace(whole, score=score(whole.score), detail=detail(given, whole.score))
-
-    def units(self, given: Mapping[str, Judgment[Any]]) -> dict[str, float]:
-        """Return the members' scores from 0 to 1."""
-        return {name: each for name, each in self.unit_scores(given).items() if each is not None}
-
-    def rubric_detail(self, given: Mapping[str, Judgment[RubricDetail]], score: float) -> JuryRubricDetail:
-        """Return the judgments of all members, and their spread."""
-        judgments = tuple(one for each in given.values() if each.detail is not None for one in each.detail.judgments)
-        scores = [each.score for each in given.values() if each.score is not None]
-        spread = statistics.stdev(scores) if len(scores) > 1 else None
-        return JuryRubricDetail(judgments, spread, members=self.units(given))
-
-    def arena_detail(self, given: Mapping[str, Judgment[ArenaDetail]], score: float) -> JuryArenaDetail:
-        """Return the games of the member that is nearest to the jury, with the jury's score as both entries."""
-        units = self.units(given)
-        nearest = given[min(units, key=lambda name: abs(units[name] - score))].detail
-        assert nearest is not None  # it has a score
-        return JuryArenaDetail(nearest.games, (score, score), units)
-
-
-@dataclass(frozen=True, slots=True)
-class JuryRubricDetail(RubricDetail):
-    """The judgments of all members; `members` has the score of each from 0 to 1."""
-
-    members: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class JuryArenaDetail(ArenaDetail):
-    """The games of one member; `members` has the score of each from 0 to 1."""
-
-    members: Mapping[str, float] = field(default_factory=dict)
+        members = {name: score for name, score in self.unit_scores(found).items() if score is not None}
+        nearest = min(self.settings.counting(members), key=lambda name: abs(members[name] - unit))
+        detail = found[nearest].detail if self.combine is None else self.combine([found[name] for name in members])
+        return replace(whole, score=self.scale.low + unit * self.scale.span, detail=detail, members=members)

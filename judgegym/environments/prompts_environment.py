@@ -20,14 +20,13 @@ from typing_extensions import Self
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from judgegym.data.answers import AskedTurns, PromptTask, prompt_tasks
 from judgegym.data.rows import Split
 from judgegym.engine.completions import Completion, Conversation, turns_of_completions
-from judgegym.engine.metrics import MetricAggregator, record_parts, slug
+from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
@@ -53,6 +52,7 @@ from judgegym.judges.scorers.registry import (
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import DataError
 from judgegym.llm.ledger import component
+from judgegym.statistics.juries import side
 
 _TURN = "turn_"
 _OF_USER = sorted(UserSettings.model_fields.keys() - {"user_max_turns"})
@@ -227,19 +227,18 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         ]
 
     def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
-        """Record the score overall and by category, and that of each part of a reward."""
+        """Record the score overall and by category, the turns, and how often a cascade escalates."""
         score = self.invalid_completion_score if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         if self._holds_conversations:
             metrics.mean("turns", len(sample.completions))
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         if detail is not None:
             for name, value in detail.parts.items():
                 if name.startswith(_TURN):
                     metrics.mean(f"mean_score_{name}", value)
-            record_parts(metrics, self.config.part_names, detail.parts)
             self._record_cascade(metrics, detail.parts)
 
     def _record_cascade(self, metrics: MetricAggregator, parts: Mapping[str, float]) -> None:
@@ -247,26 +246,22 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         if ESCALATED not in parts:
             return
         metrics.rate("escalated_rate", parts[ESCALATED] == 1.0)
-        scores = [round(parts[name], 9) for name in self.config.part_names if name in parts]
-        if parts[ESCALATED] == 0.0 and len(scores) == 2:
-            first, second = ((score > 0.5) - (score < 0.5) for score in scores)
-            metrics.rate("rechecked_differ_rate", first != second)
+        sides = [side(parts[name]) for name in self.config.part_names if name in parts]
+        if parts[ESCALATED] == 0.0 and len(sides) == 2:
+            metrics.rate("rechecked_differ_rate", sides[0] != sides[1])
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show the mean score of each part of a reward."""
         return [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in self.config.part_names]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
-        """Name the means of categories, of turns and of parts."""
+        """Name the means of categories and of turns."""
         most = 1 + self.config.user_max_turns + max((len(task.follow_ups) for task in tasks), default=0)
         self._holds_conversations = most > 1
         if most > 1:
             metrics.expect("no completion has a score", "turns")
         for number in range(1, most + 1) if self.config.judged == "turns" else ():
             metrics.expect("no conversation with a score has this turn", f"mean_score_{_TURN}{number}")
-        for name in self.config.part_names:
-            metrics.expect("no completion has a score of this part", f"part_{slug(name)}")
-            metrics.expect("no completion has a score", f"part_{slug(name)}_missing_rate")
         if self.config.judge == "cascade":
             metrics.expect("no completion has a score", "escalated_rate")
             metrics.expect("no row that the cheap judge decides was shown to both", "rechecked_differ_rate")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,9 +15,8 @@ from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -44,10 +44,11 @@ from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
-from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score, rubric_prompt
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, case_prompt
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
@@ -105,8 +106,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def open_judges(self) -> None:
         """Make the judge of responses."""
-        self.rubric_judge = RubricCaseJudge(self.config, self.clients.judge)
-        self.jury = CaseJury.open(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client, config.scale, pooled_detail)
+        self.rubric_judge: Judge[RubricCase, RubricDetail] = jury or RubricCaseJudge(config, client)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
@@ -144,16 +146,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def _prompt(self, task: RubricTask) -> Prompt:
         """Make the judge's prompt for a policy that judges."""
         assert task.response is not None  # tasks() left the others out
-        return rubric_prompt(
-            task.question,
-            task.response,
-            task.rubric,
-            task.reference,
-            output_format=self.config.output_format,
-            layout=self.config.judge_prompt_layout,
-            system_prompt=self.config.judge_system_prompt,
-            system=system_text(self.config, "thinking_judge"),
-        )
+        case = RubricCase(task.question, task.response, task.rubric, task.reference)
+        return case_prompt(case, self.config, system=system_text(self.config, "thinking_judge"))
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:
         """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
@@ -181,10 +175,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             found = judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
             return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
-        case, scale = RubricCase(task.question, completion.answer, task.rubric, task.reference), self.config.scale
-        if self.jury is None:
-            return await self.rubric_judge.judge(case)
-        return await self.jury.judge_case(case, lambda unit: scale.low + unit * scale.span, self.jury.rubric_detail)
+        case = RubricCase(task.question, completion.answer, task.rubric, task.reference)
+        return await self.rubric_judge.judge(case)
 
     def group_case(self, task: RubricTask) -> GroupCase:
         """Compare responses to the instruction by the rubric, with the reference as one more."""
@@ -197,7 +189,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def record_metrics(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Record rewards overall and by category, the distribution of the scores, formats and spread."""
-        config, detail = self.config, sample.judgment.detail if sample.judgment is not None else None
+        config, detail = self.config, sample.detail
         score = self.invalid_completion_score if sample.score is None else sample.score
         reward = score if config.role == "judge" else config.scale.unit(score)
         metrics.mean("mean_reward", reward, interval=True)
@@ -248,17 +240,24 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             return
         compared = [compare_score(sample.judgment, config.samples_pooling, task.gold) for task, sample in rows]
         used = [pair for pair in compared if pair is not None]
-        with_critique = config.judge_critique_rounds > 0
+        with_critique = config.judge_critique_rounds > 0 and not config.judges
         record_score_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Count a missing score that would be compared with gold, and the formats of the judge's texts."""
         if self._scores_responses:
             metrics.count("n_failed")
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         for judgment in detail.judgments if detail is not None else ():
             if judgment.text:  # the judge answered, though without a score
                 metrics.rate("strict_format_rate", judgment.strict)
+
+
+def pooled_detail(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
+    """Return the judgments of all members of a jury, and the spread of the members' scores."""
+    judged = tuple(one for each in judgments if each.detail is not None for one in each.detail.judgments)
+    scores = [each.score for each in judgments if each.score is not None]
+    return RubricDetail(judged, statistics.stdev(scores) if len(scores) > 1 else None)
 
 
 if __name__ == "__main__":

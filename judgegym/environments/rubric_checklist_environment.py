@@ -16,9 +16,8 @@ from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from judgegym.data.checklist_rows import ChecklistTask, read_checklists, read_gold_checklists, with_dropout
 from judgegym.data.rows import Split, load_rows
@@ -26,15 +25,16 @@ from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
-from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.juries import CaseJury, CaseJurySettings
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.parsing.criteria import MET, UNMET, criteria_verdicts
@@ -51,10 +51,11 @@ _GENERATED = re.compile(r"criterion_[0-9]+")
 _WORDS = {True: MET, False: UNMET}
 
 
-class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, GroupJudgeSettings):
+class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, CaseJurySettings):
     """Rubric checklist's own settings."""
 
     answer_judge = ChecklistJudgeSettings
+    jury_of = "checklist"
     for_criteria = ("criteria", "formula")
     vote_settings = ("strictness",)
     unread = frozenset({"judge_critique_rounds"})
@@ -94,15 +95,15 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.checklist_judge = ChecklistCaseJudge(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client)
+        self.checklist_judge: Judge[ChecklistCase, ChecklistDetail] = jury or ChecklistCaseJudge(config, client)
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
         config = self.config
-        source, hub_split = config.train_dataset, config.train_split
-        if split == "eval":
-            source, hub_split = config.eval_dataset or source, config.eval_split
-        rows = load_rows(source, split=hub_split)
+        source = config.train_dataset if split == "train" else config.eval_dataset or config.train_dataset
+        rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
         column = config.criteria_column
         if config.role == "judge":
             tasks = read_gold_checklists(rows, config.criteria, column=column, per_task=config.criteria_per_call)

@@ -14,9 +14,8 @@ from typing import Any
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 from judgegym.engine.completions import Completion
@@ -28,15 +27,13 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.juries import CaseJury
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.arena import OUTCOMES, ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import Judgment, Scale
+from judgegym.statistics.juries import side
 
 TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format, which counts as wrong."""
-
-
-_OUTCOMES = {1: "win", 0: "tie", -1: "loss"}
-"""The outcome of a row by the sign of a jury's score."""
 
 
 class ArenaHardEnv(ArenaEnv[ArenaDetail]):
@@ -66,18 +63,20 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def open_judges(self) -> None:
         """Make the judge of both games."""
-        self.arena_judge = ArenaCaseJudge(self.config, self.clients.judge)
-        self.jury = CaseJury.open(self.config, self.clients.judge)
+        config, client = self.config, self.clients.judge
+        jury = CaseJury.open(config, client, Scale(-1, 1))
+        self.arena_judge: Judge[ArenaCase, ArenaDetail] = jury or ArenaCaseJudge(config, client)
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
-        case = ArenaCase(task.question, completion.answer, task.baseline)
-        if self.jury is None:
-            return await self.arena_judge.judge(case)
-        judgment = await self.jury.judge_case(case, lambda unit: 2.0 * unit - 1.0, self.jury.arena_detail)
-        score = judgment.score
-        return judgment if score is None else replace(judgment, label=_OUTCOMES[(score > 0) - (score < 0)])
+        judgment = await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
+        score, detail = judgment.score, judgment.detail
+        if score is None or detail is None or not judgment.members:
+            return judgment
+        won = (score + 1.0) / 2.0
+        label = OUTCOMES[(side(won) + 1.0) / 2.0]
+        return replace(judgment, label=label, detail=replace(detail, entries=(won, won)))
 
     def orders(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
         """Return the points of the policy's answer in each game that has a verdict."""
@@ -113,10 +112,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         if not self.config.style_control:
             return
         rate = style_controlled_win_rate(
-            (
-                entries_of(sample),
-                style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)),
-            )
+            (entries_of(sample), style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)))
             for task, sample in rows
         )
         if rate is None:
@@ -126,12 +122,11 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
         """Record win rates, overall and by category, outcomes, and the agreement of both orders."""
-        detail = sample.judgment.detail if sample.judgment is not None else None
-        entries = TWO_LOST_GAMES if detail is None else detail.entries
+        detail, entries = sample.detail, entries_of(sample)
         won, of = sum(entries), float(len(entries))
         # The specification's names: `winrate` in training, `overall_winrate` beside those of categories in evaluation.
         metrics.ratio("winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True)
-        label = sample.judgment.label if sample.judgment is not None and detail is not None else "loss"
+        label = "loss" if detail is None else sample.label
         for outcome in ("win", "tie", "loss"):
             metrics.count(f"{outcome}_count", outcome == label)
             metrics.rate(f"{outcome}_rate", outcome == label)
@@ -145,8 +140,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
 def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:
     """Return the entries of a finished sample, from 0 to 1."""
-    detail = sample.judgment.detail if sample.judgment is not None else None
-    return TWO_LOST_GAMES if detail is None else detail.entries
+    return TWO_LOST_GAMES if sample.detail is None else sample.detail.entries
 
 
 def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:

@@ -418,15 +418,9 @@ def open_candidates(
     Raises:
         SettingsError: an API key is missing.
     """
-    return [
-        Candidate(
-            model.name,
-            None if model.base_url is None else Policy(client_of(model), config),
-            config,
-            answers=model.answers,
-        )
-        for model in models
-    ]
+    policies = [None if model.base_url is None else Policy(client_of(model), config) for model in models]
+    both = zip(models, policies, strict=True)
+    return [Candidate(model.name, policy, config, answers=model.answers) for model, policy in both]
 
 
 def with_url(models: Sequence[ModelSettings], old: str, new: str | None) -> list[ModelSettings]:

@@ -172,7 +172,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
 
     def record_metrics(self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]) -> None:
         """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
-        name, detail = self.headline[0], sample.judgment.detail if sample.judgment is not None else None
+        name, detail = self.headline[0], sample.detail
         scores = [*detail.parts.values()] if detail else [self.invalid_completion_score] * len(task.turns)
         for where in ("", *([] if task.category is None else [f"_category_{metrics.names(task.category)}"])):
             metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True)

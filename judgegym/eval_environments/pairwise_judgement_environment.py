@@ -15,9 +15,8 @@ from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # until the command handles it, Ctrl-C ends the process without a traceback
+    # Until the command handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from judgegym.data.pairs import (
     PairTask,
@@ -173,7 +172,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         """Return the right letter of each order, with the policy's; of a Ties row, where answers are rated, none."""
         if task.mode == "ties":
             return ()
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         orders = [task, task.swapped()] if self.config.swap_evaluate else [task]
         letters = detail.letters if detail is not None else (None,) * len(orders)
         names = ORDERS if len(orders) > 1 else ("",)
@@ -182,9 +181,8 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
         """Drop rows that are too hard or too easy, by the share of the group that was right."""
-        right = [
-            judgment.score == 1.0 for judgment in judgments
-        ]  # not the rewards: malformed thinking may have a lower one
+        # Not the rewards: malformed thinking may have a lower one.
+        right = [judgment.score == 1.0 for judgment in judgments]
         share = sum(right) / len(right)
         return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
 
@@ -192,7 +190,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         """Record accuracy overall and by category, formats, letters and ratings. A policy that failed was wrong."""
         score = sample.score or 0.0
         metrics.mean("percent_correct", score, interval=True)
-        detail = sample.judgment.detail if sample.judgment is not None else None
+        detail = sample.detail
         if detail is not None and detail.mode == "choice":
             record_choice(metrics, detail, task.letters)
             if metrics.prefix == "train" and self.config.swap_consistency:

@@ -37,11 +37,7 @@ class LiveFile:
     """Writes the file of one run."""
 
     def __init__(
-        self,
-        path: Path,
-        groups: Mapping[str, KeptGroups],
-        status: Status,
-        replace: Callable[[Path, bytes], None],
+        self, path: Path, groups: Mapping[str, KeptGroups], status: Status, replace: Callable[[Path, bytes], None]
     ) -> None:
         """Write nothing yet.
 

@@ -2,8 +2,9 @@
 
 Guarantees: no reward depends on it; nothing waits for it; memory is bounded, whatever the number of groups. Alarms of
 the gap between training judge and gold judge are false in at most 1 of 200 runs (`statistics.gap_detector`), over the
-whole run and all judges of a server together; no other monitor is an alarm unless the user asks for it
-(`limits_alarm`). A run that is resumed goes on with the evidence that it had.
+whole run and all judges of a server together, and so are those of a cascade's promise (`statistics.cascades`); no other
+monitor is an alarm unless the user asks for it (`limits_alarm`). A run that is resumed goes on with the evidence that
+it had.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
+from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
@@ -27,7 +29,9 @@ from judgegym.monitoring.live_file import LIVE, MONITOR, lines_of
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.monitoring.webhook import Webhook
+from judgegym.statistics.cascades import promise_evidence
 from judgegym.statistics.gap_detector import ALARM_AT, GapCheck, GapDetector
+from judgegym.statistics.juries import side
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +44,11 @@ _ADVICE = (
     "The training judge pays for something that the gold judge does not see: read these rollouts with both judgments, "
     "then mend the judge's prompt, add a part that bounds what the policy exploits, or go back to a checkpoint before "
     "that step."
+)
+_PROMISE = "promise of the cascade"
+_ADVICE_OF_PROMISE = (
+    "Its cheap judge no longer says what the strong one says: judge with the strong one, or choose the threshold again "
+    "with judgegym cascade, from rows as they are now."
 )
 _ADVICE_OF_LIMITS = "Read some rollouts of that step: such numbers drift in healthy runs, too."
 
@@ -57,6 +66,7 @@ class MonitorTarget:
         every: write a line each time that so many groups are judged; `None` where `end_step` says when.
         mount: the name of the judge in a server of several; `None` elsewhere.
         judges: how many judges of the server have a gold judge: all their alarms together keep the bound.
+        cascade: the settings of the training judge, if it is a cascade; one with a promise is watched.
     """
 
     seed: int
@@ -64,6 +74,7 @@ class MonitorTarget:
     every: int | None = None
     mount: str | None = None
     judges: int = 1
+    cascade: CascadeSettings | None = None
 
 
 class TrainingMonitor:
@@ -118,6 +129,8 @@ class TrainingMonitor:
         """The next check's scores of both judges, training judge first, and of which rollout they are."""
         self._ordered, self._alike = 0, 0
         self._above_since: int | None = None
+        self._differing: dict[str, tuple[int, RolloutPlace]] = {}
+        """Rows on which the judges of a cascade differ, where the cheap one decides: the step, and where."""
 
     def begin(self, folder: Path | None = None) -> None:
         """Write the first line; go on from what an earlier process has written into the folder of the run."""
@@ -137,6 +150,9 @@ class TrainingMonitor:
             elif (alarm := line.get("alarm")) is not None:
                 places = tuple(RolloutPlace(**place) for place in alarm["rollouts"])
                 self.alarms.append(Alarm(**{**alarm, "rollouts": places}))
+            elif (differ := line.get("cascade")) is not None:
+                place = RolloutPlace(differ["group"], differ["uid"], differ["rollout"])
+                self._differing.setdefault(place.uid, (int(differ["step"]), place))
             elif (step := line.get("step")) is not None:
                 self.groups += int(step["groups"])
         except (LookupError, TypeError, ValueError) as error:  # of another version, or changed by hand
@@ -149,6 +165,8 @@ class TrainingMonitor:
         try:
             self.kept.add(group)
             self._step_monitors.add(group)
+            if self._watched.cascade is not None:
+                self._watch_cascade(group, self._watched.cascade)
         except Exception:  # boundary of the monitors: none of their errors may end training
             logger.exception("the monitors leave out a group of row %r", group.uid)
         if self.gold is not None:
@@ -222,6 +240,26 @@ class TrainingMonitor:
             since = step if self._above_since is None else self._above_since
             self._raise(Alarm(_GAP, step, since, seen, _ADVICE, tuple(place for _, _, place in widest)))
         self._compared, self._ordered, self._alike = [], 0, 0
+
+    def _watch_cascade(self, group: MonitorGroup, cascade: CascadeSettings) -> None:
+        """Raise an alarm, once a run, if a cascade breaks its promise; a group is one row, and a row differs once."""
+        found = group.rollouts[0].criteria if group.rollouts else {}
+        sides, harm = {side(found[name]) for name in cascade.cascade if name in found}, cascade.cascade_harm
+        if harm is None or found.get(ESCALATED) != 0.0 or len(sides) < 2:
+            return
+        place = RolloutPlace(group.number, group.uid, 0)
+        self._differing.setdefault(group.uid, (group.step, place))
+        rows, differ, recheck = self.groups, len(self._differing), cascade.cascade_recheck
+        evidence = promise_evidence(rows, differ, harm=harm, recheck=recheck)
+        self.note("cascade", {"step": group.step, "rows": rows, "evidence": evidence, **asdict(place)})
+        if evidence >= ALARM_AT * self._watched.judges and not self._has_alarm(_PROMISE):
+            seen = (
+                f"a cascade's judges differ on {differ} rechecked rows, about {differ / (rows * recheck):.1%} of all "
+                f"{rows:,}, and the promise is {harm:.1%} (evidence {evidence:.0f}; {self._false})"
+            )
+            (since, _), *_ = self._differing.values()
+            places = [place for _, place in self._differing.values()][-MOST_ROLLOUTS:]
+            self._raise(Alarm(_PROMISE, group.step, since, seen, _ADVICE_OF_PROMISE, tuple(places)))
 
     def _check_limits(self, beyond: list[str]) -> None:
         """Raise an alarm for each monitor that is beyond its limit again and again, once a run."""

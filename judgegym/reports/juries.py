@@ -150,7 +150,8 @@ class _Rows:
                 name = call.partition("/")[0]
                 self.calls[name] += 1
                 self.usage[name] += of_call.usage
-            parts = next(filter(None, (mapping_of(wire.lookup(sample.detail, key)) for key in _PLACES)), {})
+            places = [mapping_of(wire.lookup(sample.detail, key)) for key in _PLACES]
+            parts = next(filter(None, [sample.members, *places]), {})
             if parts and sample.headline is not None:
                 whole = sample.headline.value if sample.headline.weight else None
                 scores = (parts.get(name) for name in names)
@@ -180,8 +181,8 @@ class _Rows:
         return found
 
 
-_PLACES = ("components", "parts", "members")
-"""Where the detail of a sample has the scores of judges: of scored data, of the environment prompts, of others."""
+_PLACES = ("components", "parts")
+"""Where the detail of a sample has the scores of judges: of scored data, of the environment prompts."""
 
 
 def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, float]) -> JudgesReport:

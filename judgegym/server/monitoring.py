@@ -98,7 +98,8 @@ class ServerMonitors:
             stand_in=first if identity == STAND_IN_IDENTITY else None,
         )
         for name, mount in self._mounts.items():
-            target = MonitorTarget(first.seed, mount.judge_name(), settings.monitor_every, name, len(self._mounts))
+            cascade, judges = mount if mount.judge == "cascade" else None, len(self._mounts)
+            target = MonitorTarget(first.seed, mount.judge_name(), settings.monitor_every, name, judges, cascade)
             self._monitors[name] = open_monitor(
                 settings, target, place, write=self._write, on_alarm=partial(self._alarmed, name)
             )

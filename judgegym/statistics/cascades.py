@@ -16,6 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _STEPS = 20
+_TIMES = (2.0, 4.0, 8.0, 16.0)
+"""Times the odds of the promise that are bet on."""
+_MOST_EVIDENCE = 50.0
+"""As a logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,22 @@ def upper_bound(events: int, rows: int, *, level: float) -> float:
     if not 0 <= events <= rows or not rows:
         raise ValueError(f"{events} events in {rows} rows")
     return 1.0 if events == rows else float(stats.beta.ppf(level, events + 1, rows - events))
+
+
+def promise_evidence(rows: int, differ: int, *, harm: float, recheck: float) -> float:
+    """Return the evidence that a promise is broken; it is 200 or more in at most 1 of 200 runs in which it holds.
+
+    It may be looked at after every row: it is the value of a bet that grows only if more than `harm · recheck` of the
+    rows differ, mixed over how many times as many there are (Ville's inequality).
+
+    Args:
+        rows: how many there were.
+        differ: those that the cheap judge decides, that the strong one was shown, too, and on which they differ.
+        harm: the promise, as a share of all rows.
+        recheck: the share of the rows that are shown to both, whatever they say.
+    """
+    bets = [differ * math.log(times) - rows * math.log1p((times - 1.0) * harm * recheck) for times in _TIMES]
+    return sum(math.exp(min(bet, _MOST_EVIDENCE)) for bet in bets) / len(bets)
 
 
 def rows_for(harm: float, *, level: float) -> int:

@@ -194,3 +194,9 @@ def dawid_skene(
             break
         before = likelihood
     return chances
+
+
+def side(score: float) -> int:
+    """Return the verdict of one score from 0 to 1: the side of ½, −1 or 1, or 0 for ½."""
+    rounded = round(score, 9)
+    return (rounded > 0.5) - (rounded < 0.5)

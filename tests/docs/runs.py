@@ -80,6 +80,9 @@ CONFIGURED = {
     "conversations-groups": _process(PROMPTS, PromptsEnv, "--env.user_max_turns=1", "--env.judged=turns"),
     "arena-jury": _evaluate(ARENA, ArenaHardEnv, "--env.judges=a,b"),
     "rubric-jury": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.judges=a,b"),
+    "aspects-jury": _evaluate(ASPECTS, AspectCritiqueEnv, "--env.judges=a,b"),
+    "aspects-jury-groups": _process(ASPECTS, AspectCritiqueEnv, "--env.judges=a,b"),
+    "checklist-jury": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.judges=a,b"),
     "arena-failing": _evaluate(ARENA, ArenaHardEnv, '--faults={"400": 0.2}', limit=12),
     "arena-again": _evaluate(
         ARENA, ArenaHardEnv, "--env.model_answers={folder}/arena", "--labels={folder}/labels.jsonl"

@@ -37,6 +37,7 @@ from tests.environments.words import Word
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
 OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped", "conversations", "conversations-groups")
+OF_SHARED += ("rubric-jury", "aspects-jury-groups")
 """Runs that write each shared metric between them."""
 _MODELS = [f"offline-policy-{number}" for number in (1, 2, 3)]
 
@@ -75,6 +76,7 @@ PLACEHOLDERS: Mapping[str, Sequence[str]] = {
     "other": [*_MODELS, "baseline"],
     "role": ["policy", "judge", "user"],
     "turn": list("123"),
+    "member": list("ab"),
     "reason": [
         "no_signal",
         "judge_failed",

@@ -62,6 +62,6 @@ def recorder(*, together: bool = False, value: float = 1.0) -> TrainingMetrics:
         metrics.mean("own", value)
 
     config, names = EnvConfig(thinking_mode=True), MetricNames()
-    more = {"record_metrics": record, "invalid_completion_score": 0.0}
+    more = {"record_sample": record, "invalid_completion_score": 0.0}
     env: Any = SimpleNamespace(config=config, metric_names=names, group_judge=object() if together else None, **more)
     return TrainingMetrics(env)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from judgegym.judges.parts.cascade import CascadeSettings
+from judgegym.monitoring.group import MonitorGroup
 from judgegym.monitoring.settings import MonitorSettings
 from tests.docs.tables import DOCS, Check, fields_of
 from tests.monitoring.watched import Watching, group, hacked, rollout, worth
@@ -100,12 +102,57 @@ def test_settings_that_are_wrong_are_refused(wrong: dict[str, Any], message: str
         MonitorSettings(**wrong)
 
 
+CASCADE = CascadeSettings.model_validate({"cascade": "small,large", "cascade_harm": 0.02, "cascade_recheck": 0.5})
+
+
+def cascaded(number: int, *, differs: bool, uid: str | None = None) -> MonitorGroup:
+    """A group whose row the cheap judge decides; every second one is shown to both."""
+    found = {"cascade.escalated": 0.0, "cascade.confidence": 0.9, "small": 0.75}
+    found |= {"large": 0.25 if differs else 1.0} if number % 2 else {}
+    return group(number, rollout("Text", 0.75, criteria=found), uid=uid or f"row-{number}")
+
+
+def watch_cascade(watching: Watching, first: int, last: int, every: int) -> None:
+    for number in range(first, last):
+        watching.monitor.add(cascaded(number, differs=number % every == 1))
+        watching.monitor.end_step()
+
+
+def test_a_cascade_that_breaks_its_promise_is_one_alarm() -> None:
+    watching = Watching(cascade=CASCADE)
+    watch_cascade(watching, 1, 600, every=10)  # a fifth of the rechecked rows
+    (alarm,) = watching.alarms
+    assert alarm.monitor == "promise of the cascade" and alarm.since == 1 and alarm.step == 31
+    assert "and the promise is 2.0%" in alarm.seen and "at most 1 of 200 runs" in alarm.seen
+    assert [place.group for place in alarm.rollouts][-1] == alarm.step
+    lines = watching.lines("cascade")
+    assert [line["evidence"] >= 200 for line in lines].index(True) == [line["step"] for line in lines].index(alarm.step)
+    first = Watching(cascade=CASCADE)
+    watch_cascade(first, 1, 25, every=10)
+    again = Watching(None, first.written, CASCADE)
+    watch_cascade(again, 25, 600, every=10)
+    assert (first.alarms, again.alarms[0].step) == ([], alarm.step), "a resumed run goes on with its evidence"
+
+
+def test_a_cascade_that_keeps_its_promise_or_differs_on_one_row_again_and_again_is_no_alarm() -> None:
+    watching = Watching(cascade=CASCADE)
+    watch_cascade(watching, 1, 4000, every=100)  # 2 % of the rechecked rows
+    for number in range(4001, 4400):
+        watching.monitor.add(cascaded(number, differs=True, uid="the same row"))
+    assert watching.alarms == []
+    watching = Watching(cascade=CASCADE.model_copy(update={"cascade_harm": None}))
+    watch_cascade(watching, 1, 600, every=2)
+    assert watching.alarms == watching.lines("cascade") == []
+
+
 async def test_fields_of_the_lines_are_those_of_the_handbook() -> None:
     check = Check(fields_of(DOCS / "run_files.md", header="line", section="monitor.jsonl"))
     watching = Watching(worth)
     await watch(watching, 1, 130, begins=90)
     watching.monitor.note("pause", {"state": "resumed", "by": "signal", "step": 3})
-    for line in watching.written:
+    of_cascade = Watching(cascade=CASCADE)
+    watch_cascade(of_cascade, 1, 2, every=10)
+    for line in (*watching.written, *of_cascade.written):
         check.add(json.loads(line))
     of_others = ["judge", "row", "row.uid", "row.equal"]  # a reward server's, and those of `serve` with row weights
     assert sorted(check.never_seen) == sorted(of_others)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
@@ -58,14 +59,18 @@ class Watching:
     """A monitor, its lines and its alarms."""
 
     def __init__(
-        self, gold: Callable[[str], float] | None = None, earlier: Sequence[bytes] = (), **settings: Any
+        self,
+        gold: Callable[[str], float] | None = None,
+        earlier: Sequence[bytes] = (),
+        cascade: CascadeSettings | None = None,
+        **settings: Any,
     ) -> None:
         self.written: list[bytes] = []
         self.alarms: list[Alarm] = []
         read = MonitorSettings(**{**QUICK, **settings})
         self.monitor = TrainingMonitor(
             read,
-            MonitorTarget(0, "a-judge"),
+            MonitorTarget(0, "a-judge", cascade=cascade),
             write=self.written.append,
             on_alarm=self.alarms.append,
             gold=None if gold is None else GoldJudge(read, GoldByScript(gold), name="gold", seed=0, close=nothing),

@@ -139,7 +139,7 @@ def test_jury_of_rubric_absolute_is_on_the_rubrics_scale_without_its_failed_memb
     for n, sample in enumerate(RunFiles(tmp_path / "run").samples):
         names = "ab" if n == 2 else "abc"
         assert sample["score"] == pytest.approx(np.median([ratings[name, n] for name in names]))
-        assert set(sample["detail"]["members"]) == {*names}
+        assert set(sample["members"]) == {*names}
     mae = np.mean([abs(sample["score"] - 3) for sample in RunFiles(tmp_path / "run").samples])
     assert judged.metrics["mae"] == pytest.approx(mae)
 

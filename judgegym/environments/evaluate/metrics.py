@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.metrics import MetricAggregator, Metrics, RatioRecorder
+from judgegym.engine.metrics import MetricAggregator, Metrics, RatioRecorder, expect_parts
 from judgegym.engine.records import FINISHED, POLICY_FAILED, USER_FAILED, Sample, digest
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.terminal.summary import ROLES
@@ -274,6 +274,8 @@ def compute_metrics(
     """Compute all metrics of an evaluation from its samples, in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed, names=env.metric_names)
     env.expect_metrics(metrics, saved.tasks)
+    if env.made_of is not None:
+        expect_parts(metrics, env.made_of.part_names, is_jury=env.made_of.is_jury)
     asks_judge = env.config.asks_endpoint and not env.policy_is_judge
     has_user = runner.asks_policy and bool(env.config.users)
     asked = zip(ROLES, (asks_judge, runner.asks_policy, has_user), strict=True)
@@ -289,7 +291,7 @@ def compute_metrics(
         shared.add(sample)
         categories.add(sample)
         if is_counted(sample.status):
-            env.record_metrics(metrics, task, sample)
+            env.record_sample(metrics, task, sample)
     for task, sample in saved.where(lambda status: not is_counted(status)):
         env.record_failure(metrics, task, sample)
     rows = saved.where(is_counted)

@@ -41,7 +41,6 @@ from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.wire import JSON
@@ -219,12 +218,11 @@ async def write_judges(
     Returns:
         The content with the report, and the report; `None` for other judges.
     """
-    kind = config.judge if isinstance(config, ScorerSettings) else "jury"
     report: JudgesReport | None = None
-    if kind == "jury" and isinstance(config, JurySettings) and config.judges:
+    if isinstance(config, JurySettings) and config.is_jury:
         given = {} if labels is None else labels.means()
         report = await asyncio.to_thread(lambda: report_jury(SavedRun.open(run.path), config, given))
-    elif kind == "cascade" and isinstance(config, CascadeSettings):
+    elif isinstance(config, ScorerSettings) and config.judge == "cascade":
         report = await asyncio.to_thread(lambda: report_cascade(SavedRun.open(run.path), config))
     if report is None:
         return content, None

@@ -236,7 +236,7 @@ def record_judged(
     metrics.names = env.metric_names
     if together is None:
         sample = Sample[Any](task.uid, task.category, task.question, tuple(completions))
-        env.record_metrics(metrics, task, sample.with_judgment(judgment, invalid_score=env.invalid_completion_score))
+        env.record_sample(metrics, task, sample.with_judgment(judgment, invalid_score=env.invalid_completion_score))
         return
     score = 0.0 if judgment.score is None else judgment.score
     won = 0.5 if score == AS_GOOD_AS_THE_ANCHOR else float(score > AS_GOOD_AS_THE_ANCHOR)

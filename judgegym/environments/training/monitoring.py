@@ -17,6 +17,7 @@ from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
@@ -54,7 +55,8 @@ def monitor_of(
         stand_in=config if "judge" in env.settings.stand_ins else None,
         retry_delay=config.retry_delay,
     )
-    target = MonitorTarget(config.seed, config.judge_run_name(), every)
+    cascade = config if isinstance(config, ScorerSettings) and config.judge == "cascade" else None
+    target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
     return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
 
 
@@ -69,13 +71,8 @@ def monitor_group(
 ) -> MonitorGroup:
     """Return what the monitors see of a group."""
     texts = env.texts(task)
-    judged = JudgeTask(
-        task.question,
-        (),
-        reference=texts.get("reference"),
-        rubric=texts.get("rubric"),
-        context=texts.get("context"),
-    )
+    reference, rubric, context = (texts.get(name) for name in ("reference", "rubric", "context"))
+    judged = JudgeTask(task.question, (), reference=reference, rubric=rubric, context=context)
     rollouts = tuple(
         MonitorRollout(
             judged_text(rollout.completions),
@@ -105,12 +102,7 @@ def monitor_group(
 
 def _score(env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]) -> float | None:
     """Return the score from 0 to 1: the scale of every gold judge."""
-    return judgment.score if judgment.score is None or group.together is not None else _unit(env, judgment)
-
-
-def _unit(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> float:
-    low, high = env.reward_range
-    return min(1.0, max(0.0, (env.reward(judgment) - low) / (high - low)))
+    return judgment.score if judgment.score is None or group.together is not None else env.unit(judgment)
 
 
 def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
@@ -123,5 +115,5 @@ def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping
     if judgment.score is None or not isinstance(detail, ScoreParts):
         return {}
     turns = {name: score for name, score in detail.parts.items() if re.fullmatch(r"turn_\d+", name)}
-    scores = {name: _unit(env, replace(judgment, score=score)) for name, score in turns.items()}
+    scores = {name: env.unit(replace(judgment, score=score)) for name, score in turns.items()}
     return verdicts_in({**detail.parts, **scores})

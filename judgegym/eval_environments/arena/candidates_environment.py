@@ -113,9 +113,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     """
 
     headline = ("overall_winrate", "candidates' win rate")
-    metric_notes = {
-        "overall_winrate": "of all candidates together against the baseline; their ratings tell them apart",
-    }
+    metric_notes = {"overall_winrate": "of all candidates together against the baseline; their ratings tell them apart"}
 
     def open_judges(self) -> None:
         """Make the judge of the games.

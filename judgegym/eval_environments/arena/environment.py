@@ -154,50 +154,6 @@ def arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaRows:
-    """The prompts that have a baseline.
-
-    Attributes:
-        tasks: a task for each of them.
-        without_baseline: how many prompts have none.
-        warning: what is to be said of these; `None` if there are none.
-    """
-
-    tasks: Sequence[ArenaHardTask]
-    without_baseline: int = 0
-    warning: str | None = None
-
-
-def load_tasks(config: ArenaHardConfig, split: Split) -> ArenaRows:
-    """Load the prompts that have a baseline.
-
-    Raises:
-        DataError: the prompts or the baseline's answers cannot be loaded, or no prompt has a baseline.
-    """
-    prompts, baselines, hub_split = config.train_prompt_dataset, config.train_baseline_dataset, config.train_split
-    if split == "eval":
-        prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
-        baselines = config.eval_baseline_dataset or baselines
-    loaded = load_rows(prompts, split=hub_split)
-    warn_of_unread_columns(loaded, (_QUESTION,), CONVERSATIONS)
-    rows = by_uid(loaded)
-    answers = by_uid(load_rows(baselines, split=hub_split))
-
-    def build(uid: str, row: Row) -> list[ArenaHardTask]:
-        answer = answers.get(uid)
-        return [] if answer is None else [arena_task(uid, row, answer)]
-
-    tasks = TaskList.of_several(rows, build)
-    if not tasks:
-        raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
-    if len(tasks) == len(rows):
-        return ArenaRows(tasks)
-    missing = next(uid for uid in rows if uid not in answers)
-    without = len(rows) - len(tasks)
-    return ArenaRows(tasks, without, f"{without} of {len(rows)} prompts have no baseline, such as {missing!r}")
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -215,12 +171,33 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
     prompts_without_baseline = 0
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
-        """Load the prompts that have a baseline; warn of the others in one line."""
-        rows = load_tasks(self.config, split)
-        if rows.warning is not None:
-            self.warn_once(logger, rows.warning)
-        self.prompts_without_baseline = rows.without_baseline
-        return rows.tasks
+        """Load the prompts that have a baseline; warn of the others in one line.
+
+        Raises:
+            DataError: the prompts or the baseline's answers cannot be loaded, or no prompt has a baseline.
+        """
+        config = self.config
+        prompts, baselines, hub_split = config.train_prompt_dataset, config.train_baseline_dataset, config.train_split
+        if split == "eval":
+            prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
+            baselines = config.eval_baseline_dataset or baselines
+        loaded = load_rows(prompts, split=hub_split)
+        warn_of_unread_columns(loaded, (_QUESTION,), CONVERSATIONS)
+        rows = by_uid(loaded)
+        answers = by_uid(load_rows(baselines, split=hub_split))
+
+        def build(uid: str, row: Row) -> list[ArenaHardTask]:
+            answer = answers.get(uid)
+            return [] if answer is None else [arena_task(uid, row, answer)]
+
+        tasks = TaskList.of_several(rows, build)
+        if not tasks:
+            raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
+        self.prompts_without_baseline = without = len(rows) - len(tasks)
+        if without:
+            missing = next(uid for uid in rows if uid not in answers)
+            self.warn_once(logger, f"{without} of {len(rows)} prompts have no baseline, such as {missing!r}")
+        return tasks
 
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:
         """Ask the prompt, after the system prompt."""

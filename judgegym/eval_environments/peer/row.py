@@ -147,17 +147,14 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
     def plan(self, tasks: Sequence[PeerTask]) -> str | None:
         """Return whose answers are of a run, and the number of calls and their cost."""
         models, config = self._models, self._config
-        return (
-            "".join(f"{notice}\n" for notice in self.notices)
-            + f"{len(tasks)} queries: "
-            + calls_and_price(
-                models.candidate_settings,
-                models.judge_settings,
-                ((task.question, task.rubric) for task in tasks),
-                rounds=config.critique_rounds,
-                include_self=config.include_self,
-            )
+        price = calls_and_price(
+            models.candidate_settings,
+            models.judge_settings,
+            ((task.question, task.rubric) for task in tasks),
+            rounds=config.critique_rounds,
+            include_self=config.include_self,
         )
+        return "\n".join([*self.notices, f"{len(tasks)} queries: {price}"])
 
     async def read_reply(self, task: PeerTask, candidate: str, reply: Completion | str) -> Column:
         """Have a candidate's answer scored by all judges as soon as it arrives."""

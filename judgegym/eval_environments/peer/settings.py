@@ -70,16 +70,9 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
         """A copy in which the URLs of the stand-ins take the place of `url`, also in candidates and judges."""
-        return (
-            super()
-            .with_stand_ins(url, judge=judge, policy=policy)
-            .model_copy(
-                update={
-                    "candidates": with_url(self.candidates, url, policy or judge),
-                    "judges": with_url(self.judges, url, judge),
-                }
-            )
-        )
+        standing_in = super().with_stand_ins(url, judge=judge, policy=policy)
+        candidates, judges = with_url(self.candidates, url, policy or judge), with_url(self.judges, url, judge)
+        return standing_in.model_copy(update={"candidates": candidates, "judges": judges})
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
@@ -113,16 +106,7 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]
 def _task(uid: str, row: Row, default_rubric: str) -> PeerTask:
     if not isinstance(row.values.get("rubric"), str | None):
         raise row.lacks("a rubric that is text (or none: env.rubric is for rows without one)")
-    return PeerTask(
-        uid=uid,
-        question=_query(row),
-        rubric=row.filled_text("rubric") or default_rubric,
-        category=row.optional_text("category"),
-    )
-
-
-def _query(row: Row) -> str:
     query = row.filled_text(*_QUERY)
     if query is None:
         raise row.lacks("text in query, question or prompt")
-    return query
+    return PeerTask(uid, query, row.filled_text("rubric") or default_rubric, row.optional_text("category"))

@@ -291,15 +291,21 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
         return self._judgment(tuple(details), judgment.calls)
 
     def _prompt(self, case: AspectCase, aspect: Aspect) -> Prompt:
-        return aspect_prompt(
-            aspect.definition,
-            case.submission,
-            case.question,
-            case.context,
-            case.reference,
-            layout=self.settings.judge_prompt_layout,
-            system_prompt=self.settings.judge_system_prompt,
-        )
+        return case_prompt(case, aspect, self.settings)
+
+
+def case_prompt(case: AspectCase, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = "") -> Prompt:
+    """The prompt that asks about an aspect of a case; `system` is text before the task."""
+    return aspect_prompt(
+        aspect.definition,
+        case.submission,
+        case.question,
+        case.context,
+        case.reference,
+        layout=settings.judge_prompt_layout,
+        system_prompt=settings.judge_system_prompt,
+        system=system,
+    )
 
 
 def in_a_word(yes: bool | None) -> str:

@@ -133,6 +133,7 @@ class Judgment(Generic[DetailT_co]):
         suspects: how many role tokens, template tokens and lookalikes of the prompt's markers there are in the texts
             that the judge was shown (`judgegym.judges.core.delimiters`).
         left_out: how many characters of a long conversation the judge was not shown.
+        members: of a jury in place of an environment's own judge, the score from 0 to 1 of each member that has one.
     """
 
     score: float | None
@@ -144,6 +145,7 @@ class Judgment(Generic[DetailT_co]):
     critique: Critique | None = None
     suspects: int = 0
     left_out: int = 0
+    members: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that there is a score exactly when the status is `OK`, on which all callers rely.

@@ -87,6 +87,16 @@ class JurySettings(JudgeSettings):
     jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_from_text)] = setting({})
     """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym replay writes them."""
 
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the judges that make one score."""
+        return list(self.judges)
+
+    @property
+    def is_jury(self) -> bool:
+        """Whether the members judge."""
+        return bool(self.judges)
+
     def counting(self, names: Iterable[str]) -> list[str]:
         """Return those of the members that count."""
         return [name for name in names if not self.jury_weights or self.jury_weights.get(name, 0.0) > 0.0]

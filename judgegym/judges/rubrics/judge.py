@@ -219,15 +219,7 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
         return self._judgment(scores, judgment.calls, judgment.suspects)
 
     def _prompt(self, case: RubricCase) -> Prompt:
-        return rubric_prompt(
-            case.instruction,
-            case.response,
-            case.rubric,
-            case.reference,
-            output_format=self.settings.output_format,
-            layout=self.settings.judge_prompt_layout,
-            system_prompt=self.settings.judge_system_prompt,
-        )
+        return case_prompt(case, self.settings)
 
     def _score(self, call: JudgeCall[RubricVerdict], scale: Scale) -> RubricScore:
         score, expected, _ = call.value or (None, None, None)
@@ -261,6 +253,20 @@ def pool(values: Sequence[float], pooling: Pooling) -> float:
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
 """The rubric judge's rubric if neither the request nor the settings have one."""
+
+
+def case_prompt(case: RubricCase, settings: RubricJudgeSettings, *, system: str = "") -> Prompt:
+    """The prompt that asks about a case; `system` is text before the instructions."""
+    return rubric_prompt(
+        case.instruction,
+        case.response,
+        case.rubric,
+        case.reference,
+        output_format=settings.output_format,
+        layout=settings.judge_prompt_layout,
+        system_prompt=settings.judge_system_prompt,
+        system=system,
+    )
 
 
 JUDGE = JudgeDefinition(

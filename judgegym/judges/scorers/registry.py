@@ -206,6 +206,11 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         made = MADE_OF_JUDGES.get(self.judge)
         return [] if made is None or self.judge == "steps" else list(getattr(self, made.field))
 
+    @property
+    def is_jury(self) -> bool:
+        """Whether the members of a jury judge."""
+        return self.judge == "jury"
+
     def judge_name(self) -> str:
         """Who judges; of a judge that is made of judges, if it has no model of its own, who each is."""
         if self.judge in MADE_OF_JUDGES and "judge_model_name" not in self.model_fields_set:

@@ -164,7 +164,7 @@ def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
         "texts": [named(title, text) for title, text in sample.texts.items()],
         "completions": completions,
         "calls": call_views(calls),
-        "judgment": sample.detail,
+        "judgment": {**mapping_of(sample.detail), "members": sample.members} if sample.members else sample.detail,
         "critique": None if sample.judgment is None else sample.judgment.critique,
         "comparison": "",
         "verdict": verdict_in_words(sample),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
+from judgegym.llm.usage import Usage
 from tests.arena import Arena, Run, answering, for_model, judge
 from tests.command import RunFiles, in_process, serving
 
-NOTHING = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "cached_prompt_tokens": 0}
+NOTHING = asdict(Usage())
 
 
 def twice(arena: Arena, *flags: str, second: tuple[str, ...] = ()) -> tuple[RunFiles, RunFiles, int, int]:
