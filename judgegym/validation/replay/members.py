@@ -21,10 +21,12 @@ from judgegym.engine.runs.directory import check_unused, run_directory_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.fields import declared_settings
+from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import slug
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.comparison import open_run
 from judgegym.reports.results.run import SavedRun, text_of
@@ -149,7 +151,9 @@ def open_client(members: Sequence[RecordedJudge], settings: ScoreSettings) -> Re
         DataError: a run has no ledger.
     """
     recorded = {member.name: RecordedAnswers(member.run.path) for member in members}
-    return ReplayClient.of_runs(recorded, stand_in=STAND_IN_JUDGE if settings.offline else None)
+    stand_in = STAND_IN_JUDGE if settings.offline else ""
+    identity = STAND_IN_IDENTITY if settings.offline else ""
+    return ReplayClient(recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity))
 
 
 def without_keys(settings: ScoreSettings) -> ScoreSettings:
