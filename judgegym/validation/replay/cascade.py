@@ -22,8 +22,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
 from judgegym.validation.replay.candidates import cascaded
-from judgegym.validation.replay.members import judge_settings, open_members
-from judgegym.validation.replay.presets import write_preset
+from judgegym.validation.replay.members import judge_settings, open_members, write_preset
 from judgegym.validation.replay.table import JudgedTable, open_table
 
 UNCERTIFIED = 4
@@ -183,9 +182,7 @@ def run(flags: argparse.Namespace) -> int:
         facts |= {"chosen": None, "why": chosen}
     else:
         settings = trial.settings(chosen.confidence, chosen.share_at)
-        rules = settings.model_dump(
-            include={f"cascade_{name}" for name in ("confidence", "threshold", "share", "harm")}
-        )
+        rules = settings.model_dump(include=_CHOSEN)
         held_out = trial.outcome(settings, trial.is_held_out)
         said = trial.words(held_out, settings)
         facts |= {"chosen": {**rules, **asdict(chosen)}, "held_out": asdict(held_out)}

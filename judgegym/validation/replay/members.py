@@ -1,4 +1,4 @@
-"""Recorded runs as members of juries and cascades: their names, the settings of their judges, and the replayed run.
+"""Recorded runs as members of juries and cascades: names, settings of their judges, presets, and the replayed run.
 
 A member is judged with the settings that its run's `config.yaml` has, by the machinery of `judgegym score`, so that the
 samples are those of a live run of that jury or cascade.
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.run import ScoreRun
@@ -20,8 +22,10 @@ from judgegym.engine import terminal
 from judgegym.engine.runs.directory import check_unused, run_directory_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
+from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
+from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import slug
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
@@ -29,6 +33,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.comparison import open_run
+from judgegym.reports.document import write_file
 from judgegym.reports.results.run import SavedRun, text_of
 from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
 
@@ -76,13 +81,12 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     """
     given = [("", word) if Path(word).exists() or "=" not in word else word.split("=", 1) for word in words]
     runs = [(name, open_run(word)) for name, word in given]
-    models = Counter(_model(run) for _, run in runs)
+    models = [text_of(run.config.get("judge_model_name")) or run.judge for _, run in runs]
     members = []
-    for name, run in runs:
+    for (name, run), model in zip(runs, models, strict=True):
         if not run.is_complete:
             raise SettingsError(f"{run.path}: the run is not complete; finish it with --resume")
-        model = _model(run)
-        usual = model if model and models[model] == 1 else run.path.resolve().name.removesuffix(".run")
+        usual = model if model and models.count(model) == 1 else run.path.resolve().name.removesuffix(".run")
         members.append(RecordedJudge(name or usual, run))
     same = [name for name, count in Counter(slug(member.name) for member in members).items() if count > 1]
     if same:
@@ -90,12 +94,8 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     return members
 
 
-def _model(run: SavedRun) -> str:
-    return text_of(run.config.get("judge_model_name")) or run.judge
-
-
-def judge_settings(members: Sequence[RecordedJudge], field: str, rules: Mapping[str, object]) -> dict[str, object]:
-    """The settings of a jury (`field` is `judges`) or a cascade (`cascade`) of these members.
+def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a jury or a cascade of these members.
 
     Raises:
         SettingsError: one has no judge that can be a member.
@@ -108,9 +108,9 @@ def judge_settings(members: Sequence[RecordedJudge], field: str, rules: Mapping[
             )
     seeds = [member.run.config.get("seed", 0) for member in members]
     parts = {member.name: member.fields() for member in members}
-    for part, seed in zip(parts.values(), seeds, strict=True):
-        part |= {"seed": seed} if len({*map(str, seeds)}) > 1 else {}
-    return {"judge": "jury" if field == "judges" else "cascade", "seed": seeds[0], **rules, field: parts}
+    if len({*map(str, seeds)}) > 1:
+        parts = {name: {**part, "seed": seed} for (name, part), seed in zip(parts.items(), seeds, strict=True)}
+    return {"judge": kind, "seed": seeds[0], **rules, MADE_OF_JUDGES[kind].field: parts}
 
 
 def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
@@ -144,27 +144,22 @@ def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object]
     return settings_from_keywords(ScoreSettings, {**read, **operational, **judge, "data": data or first.get("data")})
 
 
-def open_client(members: Sequence[RecordedJudge], settings: ScoreSettings) -> ReplayClient:
-    """The client that answers from the members' runs.
+def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> ScoreRun:
+    """Open a run of `judgegym score` into a file, whose judges answer from the members' runs and need no keys.
 
     Raises:
-        DataError: a run has no ledger.
+        DataError: the data cannot be read, or a run has no ledger.
     """
     recorded = {member.name: RecordedAnswers(member.run.path) for member in members}
-    stand_in = STAND_IN_JUDGE if settings.offline else ""
-    identity = STAND_IN_IDENTITY if settings.offline else ""
-    return ReplayClient(recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity))
-
-
-def without_keys(settings: ScoreSettings) -> ScoreSettings:
-    """The settings for judges that send nothing, so that they ask for no key."""
+    stand_in, identity = (STAND_IN_JUDGE, STAND_IN_IDENTITY) if settings.offline else ("", "")
+    client = ReplayClient(recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity))
     opened = settings.model_copy(deep=True)
     for made in MADE_OF_JUDGES.values():
         _remove_keys(getattr(opened, made.field))
-    return opened
+    return ScoreRun(opened, settings.data or "", out, ScoreClients(client))
 
 
-def _remove_keys(parts: dict[str, Any]) -> None:
+def _remove_keys(parts: Mapping[str, Any]) -> None:
     for fields in parts.values():
         fields["judge_api_key"] = "none"
         for made in MADE_OF_JUDGES.values():
@@ -177,12 +172,47 @@ async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, 
     Raises:
         UserError: the data cannot be read, a call is not recorded, or the output exists.
     """
-    data = settings.data or ""
-    check_out(out, data=data)
+    check_out(out, data=settings.data or "")
     check_unused(run_directory_of(out), OUT)
     if out.exists():  # noqa: ASYNC240  # nothing runs yet that could wait
         raise SettingsError(f"--out: {out} exists; name another file, or remove this one")
-    run = ScoreRun(without_keys(settings), data, out, ScoreClients(open_client(members, settings)))
+    run = open_scoring(members, settings, out)
     run.settings = settings.model_copy(update={"out": out})
     with terminal.ProgressDisplay("replay", "responses") as display:
         return await run.run(display)
+
+
+def write_preset(path: Path, judge: Mapping[str, object], said: str) -> None:
+    """Write the settings of a judge for `judgegym score --config` and `judgegym evaluate prompts --config`.
+
+    Args:
+        path: the file.
+        judge: its settings.
+        said: what was measured, as a comment.
+    """
+    lines = "".join(f"# {line}\n" for line in said.splitlines())
+    body = yaml.safe_dump({"env": dict(judge)}, sort_keys=False, allow_unicode=True, width=110)
+    write_file(path, f"{lines}\n{body}".encode())
+
+
+def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
+    """Read the rules of a jury or a cascade, and the names of its members, from `@FILE` or the name of a rule.
+
+    Args:
+        word: `@settings.yaml`, or a rule of juries or of confidence.
+        kind: what they are of.
+
+    Raises:
+        SettingsError: the file holds no settings.
+    """
+    if not word.startswith("@"):
+        return {"jury_rule" if kind == "jury" else "cascade_confidence": word}, []
+    try:
+        read: Any = load_yaml(str(text_or_file(word)).encode())
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"--{kind} {word}: {error}") from None
+    if not isinstance(read, dict):
+        raise SettingsError(f"--{kind} {word}: expected settings by name")
+    found = read.get("env", read)
+    names = found.get(MADE_OF_JUDGES[kind].field) or {}
+    return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(names)

@@ -20,8 +20,14 @@ from judgegym.reports.document import write_outputs
 from judgegym.statistics.juries import JuryWeights
 from judgegym.validation.replay import candidates as measuring
 from judgegym.validation.replay.candidates import Bench, ReplayedJudge, with_front
-from judgegym.validation.replay.members import judge_settings, open_members, replay_run, score_settings
-from judgegym.validation.replay.presets import YAML, rules_of, write_preset
+from judgegym.validation.replay.members import (
+    judge_settings,
+    open_members,
+    read_rules,
+    replay_run,
+    score_settings,
+    write_preset,
+)
 from judgegym.validation.replay.report import HARM, SELECTION, ReplayReport, jury_words
 from judgegym.validation.replay.table import JudgedTable, open_table
 
@@ -41,7 +47,7 @@ def run(flags: argparse.Namespace) -> int:
     if not word and flags.out is not None:
         raise SettingsError("--out: a sweep chooses nothing; name what to write: --jury RULE or --cascade RULE")
     members = open_members(flags.runs)
-    rules, names = rules_of(word, kind) if word else ({}, [])
+    rules, names = read_rules(word, kind) if word else ({}, [])
     if names:
         if len(names) != len(members):
             raise SettingsError(f"{word}: it has {len(names)} judges ({', '.join(names)}), found {len(members)} runs")
@@ -71,9 +77,9 @@ def run(flags: argparse.Namespace) -> int:
     write_outputs(flags, asdict(report), report.html, report.show)
     if flags.out is None:
         return 0
-    judge = judge_settings(members, "judges" if kind == "jury" else "cascade", rules)
+    judge = judge_settings(members, kind, rules)
     settings = score_settings(members, judge, flags.data)
-    if flags.out.suffix in YAML:
+    if flags.out.suffix in (".yaml", ".yml"):
         write_preset(flags.out, judge, "\n".join(said))
         return 0
     result = event_loop.run(replay_run(members, settings, flags.out))

@@ -20,8 +20,6 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.run import ScoreRun
 from judgegym.engine.records import Sample
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import Status
@@ -29,11 +27,10 @@ from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import parts_of
 from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, row_number
 from judgegym.llm.errors import DataError
-from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.statistics.juries import sides
-from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_client, score_settings, without_keys
+from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_scoring, score_settings
 from judgegym.validation.replay.recordings import ROW
 
 NEVER = -1.0
@@ -225,22 +222,17 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
     """
     pair = [member, replace(member, name=f"{member.name}_again")]
     settings = score_settings(pair, judge_settings(pair, "cascade", {}), data)
-    clients = ScoreClients(open_client(pair[:1], settings))
-    run = ScoreRun(without_keys(settings), settings.data or "", Path("replay.jsonl"), clients)
-    cheap, found = cast(CascadeJudge, run.scorer).cheap, dict[str, RowConfidence]()
-    judged: dict[int, list[Mapping[str, float]]] = {}
-    for number, first in enumerate(run.tasks.first_equal):
-        if not run.tasks.places.of_task(number):
+    run = open_scoring([member], settings, Path("replay.jsonl"))
+    cascade, tasks, found = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
+    for number, first in enumerate(tasks.first_equal):
+        if not tasks.places.of_task(number):
             continue  # the row could not be judged
-        task = run.tasks[number]
-        if number == first:
-            ROW.set(task.uid)
-            cases, places = parts_of(cheap.judge, task.judge_task)
-            with component(cheap.name):
-                judgments = [await cheap.judge.judge_task(case) for case in cases]
-            said = [{} if each.score is None else cheap.judge.confidences(each) for each in judgments]
-            judged[number] = [said[place[0]] if isinstance(place, tuple) else {} for place in places]
+        task = tasks[number]
+        ROW.set(tasks.uid(first))  # the calls of equal rows are recorded with the first
+        cases, places = parts_of(cascade.cheap.judge, task.judge_task)
+        judgments = [await cascade.judge_part(cascade.cheap, case) for case in cases]
+        said = [{} if each.score is None else cascade.cheap.judge.confidences(each) for each in judgments]
         at = row_number(settings.seed, task.judge_task, "cascade")
-        for uid, by_rule in zip(task.uids, judged[first], strict=True):
-            found[uid] = RowConfidence(by_rule, task.uid, at)
+        for uid, place in zip(task.uids, places, strict=True):
+            found[uid] = RowConfidence(said[place[0]] if isinstance(place, tuple) else {}, task.uid, at)
     return found
