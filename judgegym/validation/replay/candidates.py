@@ -7,7 +7,7 @@ is optimistic all the same: what is chosen by a sweep is to be confirmed on othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Literal, get_args
@@ -20,7 +20,7 @@ from judgegym.judges.parts.cascade import CascadeSettings, is_kept
 from judgegym.judges.parts.jury import JuryRule, JurySettings, jury_scores
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import t_quantile, wilson
-from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights, sides
+from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights, log_odds, sides
 from judgegym.validation.replay.table import JudgedTable
 
 MOST_IN_ALL_SUBSETS = 5
@@ -28,7 +28,6 @@ MOST_IN_ALL_SUBSETS = 5
 _FOLDS = 5
 _LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Quantiles of the confidence that the sweep takes as thresholds of cascades."""
-_MOST_CERTAIN = 0.95
 _FOR_THREE = ("median", "trimmed_mean", "unanimous")
 Kind = Literal["single", "jury", "cascade"]
 
@@ -148,7 +147,7 @@ class Bench:
             for rule in get_args(JuryRule):
                 if len(members) > 2 or rule not in _FOR_THREE:
                     yield self.jury(f"{rule} {of}", members, JurySettings(jury_rule=rule))
-            weights = dict(weights_without_labels(table, members))
+            weights = weights_without_labels(table, members)
             yield self.jury(f"Dawid-Skene {of}", members, JurySettings(jury_weights=weights, jury_quorum=1))
             if table.labels is not None and not isinstance(learned := learned_scores(table, members, seed), str):
                 yield self.measure("jury", f"learned weights {of}", members, learned)
@@ -183,8 +182,7 @@ def cascaded(
 
 def votes_of(table: JudgedTable, members: Sequence[str]) -> NDArray[np.float64]:
     """Return the votes of members, from −1 to 1; 0 without a score."""
-    votes: NDArray[np.float64] = np.nan_to_num(2.0 * np.stack([table.of(name) for name in members], axis=1) - 1.0)
-    return votes
+    return np.nan_to_num(2.0 * np.stack([table.of(name) for name in members], axis=1) - 1.0)
 
 
 def weights_by_labels(
@@ -197,17 +195,14 @@ def weights_by_labels(
     return learned_weights(votes_of(table, members)[chosen], gold[chosen], seed=seed)
 
 
-def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> Mapping[str, float]:
+def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> dict[str, float]:
     """Return the log-odds of each member's accuracy by Dawid and Skene's model, from 0 to those of 95 %."""
     votes = votes_of(table, members)
-    classes = [[None if vote == 0 else int(vote > 0) for vote in row] for row in votes]
-    chances = dawid_skene(classes, 2)[:, 1]
-    weights = {}
-    for name, column in zip(members, votes.T, strict=True):
-        right = np.where(column > 0, chances, 1.0 - chances)[column != 0]
-        accuracy = float(np.clip(right.mean() if len(right) else 0.5, 0.5, _MOST_CERTAIN))
-        weights[name] = float(np.log(accuracy / (1.0 - accuracy)))
-    return weights if any(weights.values()) else dict.fromkeys(members, 1.0)
+    says = votes != 0
+    chances = dawid_skene(np.where(says, votes > 0, np.nan), 2)[:, 1:]
+    right = np.where(votes > 0, chances, 1.0 - chances) * says
+    weights = log_odds(right.sum(axis=0) / np.maximum(says.sum(axis=0), 1))
+    return dict(zip(members, weights.tolist() if weights.any() else [1.0] * len(members), strict=True))
 
 
 def learned_scores(table: JudgedTable, members: Sequence[str], seed: int) -> NDArray[np.float64] | str:

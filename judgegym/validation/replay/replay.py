@@ -128,7 +128,7 @@ def _set_weights(flags: argparse.Namespace, rules: dict[str, JSON], table: Judge
     if rules.get("jury_rule", "mean") != "mean":
         raise SettingsError(f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean")
     if flags.jury_weights == UNLABELLED:
-        rules["jury_weights"] = dict(measuring.weights_without_labels(table, table.names))
+        rules["jury_weights"] = measuring.weights_without_labels(table, table.names)
         return None
     if table.labels is None:
         raise SettingsError(f"--jury_weights {AUTO}: expected --labels, from which they are learned")
