@@ -90,38 +90,24 @@ class Bench:
         """Return by row how far scores agree with the reference, from 0 to 1."""
         return self.table.agreement(scores, self.reference)
 
-    def measure(
-        self,
-        kind: Kind,
-        name: str,
-        members: Sequence[str],
-        scores: NDArray[np.float64],
-        costs: NDArray[np.float64] | None = None,
-        *,
-        escalated: float | None = None,
-    ) -> ReplayedJudge:
-        """Measure a judge.
+    def measure(self, kind: Kind, name: str, members: Sequence[str], scores: NDArray[np.float64]) -> ReplayedJudge:
+        """Measure a judge that takes the calls of all these members.
 
         Args:
             kind: single judge, jury or cascade.
             name: what it is.
             members: whose calls it takes.
             scores: by row; no number where it has none.
-            costs: by row; by default those of all members.
-            escalated: the share of rows that a cascade shows to the strong judge.
         """
-        points = self.points(scores)
+        points, cost = self.points(scores), sum(self.table.cost_of(each).mean() for each in members)
         value = float(points.mean())
-        cost = sum(self.table.cost_of(each) for each in members) if costs is None else costs
         interval = wilson(value, len(points), t_quantile(0.95))
-        best, gain = "", None
-        if kind == "jury":
-            of_members = {each: self.points(self.table.of(each)) for each in members}
-            best = max(members, key=lambda each: of_members[each].mean())
-            gain = gain_over(points, of_members[best])
-        return ReplayedJudge(
-            kind, name, tuple(members), value, interval, float(np.mean(cost)), gain, best, escalated=escalated
-        )
+        found = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
+        if kind != "jury":
+            return found
+        of_members = {each: self.points(self.table.of(each)) for each in members}
+        best = max(members, key=lambda each: of_members[each].mean())
+        return replace(found, best=best, gain=gain_over(points, of_members[best]))
 
     def single(self, name: str) -> ReplayedJudge:
         """Measure one judge."""
@@ -135,8 +121,8 @@ class Bench:
         """Measure a cascade."""
         kept, scores, costs = cascaded(self.table, settings, cheap, strong)
         name = f"{cheap} > {strong} {settings.cascade_confidence} {settings.cascade_threshold:.2f}"
-        escalated = float(1.0 - kept.mean())
-        return self.measure("cascade", name, [cheap, strong], scores, costs, escalated=escalated)
+        found = self.measure("cascade", name, [cheap, strong], scores)
+        return replace(found, cost=float(costs.mean()), escalated=float(1.0 - kept.mean()))
 
     def sweep(self, seed: int) -> Iterator[ReplayedJudge]:
         """Measure every jury (rules × subsets), and every cascade of two members at four thresholds."""
