@@ -109,10 +109,6 @@ class Bench:
         best = max(members, key=lambda each: of_members[each].mean())
         return replace(found, best=best, gain=gain_over(points, of_members[best]))
 
-    def single(self, name: str) -> ReplayedJudge:
-        """Measure one judge."""
-        return self.measure("single", name, [name], self.table.of(name))
-
     def jury(self, name: str, members: Sequence[str], settings: JurySettings) -> ReplayedJudge:
         """Measure a jury."""
         return self.measure("jury", name, members, scores_of_jury(self.table, members, settings))
@@ -159,7 +155,7 @@ def cascaded(
 
     Rows that are shown to both judges to check them cost what that costs on average.
     """
-    rows = zip(table.confidences[cheap][settings.cascade_confidence].tolist(), table.numbers.tolist(), strict=True)
+    rows = zip(table.confidence(cheap, settings.cascade_confidence).tolist(), table.numbers.tolist(), strict=True)
     kept = np.array([is_kept(settings, confidence, number) for confidence, number in rows])
     asked = np.where(kept, settings.cascade_recheck, 1.0)
     scores = np.where(kept, table.of(cheap), table.of(strong))

@@ -106,7 +106,7 @@ class CascadeTrial:
                 f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to choose on; "
                 f"to promise {self.harm:.1%} with {self.certainty:.0%} certainty takes {needed}, so {2 * needed} in all"
             )
-        confidences = table.confidences[table.names[0]][self.rule][chosen[first]].tolist()
+        confidences = table.confidence(table.names[0], self.rule)[chosen[first]].tolist()
         harms, numbers = np.isin(units, table.units[self.harms]).tolist(), table.numbers[chosen[first]].tolist()
         return choose_threshold(confidences, harms, numbers, harm=self.harm, level=self.certainty)
 
@@ -168,10 +168,7 @@ def run(flags: argparse.Namespace) -> int:
     if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
         raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
     members = open_members(flags.runs)
-    table = open_table(members, flags.labels, flags.tolerance, flags.data, scored_by=members[1].name)
-    known = table.confidences[members[0].name]
-    if flags.confidence not in known:
-        raise SettingsError(f"--confidence: {members[0].name} knows {', '.join(known)}, and not {flags.confidence}")
+    table = open_table(members, flags, strong=1)
     trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
     chosen, outcomes = trial.choose(), [*trial.outcomes()]
     facts = {"members": table.names, "cost_unit": table.cost_unit, "left_out": table.left_out}

@@ -54,14 +54,13 @@ def run(flags: argparse.Namespace) -> int:
         members = [replace(member, name=name) for member, name in zip(members, names, strict=True)]
     if flags.cascade and len(members) != 2:
         raise SettingsError(f"--cascade: expected two runs, the cheap one first, found {len(members)}")
-    needs_confidences = flags.sweep or flags.cascade
-    table = open_table(members, flags.labels, flags.tolerance, flags.data, with_confidences=needs_confidences)
+    table = open_table(members, flags, replays=flags.sweep or flags.cascade)
     if flags.reference is not None and flags.reference not in table.names:
         raise SettingsError(f"--reference: no run is called {flags.reference}, but {', '.join(table.names)}")
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
     bench = Bench.of(table, flags.reference)
-    candidates, said = [bench.single(name) for name in table.names], list[str]()
+    candidates, said = [bench.measure("single", name, [name], table.of(name)) for name in table.names], list[str]()
     if flags.cascade:
         candidates.append(_cascade(flags, rules, bench))
     elif flags.jury:
@@ -94,9 +93,6 @@ def _cascade(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) ->
     """Measure the cascade that was asked for; its settings go into `rules`."""
     rules |= {} if flags.cascade_threshold is None else {"cascade_threshold": flags.cascade_threshold}
     settings, (cheap, strong) = settings_from_keywords(CascadeSettings, rules), bench.table.names
-    known = bench.table.confidences[cheap]
-    if settings.cascade_confidence not in known:
-        raise SettingsError(f"--cascade: {cheap} knows {', '.join(known)}")
     return bench.cascade(settings, cheap, strong)
 
 

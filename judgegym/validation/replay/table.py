@@ -11,6 +11,7 @@ its ties are broken by numbers of their own.
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import parts_of
 from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, row_number
-from judgegym.llm.errors import DataError
+from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.statistics.juries import sides
@@ -87,6 +88,17 @@ class JudgedTable:
             return (np.abs(one - other) <= self.tolerance + 1e-9).astype(float)
         return 1.0 - np.abs(np.nan_to_num(sides(one)) - np.nan_to_num(sides(other))) / 2.0
 
+    def confidence(self, name: str, rule: str) -> NDArray[np.float64]:
+        """Return how sure a member is of each row's unit by a rule.
+
+        Raises:
+            SettingsError: it does not know the rule.
+        """
+        known = self.confidences[name]
+        if rule not in known:
+            raise SettingsError(f"{name} knows {', '.join(known)}, and not {rule}")
+        return known[rule]
+
     def of(self, name: str) -> NDArray[np.float64]:
         """Return the scores of a member."""
         return self.scores[:, self.names.index(name)]
@@ -97,78 +109,69 @@ class JudgedTable:
 
 
 def open_table(
-    members: Sequence[RecordedJudge],
-    labels: Path | None,
-    tolerance: float | None,
-    data: str | None,
-    *,
-    scored_by: str | None = None,
-    with_confidences: bool = True,
+    members: Sequence[RecordedJudge], flags: argparse.Namespace, *, strong: int | None = None, replays: bool = True
 ) -> JudgedTable:
     """Read the runs, and replay their judges for their confidences.
 
     Args:
         members: the runs.
-        labels: the file of labels; rows without one are left out.
-        tolerance: by how much graded scores may differ; `None` compares verdicts.
-        data: where the rows are, if not where they were.
-        scored_by: the member that must have a score of each row.
-        with_confidences: replay the judges for these; without, there are none.
+        flags: `labels`: the file of labels; rows without one are left out. `tolerance`: by how much graded scores may
+            differ; `None` compares verdicts. `data`: where the rows are, if not where they were.
+        strong: the number of the member that must have a score of each row.
+        replays: replay the judges; without, they are as sure as their scores are.
 
     Raises:
         DataError: no row is in all runs, or has a label; a score is not from 0 to 1; a call is not recorded.
         RunDirectoryError: a file of a run is damaged.
     """
     runs = [{sample.uid: sample for sample in member.run.samples()} for member in members]
-    gold = None if labels is None else read_labels(labels).means()
+    gold = None if flags.labels is None else read_labels(flags.labels).means()
     for uid, label in (gold or {}).items():
         if not 0 <= label <= 1:
-            raise DataError(f"{labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
+            raise DataError(f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
     everything = list(dict.fromkeys(uid for run in runs for uid in run))
-    uids = [uid for uid in everything if all(_is_judged(run.get(uid)) for run in runs)]
-    uids = [uid for uid in uids if len({row_digest(run[uid]) for run in runs}) == 1]
-    for member, run in zip(members, runs, strict=True):
-        if member.name == scored_by:
-            uids = [uid for uid in uids if not math.isnan(_score(run[uid], member))]
+    uids = [uid for uid in everything if _are_of_one_row([run.get(uid) for run in runs])]
+    if strong is not None:
+        uids = [uid for uid in uids if not math.isnan(_score(runs[strong][uid], members[strong]))]
     if not uids:
         paths = ", ".join(str(member.run.path) for member in members)
         raise DataError(f"no row with the same texts is in all runs: {paths}")
-    if gold is not None:
-        uids = [uid for uid in uids if uid in gold]
-        if not uids:
-            raise DataError(f"{labels}: no row of the runs has a label")
+    uids = [uid for uid in uids if gold is None or uid in gold]
+    if not uids:
+        raise DataError(f"{flags.labels}: no row of the runs has a label")
     scores = [[_score(run[uid], member) for member, run in zip(members, runs, strict=True)] for uid in uids]
-    costs = np.array([[_cost(run[uid]) for run in runs] for uid in uids])
+    calls = [[_costs(run[uid]) for run in runs] for uid in uids]
+    costs = np.array([[sum(of_judge) for of_judge in of_row] for of_row in calls])
     is_known = not np.isnan(costs).any()
-    if not is_known:
-        costs = np.array([[float(len(_calls(run[uid]))) for run in runs] for uid in uids])
-    said = [
-        _confidences(member, run, data) if with_confidences else {uid: RowConfidence({}, uid, 0.0) for uid in uids}
+    confidences = [
+        event_loop.run(_replayed(member, flags.data)) if replays and member.is_judge else _by_scores(member, run)
         for member, run in zip(members, runs, strict=True)
     ]
-    of_first = next((each for each, member in zip(said, members, strict=True) if member.is_judge), said[0])
-    _, units = np.unique([of_first[uid].unit for uid in uids], return_inverse=True)
+    first = confidences[next((number for number, member in enumerate(members) if member.is_judge), 0)]
+    _, units = np.unique([first[uid].unit for uid in uids], return_inverse=True)
     return JudgedTable(
         names=tuple(member.name for member in members),
         uids=tuple(uids),
         scores=np.array(scores, dtype=float),
-        costs=costs,
+        costs=costs if is_known else np.array([[float(len(of_judge)) for of_judge in of_row] for of_row in calls]),
         cost_unit="US dollars" if is_known else "calls",
         confidences={
-            member.name: _by_rule([of_run[uid].by_rule for uid in uids], units)
-            for member, of_run in zip(members, said, strict=True)
+            member.name: _by_rule([said[uid].by_rule for uid in uids], units)
+            for member, said in zip(members, confidences, strict=True)
         },
         units=units,
-        numbers=np.array([of_first[uid].number for uid in uids]),
+        numbers=np.array([first[uid].number for uid in uids]),
         labels=None if gold is None else np.array([gold[uid] for uid in uids]),
-        tolerance=tolerance,
+        tolerance=flags.tolerance,
         left_out=len(everything) - len(uids),
     )
 
 
-def _is_judged(sample: Sample[JSON] | None) -> bool:
-    """Whether a judge was asked about the row; an empty response costs nothing in any jury."""
-    return sample is not None and sample.judgment is not None and sample.status != Status.INVALID_COMPLETION.value
+def _are_of_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
+    """Whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
+    empty = Status.INVALID_COMPLETION.value
+    asked = [each for each in samples if each is not None and each.judgment is not None and each.status != empty]
+    return len(asked) == len(samples) and len({*map(row_digest, asked)}) == 1
 
 
 def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
@@ -180,13 +183,10 @@ def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
     return score
 
 
-def _calls(sample: Sample[JSON]) -> list[float]:
+def _costs(sample: Sample[JSON]) -> list[float]:
+    """The cost of each call."""
     runs = list((sample.run.judge_calls or {}).values()) or list(sample.run.policy_calls)
     return [math.nan if run.usage.cost is None else run.usage.cost for run in runs]
-
-
-def _cost(sample: Sample[JSON]) -> float:
-    return sum(_calls(sample))
 
 
 def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> Mapping[str, NDArray[np.float64]]:
@@ -199,12 +199,8 @@ def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> M
     return found
 
 
-def _confidences(
-    member: RecordedJudge, samples: Mapping[str, Sample[JSON]], data: str | None
-) -> Mapping[str, RowConfidence]:
-    """How sure a run's judge is of each row."""
-    if member.is_judge:
-        return event_loop.run(_replayed(member, data))
+def _by_scores(member: RecordedJudge, samples: Mapping[str, Sample[JSON]]) -> Mapping[str, RowConfidence]:
+    """How sure a run's judge is of each row by its scores."""
     found = {}
     for uid, sample in samples.items():
         score = _score(sample, member)
