@@ -8,7 +8,7 @@ right; without labels, if its verdict differs from the strong one's.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -112,13 +112,9 @@ class CascadeTrial:
 
     def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
         """The settings of the cascade with a threshold; a cheap judge without a score never decides in use."""
-        values: Mapping[str, object] = {
-            "cascade_confidence": self.rule,
-            "cascade_threshold": max(0.0, threshold),
-            "cascade_share": share if threshold >= 0.0 else 1.0,
-            "cascade_harm": self.harm,
-        }
-        return CascadeSettings.model_validate(values)
+        known = {"cascade_confidence": self.rule, "cascade_harm": self.harm}
+        chosen = {"cascade_threshold": max(0.0, threshold), "cascade_share": share if threshold >= 0.0 else 1.0}
+        return CascadeSettings.model_validate({**known, **chosen})
 
     def outcome(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
         """What a cascade does to some rows."""
@@ -138,7 +134,7 @@ class CascadeTrial:
 
     def outcomes(self) -> Iterator[tuple[float, CascadeOutcome]]:
         """Some ten thresholds, the highest first, with what each does to all rows."""
-        confidences = self.table.confidences[self.table.names[0]][self.rule]
+        confidences = self.table.confidence(self.table.names[0], self.rule)
         levels = np.quantile(confidences, [step / _SHOWN for step in range(_SHOWN)], method="lower")
         for level in sorted({max(0.0, float(each)) for each in levels}, reverse=True):
             yield level, self.outcome(self.settings(level), np.full(len(confidences), True))
