@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.engine.terminal.output import dollars
+from judgegym.engine.terminal.output import Table, dollars
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
 from judgegym.judges.parts.jury import JurySettings, jury_scores
@@ -118,17 +118,14 @@ class JudgesReport:
         for sentence in self.words:
             yield SummaryLine("", "", sentence)
 
-    def tables(self) -> list[dict[str, object]]:
+    def tables(self) -> Iterator[Table]:
         """Return the tables of the page."""
-        lines = [(line.label, line.value, line.remark) for line in self.lines()]
-        tables: list[dict[str, object]] = [
-            {"title": self.kind.capitalize(), "header": ("judge", "mean score", ""), "rows": lines}
-        ]
+        lines = tuple((line.label, line.value, line.remark) for line in self.lines())
+        yield Table(self.kind.capitalize(), ("judge", "mean score", ""), lines)
         if self.kappas:
             names = [each.name for each in self.members]
-            rows = [(name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True)]
-            tables.append({"title": "Agreement of members (κ)", "header": ("", *names), "rows": rows})
-        return tables
+            rows = tuple((name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True))
+            yield Table("Agreement of members (κ)", ("", *names), rows)
 
 
 def _number(value: float | str) -> str:

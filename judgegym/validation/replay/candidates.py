@@ -79,11 +79,10 @@ class Bench:
     def of(cls, table: JudgedTable, name: str | None) -> Bench:
         """Compare with a run, by default with the labels, or with the mean of all runs where there are none."""
         if name is not None:
-            return cls(table, f"agreement with {name}", table.of(name))
+            return cls(table, f"agreement with {name}", table.scores[name])
         if table.labels is not None:
             return cls(table, "accuracy", table.labels)
-        scored = np.sum(~np.isnan(table.scores), axis=1)
-        mean = np.nansum(table.scores, axis=1) / np.where(scored, scored, np.nan)
+        mean = scores_of_jury(table, table.names, JurySettings(jury_quorum=1))
         return cls(table, "agreement with the jury of all", mean)
 
     def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -99,13 +98,13 @@ class Bench:
             members: whose calls it takes.
             scores: by row; no number where it has none.
         """
-        points, cost = self.points(scores), sum(self.table.cost_of(each).mean() for each in members)
+        points, cost = self.points(scores), sum(self.table.costs[each].mean() for each in members)
         value = float(points.mean())
         interval = wilson(value, len(points), t_quantile(0.95))
         found = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
         if kind != "jury":
             return found
-        of_members = {each: self.points(self.table.of(each)) for each in members}
+        of_members = {each: self.points(self.table.scores[each]) for each in members}
         best = max(members, key=lambda each: of_members[each].mean())
         return replace(found, best=best, gain=gain_over(points, of_members[best]))
 
@@ -134,7 +133,7 @@ class Bench:
             if table.labels is not None and not isinstance(learned := learned_scores(table, members, seed), str):
                 yield self.measure("jury", f"learned weights {of}", members, learned)
         for cheap, strong in permutations(table.names, 2):
-            if table.cost_of(cheap).mean() > table.cost_of(strong).mean():
+            if table.costs[cheap].mean() > table.costs[strong].mean():
                 continue
             for rule, confidences in table.confidences[cheap].items():
                 for level in sorted({*np.quantile(confidences, _LEVELS, method="lower").tolist()}):
@@ -145,7 +144,7 @@ class Bench:
 
 def scores_of_jury(table: JudgedTable, members: Sequence[str], settings: JurySettings) -> NDArray[np.float64]:
     """Return the score of a jury by row; no number below its quorum, or where it abstains."""
-    return np.array(jury_scores({name: table.of(name).tolist() for name in members}, settings))
+    return np.array(jury_scores({name: table.scores[name].tolist() for name in members}, settings))
 
 
 def cascaded(
@@ -158,13 +157,13 @@ def cascaded(
     rows = zip(table.confidence(cheap, settings.cascade_confidence).tolist(), table.numbers.tolist(), strict=True)
     kept = np.array([is_kept(settings, confidence, number) for confidence, number in rows])
     asked = np.where(kept, settings.cascade_recheck, 1.0)
-    scores = np.where(kept, table.of(cheap), table.of(strong))
-    return kept, scores, table.cost_of(cheap) + asked * table.cost_of(strong)
+    scores = np.where(kept, table.scores[cheap], table.scores[strong])
+    return kept, scores, table.costs[cheap] + asked * table.costs[strong]
 
 
 def votes_of(table: JudgedTable, members: Sequence[str]) -> NDArray[np.float64]:
     """Return the votes of members, from −1 to 1; 0 without a score."""
-    return np.nan_to_num(2.0 * np.stack([table.of(name) for name in members], axis=1) - 1.0)
+    return np.nan_to_num(2.0 * np.stack([table.scores[name] for name in members], axis=1) - 1.0)
 
 
 def weights_by_labels(

@@ -83,7 +83,7 @@ class CascadeTrial:
     @cached_property
     def harms(self) -> NDArray[np.bool_]:
         """Whether it harms if the cheap judge decides a row."""
-        cheap, strong = (self.table.of(name) for name in self.table.names)
+        cheap, strong = (self.table.scores[name] for name in self.table.names)
         labels = self.table.labels
         if labels is None:
             return self.table.agreement(cheap, strong) < 1.0
@@ -125,7 +125,7 @@ class CascadeTrial:
         return CascadeOutcome(
             rows=int(rows.sum()),
             escalated=float(1.0 - kept[rows].mean()),
-            agreement=float(table.agreement(scores, table.of(strong))[rows].mean()),
+            agreement=float(table.agreement(scores, table.scores[strong])[rows].mean()),
             accuracy=None if labels is None else float(table.agreement(scores, labels)[rows].mean()),
             harmed=harmed,
             harmed_at_most=upper_bound(harmed, units, level=self.certainty) if units else 1.0,
@@ -142,7 +142,7 @@ class CascadeTrial:
     def words(self, found: CascadeOutcome, settings: CascadeSettings) -> str:
         """Say what the chosen cascade does to the rows that did not choose it."""
         cheap, strong = self.table.names
-        alone = self.table.cost_of(strong).mean()
+        alone = self.table.costs[strong].mean()
         cost = f", and costs {found.cost / alone:.0%} of {strong} alone" if alone else ""
         right = "" if found.accuracy is None else f", is right on {found.accuracy:.1%}"
         return (
@@ -164,7 +164,7 @@ def run(flags: argparse.Namespace) -> int:
     if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
         raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
     members = open_members(flags.runs)
-    table = open_table(members, flags, strong=1)
+    table = open_table(members, flags, strong=members[1].name)
     trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
     chosen, outcomes = trial.choose(), [*trial.outcomes()]
     facts = {"members": table.names, "cost_unit": table.cost_unit, "left_out": table.left_out}

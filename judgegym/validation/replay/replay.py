@@ -134,7 +134,7 @@ def run(flags: argparse.Namespace) -> int:
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
     bench = Bench.of(table, flags.reference)
-    candidates, said = [bench.measure("single", name, [name], table.of(name)) for name in table.names], list[str]()
+    candidates, said = [bench.measure("single", name, [name], table.scores[name]) for name in table.names], list[str]()
     if flags.cascade:
         candidates.append(bench.cascade(settings_from_keywords(CascadeSettings, rules), *table.names))
     elif flags.jury:
@@ -169,8 +169,8 @@ def _jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> Re
     if flags.jury_weights in (AUTO, UNLABELLED):
         learned = _set_weights(flags, rules, table)
     if flags.jury_scale not in (None, "own"):
-        levels = np.linspace(0.0, 1.0, 101)
-        rules["jury_sample"] = {name: np.nanquantile(table.of(name), levels).round(6).tolist() for name in table.names}
+        samples = ((name, np.nanquantile(scores, np.linspace(0.0, 1.0, 101))) for name, scores in table.scores.items())
+        rules["jury_sample"] = {name: sample.round(6).tolist() for name, sample in samples}
     settings = settings_from_keywords(JurySettings, rules)
     found = bench.jury(f"jury: {settings.jury_rule}", table.names, settings)
     if learned is None:

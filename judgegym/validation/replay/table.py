@@ -54,7 +54,7 @@ class RowConfidence(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgedTable:
-    """Rows × members; no number (NaN) where a judge has no score, or a cost is not known.
+    """Numbers by row, of members by their names; no number (NaN) where a judge has no score.
 
     Attributes:
         names: of the members.
@@ -72,8 +72,8 @@ class JudgedTable:
 
     names: tuple[str, ...]
     uids: tuple[str, ...]
-    scores: NDArray[np.float64]
-    costs: NDArray[np.float64]
+    scores: Mapping[str, NDArray[np.float64]]
+    costs: Mapping[str, NDArray[np.float64]]
     cost_unit: str
     confidences: Mapping[str, Mapping[str, NDArray[np.float64]]]
     units: NDArray[np.int64]
@@ -99,17 +99,9 @@ class JudgedTable:
             raise SettingsError(f"{name} knows {', '.join(known)}, and not {rule}")
         return known[rule]
 
-    def of(self, name: str) -> NDArray[np.float64]:
-        """Return the scores of a member."""
-        return self.scores[:, self.names.index(name)]
-
-    def cost_of(self, name: str) -> NDArray[np.float64]:
-        """Return the costs of a member."""
-        return self.costs[:, self.names.index(name)]
-
 
 def open_table(
-    members: Sequence[RecordedJudge], flags: argparse.Namespace, *, strong: int | None = None, replays: bool = True
+    members: Sequence[RecordedJudge], flags: argparse.Namespace, *, strong: str | None = None, replays: bool = True
 ) -> JudgedTable:
     """Read the runs, and replay their judges for their confidences.
 
@@ -117,48 +109,43 @@ def open_table(
         members: the runs.
         flags: `labels`: the file of labels; rows without one are left out. `tolerance`: by how much graded scores may
             differ; `None` compares verdicts. `data`: where the rows are, if not where they were.
-        strong: the number of the member that must have a score of each row.
+        strong: the member that must have a score of each row.
         replays: replay the judges; without, they are as sure as their scores are.
 
     Raises:
         DataError: no row is in all runs, or has a label; a score is not from 0 to 1; a call is not recorded.
         RunDirectoryError: a file of a run is damaged.
     """
-    runs = [{sample.uid: sample for sample in member.run.samples()} for member in members]
+    runs = {member.name: {sample.uid: sample for sample in member.run.samples()} for member in members}
     gold = None if flags.labels is None else read_labels(flags.labels).means()
     for uid, label in (gold or {}).items():
         if not 0 <= label <= 1:
             raise DataError(f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
-    everything = list(dict.fromkeys(uid for run in runs for uid in run))
-    uids = [uid for uid in everything if _are_of_one_row([run.get(uid) for run in runs])]
-    if strong is not None:
-        uids = [uid for uid in uids if not math.isnan(_score(runs[strong][uid], members[strong]))]
+    everything = list(dict.fromkeys(uid for run in runs.values() for uid in run))
+    uids = [uid for uid in everything if _are_of_one_row([run.get(uid) for run in runs.values()])]
+    scores = {each.name: {uid: _score(runs[each.name][uid], each) for uid in uids} for each in members}
+    uids = [uid for uid in uids if strong is None or not math.isnan(scores[strong][uid])]
     if not uids:
         paths = ", ".join(str(member.run.path) for member in members)
         raise DataError(f"no row with the same texts is in all runs: {paths}")
     uids = [uid for uid in uids if gold is None or uid in gold]
     if not uids:
         raise DataError(f"{flags.labels}: no row of the runs has a label")
-    scores = [[_score(run[uid], member) for member, run in zip(members, runs, strict=True)] for uid in uids]
-    calls = [[_costs(run[uid]) for run in runs] for uid in uids]
-    costs = np.array([[sum(of_judge) for of_judge in of_row] for of_row in calls])
-    is_known = not np.isnan(costs).any()
-    confidences = [
-        event_loop.run(_replayed(member, flags.data)) if replays and member.is_judge else _by_scores(member, run)
-        for member, run in zip(members, runs, strict=True)
-    ]
-    first = confidences[next((number for number, member in enumerate(members) if member.is_judge), 0)]
+    calls = {name: [_costs(run[uid]) for uid in uids] for name, run in runs.items()}
+    costs = {name: np.array([*map(sum, of_judge)]) for name, of_judge in calls.items()}
+    is_known = not any(np.isnan(of_judge).any() for of_judge in costs.values())
+    if not is_known:
+        costs = {name: np.array([*map(len, of_judge)], dtype=float) for name, of_judge in calls.items()}
+    said = {each.name: _confidences(each, runs[each.name], flags.data, replays=replays) for each in members}
+    first = next((said[each.name] for each in members if each.is_judge), said[members[0].name])
     _, units = np.unique([first[uid].unit for uid in uids], return_inverse=True)
     return JudgedTable(
-        names=tuple(member.name for member in members),
+        names=tuple(runs),
         uids=tuple(uids),
-        scores=np.array(scores, dtype=float),
-        costs=costs if is_known else np.array([[float(len(of_judge)) for of_judge in of_row] for of_row in calls]),
+        scores={name: np.array([of_judge[uid] for uid in uids]) for name, of_judge in scores.items()},
+        costs=costs,
         cost_unit="US dollars" if is_known else "calls",
-        confidences={
-            member.name: _by_rule([said[uid].by_rule for uid in uids], units)
-            for member, said in zip(members, confidences, strict=True)
-        },
+        confidences={name: _by_rule([of_run[uid].by_rule for uid in uids], units) for name, of_run in said.items()},
         units=units,
         numbers=np.array([first[uid].number for uid in uids]),
         labels=None if gold is None else np.array([gold[uid] for uid in uids]),
@@ -199,8 +186,12 @@ def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> M
     return found
 
 
-def _by_scores(member: RecordedJudge, samples: Mapping[str, Sample[JSON]]) -> Mapping[str, RowConfidence]:
-    """How sure a run's judge is of each row by its scores."""
+def _confidences(
+    member: RecordedJudge, samples: Mapping[str, Sample[JSON]], data: str | None, *, replays: bool
+) -> Mapping[str, RowConfidence]:
+    """How sure a run's judge is of each row: by its recorded answers if it is replayed, else by its scores."""
+    if replays and member.is_judge:
+        return event_loop.run(_replayed(member, data))
     found = {}
     for uid, sample in samples.items():
         score = _score(sample, member)
