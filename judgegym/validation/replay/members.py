@@ -14,12 +14,11 @@ from typing import Any
 
 import yaml
 
-from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.score.clients import ScoreClients
+from judgegym.datasets.score.command import places_of
 from judgegym.datasets.score.run import ScoreRun
-from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.runs.directory import check_unused, run_directory_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.explaining import text_or_file
@@ -28,7 +27,7 @@ from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import slug
-from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
+from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON
@@ -37,7 +36,7 @@ from judgegym.reports.document import write_file
 from judgegym.reports.results.run import SavedRun, text_of
 from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
 
-_NOT_OF_A_PART = frozenset({"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"})
+_NOT_OF_A_PART = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
 _DATA = frozenset(each.name for each in declared_settings(ScoreSettings) if each.group == "data")
 _OF_ONE_RUN = frozenset({"out", "labels", "config", "data"})
 
@@ -62,12 +61,9 @@ class RecordedJudge:
 
     def fields(self) -> dict[str, JSON]:
         """The settings of its judge that differ from their defaults."""
-        config, usual = self.run.config, ScorerSettings().model_dump(mode="json")
-        kind = text_of(config.get("judge"))
-        of_others = {made.field for other, made in MADE_OF_JUDGES.items() if other != kind}
-        names = {name for name in usual if kind in kinds_that_read(name)} - _NOT_OF_A_PART - of_others
-        found = {name: config[name] for name in sorted(names) if name in config and config[name] != usual[name]}
-        return {"judge": kind, **found}
+        config, usual = self.run.config, ScorerSettings().model_dump(mode="json", exclude=_NOT_OF_A_PART)
+        found = {name: config[name] for name in sorted(config.keys() & usual) if config[name] != usual[name]}
+        return {"judge": config["judge"], **found}
 
 
 def open_members(words: Sequence[str]) -> list[RecordedJudge]:
@@ -172,12 +168,10 @@ async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, 
     Raises:
         UserError: the data cannot be read, a call is not recorded, or the output exists.
     """
-    check_out(out, data=settings.data or "")
-    check_unused(run_directory_of(out), OUT)
-    if out.exists():  # noqa: ASYNC240  # nothing runs yet that could wait
-        raise SettingsError(f"--out: {out} exists; name another file, or remove this one")
+    settings = settings.model_copy(update={"out": out})
+    places_of(settings)  # which checks that they can be read and written
     run = open_scoring(members, settings, out)
-    run.settings = settings.model_copy(update={"out": out})
+    run.settings = settings
     with terminal.ProgressDisplay("replay", "responses") as display:
         return await run.run(display)
 
