@@ -14,13 +14,12 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue
 from pydantic_settings import NoDecode
 
-from judgegym.judges.config.explaining import text_or_file
+from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import component
@@ -49,12 +48,7 @@ def read_text(value: object) -> object:
     Raises:
         ValueError: the file cannot be read, or is not JSON where it begins as such.
     """
-    text = text_or_file(value)
-    if not isinstance(text, str):
-        return text
-    if text.lstrip()[:1] in ("[", "{"):
-        return wire.loads(text)
-    return [word for word in map(str.strip, text.split(",")) if word]
+    return comma_separated(text_or_file(value))
 
 
 def _members_of(value: object) -> object:
