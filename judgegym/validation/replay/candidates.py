@@ -85,10 +85,6 @@ class Bench:
         mean = scores_of_jury(table, table.names, JurySettings(jury_quorum=1))
         return cls(table, "agreement with the jury of all", mean)
 
-    def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return by row how far scores agree with the reference, from 0 to 1."""
-        return self.table.agreement(scores, self.reference)
-
     def measure(self, kind: Kind, name: str, members: Sequence[str], scores: NDArray[np.float64]) -> ReplayedJudge:
         """Measure a judge that takes the calls of all these members.
 
@@ -98,13 +94,14 @@ class Bench:
             members: whose calls it takes.
             scores: by row; no number where it has none.
         """
-        points, cost = self.points(scores), sum(self.table.costs[each].mean() for each in members)
+        table, cost = self.table, sum(self.table.costs[each].mean() for each in members)
+        points = table.agreement(scores, self.reference)
         value = float(points.mean())
         interval = wilson(value, len(points), t_quantile(0.95))
         found = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
         if kind != "jury":
             return found
-        of_members = {each: self.points(self.table.scores[each]) for each in members}
+        of_members = {each: table.agreement(table.scores[each], self.reference) for each in members}
         best = max(members, key=lambda each: of_members[each].mean())
         return replace(found, best=best, gain=gain_over(points, of_members[best]))
 

@@ -84,10 +84,8 @@ class CascadeTrial:
     def harms(self) -> NDArray[np.bool_]:
         """Whether it harms if the cheap judge decides a row."""
         cheap, strong = (self.table.scores[name] for name in self.table.names)
-        labels = self.table.labels
-        if labels is None:
-            return self.table.agreement(cheap, strong) < 1.0
-        return self.table.agreement(strong, labels) > self.table.agreement(cheap, labels)
+        right = strong if self.table.labels is None else self.table.labels
+        return self.table.agreement(strong, right) > self.table.agreement(cheap, right)
 
     @cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
