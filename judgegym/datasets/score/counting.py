@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 from typing import Any
@@ -167,15 +167,15 @@ class CountingClient(ChatClient):
         self.calls_of[part] += 1
         self.tokens_of[part] += tokens
         of_votes = settings.vote_count() if settings.judge == "aspect" else 1
-        self._count(messages, tokens, of_votes * is_critique)
+        before = self._asked
+        self._asked = AskedInAll(
+            before.calls + 1,
+            before.prompt_tokens + tokens,
+            before.shown_answers + of_votes * is_critique,
+            before.shown_responses + sum(message["content"].count(_RESPONSE) for message in messages),
+        )
         differs = self._disagrees and vote % 2 == 1 and (is_critique or settings.judge == "aspect")
         return ChatResponse((Choice(verdict_of(settings, messages, other=differs)),) * n)
-
-    def _count(self, messages: Sequence[Message], tokens: int, answers: int) -> None:
-        """Add a call whose prompt shows the judge so many of its answers."""
-        responses = sum(message["content"].count(_RESPONSE) for message in messages)
-        calls, prompts, shown_answers, shown_responses = astuple(self._asked)
-        self._asked = AskedInAll(calls + 1, prompts + tokens, shown_answers + answers, shown_responses + responses)
 
     async def call_beside(
         self,
@@ -185,7 +185,14 @@ class CountingClient(ChatClient):
         **how: Any,  # nothing of it changes what is asked
     ) -> ChatResponse:
         """Count a call of a reward model."""
-        self._count(messages, sum(_tokens(message["content"]) for message in messages), 0)
+        tokens, before = sum(_tokens(message["content"]) for message in messages), self._asked
+        responses = sum(message["content"].count(_RESPONSE) for message in messages)
+        self._asked = replace(
+            before,
+            calls=before.calls + 1,
+            prompt_tokens=before.prompt_tokens + tokens,
+            shown_responses=before.shown_responses + responses,
+        )
         classes = 1 + abs(self._settings.reward_label or 0)
         return ChatResponse((Choice(wire.dumps([0.0] * classes).decode()),))
 
