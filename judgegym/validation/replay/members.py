@@ -37,8 +37,8 @@ from judgegym.reports.results.run import SavedRun, text_of
 from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
 
 _NOT_OF_A_PART = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
-_DATA = frozenset(each.name for each in declared_settings(ScoreSettings) if each.group == "data")
-_OF_ONE_RUN = frozenset({"out", "labels", "config", "data"})
+_DATA = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
+_DATA -= {"out", "labels", "config", "data"}  # which may be another run's own
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object]
     configs = [member.run.config for member in members]
     first, *others = [{name: config[name] for name in sorted(_DATA & config.keys())} for config in configs]
     for member, other in zip(members[1:], others, strict=True):
-        differing = [name for name in first if name not in _OF_ONE_RUN and first[name] != other.get(name)]
+        differing = [name for name in first if first[name] != other.get(name)]
         if differing:
             raise SettingsError(
                 f"{member.run.path}: its {differing[0]} is {other.get(differing[0])!r}, and that of "
@@ -135,9 +135,8 @@ def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object]
         )
     if len({bool(config.get("offline")) for config in configs}) > 1:
         raise SettingsError("some of these runs are of stand-ins (--offline), and others of real judges")
-    operational = {"offline": bool(configs[0].get("offline")), "write_report": False}
-    read = {name: value for name, value in first.items() if name not in _OF_ONE_RUN}
-    return settings_from_keywords(ScoreSettings, {**read, **operational, **judge, "data": data or first.get("data")})
+    own = {"offline": bool(configs[0].get("offline")), "write_report": False, "data": data or configs[0].get("data")}
+    return settings_from_keywords(ScoreSettings, {**first, **own, **judge})
 
 
 def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> ScoreRun:
