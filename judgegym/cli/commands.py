@@ -45,7 +45,7 @@ class Command(NamedTuple):
 
 
 _ENVIRONMENTS, _DATA, _TRIAL, _RUNS = "environments", "data sets", "judges on trial", "finished runs"
-_SERVERS, _SHELL, _REPLAY = "servers", "shell", "judgegym.validation.replay"
+_SERVERS, _SHELL, _REPLAY = "servers", "shell", "judgegym.validation.replay.command"
 COMMANDS: Mapping[str, Command] = {
     "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.listing"),
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
@@ -58,8 +58,8 @@ COMMANDS: Mapping[str, Command] = {
         _TRIAL, "DATA --out DIR …", "which texts a judge pays for", "judgegym.validation.attacks.command"
     ),
     "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym.validation.labelling.command"),
-    "cascade": Command(_TRIAL, "RUN RUN", "choose the threshold of a cascade", f"{_REPLAY}.cascade_command"),
-    "replay": Command(_TRIAL, "RUN RUN …", "juries and cascades of finished runs", f"{_REPLAY}.command"),
+    "cascade": Command(_TRIAL, "RUN RUN", "choose the threshold of a cascade", _REPLAY),
+    "replay": Command(_TRIAL, "RUN RUN …", "juries and cascades of finished runs", _REPLAY),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),

@@ -89,7 +89,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
             DataError: it is no object, and none is left out.
         """
         try:
-            _check(line, "")
+            json_object(line, "")
         except DataError as error:
             reason = str(error).removeprefix(": ")
             if not self._skips:
@@ -136,7 +136,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         Raises:
             DataError: the file has changed.
         """
-        return _check(self.text(place), self._name)
+        return json_object(self.text(place), self._name)
 
     @property
     def size(self) -> int:
@@ -172,7 +172,7 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         return text if self._edit is None else self._edit(text)
 
 
-def _check(text: bytes, place: str) -> Mapping[str, JSON]:
+def json_object(text: bytes, place: str) -> Mapping[str, JSON]:
     """The object of a text.
 
     Raises:

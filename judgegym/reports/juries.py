@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.engine.terminal.output import dollars
+from judgegym.engine.terminal.output import Table, dollars
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
 from judgegym.judges.parts.jury import JurySettings, jury_scores
@@ -28,8 +28,7 @@ from judgegym.statistics.cascades import upper_bound
 from judgegym.statistics.juries import sides
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from judgegym.statistics.corrected import Column
 
 PARTS = "judges"
 """The field of `config_general` in `metrics.json`."""
@@ -119,17 +118,14 @@ class JudgesReport:
         for sentence in self.words:
             yield SummaryLine("", "", sentence)
 
-    def tables(self) -> list[dict[str, object]]:
+    def tables(self) -> Iterator[Table]:
         """Return the tables of the page."""
-        lines = [(line.label, line.value, line.remark) for line in self.lines()]
-        tables: list[dict[str, object]] = [
-            {"title": self.kind.capitalize(), "header": ("judge", "mean score", ""), "rows": lines}
-        ]
+        lines = tuple((line.label, line.value, line.remark) for line in self.lines())
+        yield Table(self.kind.capitalize(), ("judge", "mean score", ""), lines)
         if self.kappas:
             names = [each.name for each in self.members]
-            rows = [(name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True)]
-            tables.append({"title": "Agreement of members (κ)", "header": ("", *names), "rows": rows})
-        return tables
+            rows = tuple((name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True))
+            yield Table("Agreement of members (κ)", ("", *names), rows)
 
 
 def _number(value: float | str) -> str:
@@ -159,25 +155,20 @@ class _Rows:
         table = np.array(rows, dtype=float).reshape(-1, len(names) + 3).T  # None becomes NaN
         self.escalated, self.labels, self.whole, self.scores = table[0] == 1.0, table[1], table[2], table[3:]
 
-    def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def points(self, scores: Column) -> Column:
         """Return the points of scores on each labelled row; NaN without label or score."""
-        import numpy as np
-
         labels = self.labels
-        if np.isin(labels[np.isfinite(labels)], (0.0, 1.0)).all():
+        if {*_known(labels).tolist()} <= {0.0, 1.0}:
             scores, labels = sides(scores) / 2.0, sides(labels) / 2.0
-        found: NDArray[np.float64] = 1.0 - np.abs(scores - labels)
+        found: Column = 1.0 - abs(scores - labels)
         return found
 
     def members(self) -> list[MemberReport]:
         """Return what is said of judges of both kinds."""
-        import numpy as np
-
         found = []
         for name, column in zip(self.names, self.scores, strict=True):
-            rows, calls = int(np.isfinite(column).sum()), self.calls[name]
-            cost = self.usage[name].cost if calls else 0.0
-            found.append(MemberReport(name, rows, len(column) - rows, _mean(column), calls, cost))
+            rows, cost = len(_known(column)), self.usage[name].cost
+            found.append(MemberReport(name, rows, len(column) - rows, _mean(column), self.calls[name], cost))
         return found
 
 
@@ -199,7 +190,7 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     for base, column in zip(rows.members(), rows.scores, strict=True):
         rest = {name: of_other for name, of_other in scores.items() if name != base.name}
         others = np.array(jury_scores(rest, settings, quorum=1))
-        kappa, moves = quadratic_kappa(column, others), _mean(np.abs(rows.whole - others))
+        kappa, moves = quadratic_kappa(column, others), _mean(abs(rows.whole - others))
         own, (adds, interval) = _mean(rows.points(column)), _paired(points - rows.points(others))
         members.append(replace(base, with_rest=kappa, moves=moves, points=own, adds=adds, adds_interval=interval))
     alpha = krippendorff_alpha(rows.scores) if rows.scores.size else "no row has a score"
@@ -211,20 +202,18 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
         words=(words, *_against_best(rows, members, points)),
         kappas=tuple(tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores),
         alpha=alpha,
-        labels=int(np.isfinite(points).sum()),
+        labels=len(_known(points)),
         points=_mean(points),
     )
 
 
-def _against_best(rows: _Rows, members: Sequence[MemberReport], points: NDArray[np.float64]) -> Iterator[str]:
+def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Column) -> Iterator[str]:
     """Say whether the jury beats the member that is best on the labelled rows."""
-    import numpy as np
-
-    count, mean = int(np.isfinite(points).sum()), _mean(points)
-    if mean is None:
-        return
-    if count < FEWEST_LABELS:
+    known = _known(points)
+    count = len(known)
+    if 0 < count < FEWEST_LABELS:
         yield f"{count} labels are too few to compare the jury with its members; {FEWEST_LABELS} or more are needed"
+    if count < FEWEST_LABELS:
         return
     best = max(range(len(members)), key=lambda place: members[place].points or 0.0)
     gain, interval = _paired(points - rows.points(rows.scores[best]))
@@ -237,7 +226,7 @@ def _against_best(rows: _Rows, members: Sequence[MemberReport], points: NDArray[
         verdict = "the jury beats its best member"
     elif interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
-    both = f"the jury has {mean:.1%} of points, its best member, {name}, {of}"
+    both = f"the jury has {known.mean():.1%} of points, its best member, {name}, {of}"
     yield f"On {count:,} labelled rows {both}: {by}; {verdict}"
 
 
@@ -245,20 +234,22 @@ def _in_points(interval: Interval) -> str:
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
-def _mean(values: NDArray[np.float64]) -> float | None:
+def _known(values: Column) -> Column:
     import numpy as np
 
-    return float(np.nanmean(values)) if np.isfinite(values).any() else None
+    known: Column = values[np.isfinite(values)]
+    return known
 
 
-def _paired(differences: NDArray[np.float64]) -> tuple[float | None, Interval | None]:
+def _mean(values: Column) -> float | None:
+    known = _known(values)
+    return float(known.mean()) if len(known) else None
+
+
+def _paired(differences: Column) -> tuple[float | None, Interval | None]:
     """Return the mean of differences by row, and its interval."""
-    import numpy as np
-
-    known = differences[np.isfinite(differences)]
-    if not len(known):
-        return None, None
-    return float(known.mean()), ratio_interval(known.tolist(), [1.0] * len(known))
+    known = _known(differences).tolist()
+    return _mean(differences), ratio_interval(known, [1.0] * len(known)) if known else None
 
 
 def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:

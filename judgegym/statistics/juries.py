@@ -15,13 +15,12 @@ by log-odds: Nitzan and Paroush, Optimal decision rules in uncertain dichotomous
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from judgegym.statistics.agreement import Ratings
+    from judgegym.statistics.corrected import Column
 
 FEWEST_LABELS = 30
 _FOLDS = 5
@@ -30,47 +29,42 @@ _MOST_CERTAIN = 0.95
 _PRIOR = 1.0
 """Penalty on the squared logistic weights, as of one further label each."""
 
-WeightSource = Literal["single", "logistic"]
-
 
 @dataclass(frozen=True, slots=True)
 class JuryWeights:
     """Weights by member.
 
     Attributes:
-        weights: 0 or more; larger than the sum of all others for a single judge whose ties the others decide.
-        source: `single`: the best member by the labels, with its ties filled; `logistic`: a jury that beats it.
+        weights: 0 or more; those of a logistic regression if `at_least` is above 0; else one is larger than the sum of
+            all others: that of the best member by the labels, whose ties the others decide.
         best: the number of that member.
         gain: points per row that the logistic jury gains over it on held-out labels.
         at_least: the one-sided 90 % lower bound of that gain.
-        labels: how many rows had a label.
     """
 
     weights: tuple[float, ...]
-    source: WeightSource
     best: int
     gain: float
     at_least: float
-    labels: int
 
 
-def points(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
+def points(votes: Column, gold: Column) -> Column:
     """Return the points of verdicts: 1 for gold's sign, ½ for 0, else 0."""
     import numpy as np  # late, as everywhere in this package
 
-    found: NDArray[np.float64] = (1.0 + np.sign(votes) * gold) / 2.0
+    found: Column = (1.0 + np.sign(votes) * gold) / 2.0
     return found
 
 
-def sides(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def sides(scores: Column) -> Column:
     """Return the verdicts of scores from 0 to 1: the side of ½, −1 or 1, or 0 for ½; NaN of NaN."""
     import numpy as np
 
-    found: NDArray[np.float64] = np.sign(np.round(scores, 9) - 0.5)
+    found: Column = np.sign(np.round(scores, 9) - 0.5)
     return found
 
 
-def gain_over(points: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, float]:
+def gain_over(points: Column, others: Column) -> tuple[float, float]:
     """Return what a jury gains over a member, mean by row, and its one-sided 90 % lower bound; of one row −1."""
     from scipy import stats
 
@@ -79,7 +73,7 @@ def gain_over(points: NDArray[np.float64], others: NDArray[np.float64]) -> tuple
     return gain, gain - float(stats.norm.ppf(0.9) * stats.sem(gains)) if len(gains) > 1 else -1.0
 
 
-def learned_weights(votes: NDArray[np.float64], gold: NDArray[np.float64], *, seed: int = 0) -> JuryWeights | str:
+def learned_weights(votes: Column, gold: Column, *, seed: int = 0) -> JuryWeights | str:
     """Learn weights from labels: the best single member unless a jury is better with certainty.
 
     The members' ties are decided by clipped log-odds of the others. A logistic regression with weights of 0 or more is
@@ -106,59 +100,55 @@ def learned_weights(votes: NDArray[np.float64], gold: NDArray[np.float64], *, se
         of_single[held_out] = points(votes[held_out] @ _single(votes[kept], gold[kept]), gold[held_out])
     gain, at_least = gain_over(of_jury, of_single)
     best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
-    is_jury = at_least > 0.0
-    weights = _logistic(votes, gold) if is_jury else _single(votes, gold)
-    return JuryWeights(tuple(weights.tolist()), "logistic" if is_jury else "single", best, gain, at_least, rows)
+    weights = _logistic(votes, gold) if at_least > 0.0 else _single(votes, gold)
+    return JuryWeights(tuple(weights.tolist()), best, gain, at_least)
 
 
-def _log_odds(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each member's log-odds of being right where it says something, from 0 to those of `_MOST_CERTAIN`."""
+def log_odds(accuracies: Column) -> Column:
+    """Return the log-odds of members' accuracies, from 0 to those of 95 %."""
     import numpy as np
 
-    says = np.sign(votes)
-    right, said = ((says == gold[:, None]) & (says != 0)).sum(axis=0), (says != 0).sum(axis=0)
-    accuracy = np.clip((right + 1.0) / (said + 2.0), 0.5, _MOST_CERTAIN)
-    found: NDArray[np.float64] = np.log(accuracy / (1.0 - accuracy))
+    clipped = np.clip(accuracies, 0.5, _MOST_CERTAIN)
+    found: Column = np.log(clipped / (1.0 - clipped))
     return found
 
 
-def _single(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
+def _single(votes: Column, gold: Column) -> Column:
     """Return weights with which the best member decides, and the others only its ties."""
     import numpy as np
 
     best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
-    weights = _log_odds(votes, gold)
+    right, said = (np.sign(votes) == gold[:, None]).sum(axis=0), (votes != 0).sum(axis=0)
+    weights = log_odds((right + 1.0) / (said + 2.0))
     weights[best] = 0.0
     # A vote may be of half a certainty (one order of two), and still decides.
     weights[best] = 10.0 * weights.sum() + 1.0
     return weights
 
 
-def _logistic(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
+def _logistic(votes: Column, gold: Column) -> Column:
     """Return the weights of a logistic regression without intercept, each 0 or more."""
     import numpy as np
     from scipy.optimize import minimize
 
-    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def loss(weights: Column) -> tuple[float, Column]:
         margins = gold * (votes @ weights)
         slope = -(votes * (gold / (1.0 + np.exp(margins)))[:, None]).sum(axis=0) + _PRIOR * weights
         return float(np.logaddexp(0.0, -margins).sum() + _PRIOR * (weights @ weights) / 2.0), slope
 
     members = votes.shape[1]
     start, bounds = np.full(members, 0.5), [(0.0, None)] * members
-    found: NDArray[np.float64] = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
+    found: Column = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
     return found
 
 
-def dawid_skene(
-    verdicts: Sequence[Sequence[int | None]], classes: int, *, rounds: int = 1000, tolerance: float = 1e-9
-) -> NDArray[np.float64]:
+def dawid_skene(verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9) -> Column:
     """Return the probability of each class for each row, by what the members agree on, without labels.
 
     It learns who errs from who agrees with whom: members that err together look right.
 
     Args:
-        verdicts: for each row a verdict of each member, a class from 0; `None` without one.
+        verdicts: for each row a verdict of each member, a class from 0; `None` or NaN without one.
         classes: how many classes there are, two or more.
         rounds: the most rounds of expectation and maximisation.
         tolerance: stop when the log-likelihood changes by less.
@@ -170,12 +160,7 @@ def dawid_skene(
     """
     import numpy as np
 
-    rows, members = len(verdicts), len(verdicts[0])
-    said = np.zeros((rows, members, classes))
-    for row, of_row in enumerate(verdicts):
-        for member, verdict in enumerate(of_row):
-            if verdict is not None:
-                said[row, member, verdict] = 1.0
+    said = (np.array(verdicts, dtype=float)[..., None] == np.arange(classes)).astype(float)
     counts = said.sum(axis=1)
     chances = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1.0)
     chances /= chances.sum(axis=1, keepdims=True)

@@ -31,8 +31,7 @@ def test_a_strong_member_among_weak_ones_decides_alone_but_for_its_ties() -> Non
     votes, gold = votes_of([0.9, 0.5, 0.5, 0.5], 100, seed=1)
     found = learned_weights(votes, gold)
     assert not isinstance(found, str)
-    assert (found.source, found.best, found.labels) == ("single", 0, 100)
-    assert found.at_least <= 0.0
+    assert found.best == 0 and found.at_least <= 0.0
     assert found.weights[0] / 2 > sum(found.weights[1:])  # also with a vote of one order alone
 
 
@@ -40,7 +39,7 @@ def test_independent_members_of_equal_skill_are_a_jury_without_negative_weights(
     votes, gold = votes_of([0.75] * 5, 200, seed=2)
     found = learned_weights(votes, gold)
     assert not isinstance(found, str)
-    assert found.source == "logistic" and 0.0 < found.at_least < found.gain
+    assert 0.0 < found.at_least < found.gain
     assert min(found.weights) >= 0.0
     fresh, labels = votes_of([0.75] * 5, 2000, seed=3)
     assert points(fresh @ found.weights, labels).mean() > points(fresh[:, found.best], labels).mean() + 0.05

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
+from judgegym.data.json_file import json_object
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumns, is_parquet
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import row_groups
 from judgegym.datasets.files.writer import StoredRows, write_scored
 from judgegym.datasets.rows.task import groups_of
-from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
@@ -280,13 +280,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Mapping[str, JSON]]]:
     """The lines of a file with their ends, each with its object."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            try:
-                fields = wire.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}, row {number}: not JSON: {error}") from error
-            if not isinstance(fields, Mapping):
-                raise DataError(f"{path}, row {number}: expected an object, found {type(fields).__name__}")
-            yield line, fields
+            yield line, json_object(line, f"{path}, row {number}")
 
 
 def _parquet(path: Path) -> Any:

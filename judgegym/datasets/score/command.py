@@ -104,7 +104,7 @@ def _is_bare(word: str, after: str | None) -> bool:
 
 async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
     settings = loaded.settings
-    data, out = _places(settings)
+    data, out = places_of(settings)
     if settings.labels is not None:
         from judgegym.reports.labels.file import read_labels  # late, as below
 
@@ -176,7 +176,7 @@ def _merging(settings: ScoreSettings) -> str:
     return f"{shlex.join(words)}  # when all {count} shards are there"
 
 
-def _places(settings: ScoreSettings) -> tuple[str, Path]:
+def places_of(settings: ScoreSettings) -> tuple[str, Path]:
     """The data and the output.
 
     Raises:

@@ -2,7 +2,8 @@
 
 from judgegym.engine.settings.command import EnvSettings
 from judgegym.engine.settings.env import ConfigT, EnvConfig
-from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, SAMPLES, PolicySettings, ReplicaSettings, comma_separated
+from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, SAMPLES, PolicySettings, ReplicaSettings
+from judgegym.judges.config.explaining import comma_separated
 
 __all__ = [
     "BUNDLED_TOKENIZER",

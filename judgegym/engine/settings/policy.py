@@ -19,7 +19,6 @@ from judgegym.judges.config.judge import (
     endpoints_of,
     served_at,
 )
-from judgegym.llm import wire
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.outcome import FinishRules
 from judgegym.llm.providers import ApiName, api_of
@@ -221,12 +220,3 @@ STAND_IN_JUDGE = "offline-judge"
 STAND_IN_POLICY = "offline-policy"
 STAND_IN_USER = "offline-user"
 """The models of the offline stand-ins."""
-
-
-def comma_separated(value: object) -> object:
-    """A list from `a,b` or from a JSON list; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return wire.loads(value)
-    return [part.strip() for part in value.split(",") if part.strip()]

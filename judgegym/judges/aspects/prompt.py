@@ -20,13 +20,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import NoDecode
 
 from judgegym.judges import prompts
+from judgegym.judges.config.explaining import comma_separated
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings
 from judgegym.judges.core.calls import MOST_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
-from judgegym.llm import wire
 
 Polarity = Literal[1, -1]
 
@@ -144,9 +144,7 @@ def aspects_of(value: object) -> object:
     Raises:
         ValueError: there is no built-in aspect with a name, or the text is not JSON.
     """
-    if isinstance(value, str):
-        is_json = value.lstrip().startswith("[")
-        value = wire.loads(value) if is_json else [name.strip() for name in value.split(",") if name.strip()]
+    value = comma_separated(value)
     return tuple(_aspect_of(entry) for entry in value) if isinstance(value, list | tuple) else value
 
 

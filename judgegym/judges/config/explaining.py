@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from judgegym.judges.config.fields import classes_in, declared_settings, section_of
 from judgegym.judges.config.one_line_parser import did_you_mean_flags
+from judgegym.llm import wire
 from judgegym.llm.urls import without_credentials
 
 _LONGEST_VALUE = 100
@@ -171,6 +172,19 @@ def _is_file(text: str) -> bool:
         return Path(text).expanduser().is_file()
     except (OSError, ValueError, RuntimeError):  # no name of a file at all, or no home
         return False
+
+
+def comma_separated(value: object) -> object:
+    """A list from `a,b`, or what a text that begins like JSON holds; any other value as it is.
+
+    Raises:
+        ValueError: the text begins like JSON, and is none.
+    """
+    if not isinstance(value, str):
+        return value
+    if value.lstrip()[:1] in ("[", "{"):
+        return wire.loads(value)
+    return [word for word in map(str.strip, value.split(",")) if word]
 
 
 TextOrFile = Annotated[str, BeforeValidator(text_or_file)]

@@ -34,6 +34,7 @@ from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment, shared_judgment
 from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
 from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
 
 DIGITS = 9
 """Of a confidence: 2·0.8 − 1 is the threshold 0.6."""
@@ -101,15 +102,10 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
 
     word = "judge"
 
-    @property
-    def cheap(self) -> Part[PartOptions]:
-        """The judge that is asked first."""
-        return self.parts[0]
-
-    @property
-    def strong(self) -> Part[PartOptions]:
-        """The judge that decides the rest."""
-        return self.parts[1]
+    def __init__(self, settings: CascadeSettings, client: ChatClient, parts: Sequence[Part[PartOptions]]) -> None:
+        """Ask the first of these judges, and let the second one decide the rest."""
+        super().__init__(settings, client, parts)
+        self.cheap, self.strong = parts
 
     def role(self, part: Part[PartOptions]) -> str:
         """Cheap or strong."""

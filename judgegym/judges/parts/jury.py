@@ -107,40 +107,30 @@ class JurySettings(JudgeSettings):
 
     @model_validator(mode="after")
     def _is_a_jury(self) -> Self:
-        if self.judges:
-            check_jury(self)
-        return self
-
-
-def check_jury(settings: JurySettings) -> None:
-    """Check that weights, quorum and sample fit the members.
-
-    Raises:
-        ValueError: they do not.
-    """
-    names, weights = list(settings.judges), settings.jury_weights
-    if len(names) < 2:
-        raise ValueError(f"judges: a jury has two members or more, found {len(names)}")
-    unknown = [name for name in (*weights, *settings.jury_sample) if name not in names]
-    if unknown:
-        raise ValueError(f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but {', '.join(names)}")
-    count = len(settings.counting(names))
-    if not count:
-        raise ValueError("jury_weights: expected a member that counts, but all weights are 0")
-    if weights and settings.jury_rule == "trimmed_mean" and len({*weights.values()} - {0.0}) > 1:
-        raise ValueError("jury_weights: with jury_rule=trimmed_mean members that count weigh the same")
-    if settings.jury_quorum is not None and settings.jury_quorum > count:
-        raise ValueError(f"jury_quorum: {settings.jury_quorum} of {count} members that count can never be reached")
-    if settings.jury_scale == "own":
-        if settings.jury_sample:
+        names, weights = list(self.judges), self.jury_weights
+        if not names:
+            return self
+        if len(names) < 2:
+            raise ValueError(f"judges: a jury has two members or more, found {len(names)}")
+        unknown = [name for name in (*weights, *self.jury_sample) if name not in names]
+        if unknown:
+            raise ValueError(f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but {', '.join(names)}")
+        count = len(self.counting(names))
+        if not count:
+            raise ValueError("jury_weights: expected a member that counts, but all weights are 0")
+        if weights and self.jury_rule == "trimmed_mean" and len({*weights.values()} - {0.0}) > 1:
+            raise ValueError("jury_weights: with jury_rule=trimmed_mean members that count weigh the same")
+        if self.jury_quorum is not None and self.jury_quorum > count:
+            raise ValueError(f"jury_quorum: {self.jury_quorum} of {count} members that count can never be reached")
+        lacking = [name for name in names if len(self.jury_sample.get(name, ())) < 2]
+        if self.jury_scale == "own" and self.jury_sample:
             raise ValueError("jury_sample: nothing reads it with jury_scale=own; standardised and rank do")
-        return
-    lacking = [name for name in names if len(settings.jury_sample.get(name, ())) < 2]
-    if lacking:
-        raise ValueError(f"jury_sample: jury_scale={settings.jury_scale} needs scores of {', '.join(lacking)}")
-    flat = [name for name, scores in settings.jury_sample.items() if pstdev(scores) == 0.0]
-    if flat and settings.jury_scale == "standardised":
-        raise ValueError(f"jury_sample: all scores of {flat[0]} are equal, so that they cannot be standardised")
+        if self.jury_scale != "own" and lacking:
+            raise ValueError(f"jury_sample: jury_scale={self.jury_scale} needs scores of {', '.join(lacking)}")
+        flat = [name for name, scores in self.jury_sample.items() if pstdev(scores) == 0.0]
+        if flat and self.jury_scale == "standardised":
+            raise ValueError(f"jury_sample: all scores of {flat[0]} are equal, so that they cannot be standardised")
+        return self
 
 
 def jury_score(scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str, float]) -> float | None:
@@ -237,33 +227,23 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         """Judge by these members."""
         super().__init__(settings, client, parts)
         self.scales = JuryScales(settings.jury_scale, settings.jury_sample)
+        names = [part.name for part in parts]
+        self.counting, self.quorum = settings.counting(names), settings.quorum(names)
         self._outages: dict[str, EndpointOutage] = {}
         for part in parts:
             part.judge.client.is_spare = self._reaches_quorum
 
-    def role(self, part: Part[PartOptions]) -> str:
-        """A member."""
-        return "member"
-
-    @property
-    def counting(self) -> list[Part[PartOptions]]:
-        """The members that count."""
-        names = self.settings.counting(part.name for part in self.parts)
-        return [part for part in self.parts if part.name in names]
-
-    @property
-    def quorum(self) -> int:
-        """How many members that count must have a score."""
-        return self.settings.quorum(part.name for part in self.parts)
-
     def confidences(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
         """Also `members`: 1 − the distance between the highest and the lowest score of members that count."""
-        found, detail = {**super().confidences(judgment)}, judgment.detail
-        given = {} if detail is None else {part.name: part.score for part in detail.parts if part.score is not None}
-        scores = [self.scales.align(part.name, given[part.name]) for part in self.counting if part.name in given]
-        if scores:
-            found["members"] = round(1.0 - (max(scores) - min(scores)), 9)
-        return found
+        parts = () if judgment.detail is None else judgment.detail.parts
+        scores = self._aligned({part.name: part.score for part in parts}).values()
+        members = {"members": round(1.0 - (max(scores) - min(scores)), 9)} if scores else {}
+        return {**super().confidences(judgment), **members}
+
+    def _aligned(self, scores: Mapping[str, float | None]) -> dict[str, float]:
+        """The scores, on the common scale, of those members that count and have one."""
+        counted = ((name, scores.get(name)) for name in self.counting)
+        return {name: self.scales.align(name, score) for name, score in counted if score is not None}
 
     async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
         """Ask all members at once; without a score below the quorum, or if members that must agree do not.
@@ -275,22 +255,19 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
 
     def verdict(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
         """The jury's judgment from those of all members; raises as `judge`."""
-        weights, rule = self.settings.jury_weights, self.settings.jury_rule
-        given = {name: score for name, score in self.unit_scores(found).items() if score is not None}
-        counted = [part.name for part in self.counting if part.name in given]
-        if len(counted) < self.quorum:
-            outages = [self._outages[part.name] for part in self.counting if part.name in self._outages]
+        scores = self._aligned(self.unit_scores(found))
+        if len(scores) < self.quorum:
+            outages = [self._outages[name] for name in self.counting if name in self._outages]
             left = len(self.counting) - len(outages)
             if outages and left < self.quorum:
                 why = f"{outages[0]} (a jury of {len(self.parts)}: {left} are left, and the quorum is {self.quorum})"
                 raise EndpointOutage(why, outages[0].exit_code)
-            return self.whole(found, None, why=f"{len(counted)} members have a score, and the quorum is {self.quorum}")
-        aligned = {name: self.scales.align(name, score) for name, score in given.items()}
-        value = jury_score(aligned, rule, weights)
+            return self.whole(found, None, why=f"{len(scores)} members have a score, and the quorum is {self.quorum}")
+        value = jury_score(scores, self.settings.jury_rule, self.settings.jury_weights)
         if value is None:
-            scores = ", ".join(f"{name} {aligned[name]:.3g}" for name in counted)
-            return self.whole(found, None, why=f"the members disagree ({scores})")
-        return self.whole(found, value, contributions=self._contributions({name: aligned[name] for name in counted}))
+            said = ", ".join(f"{name} {score:.3g}" for name, score in scores.items())
+            return self.whole(found, None, why=f"the members disagree ({said})")
+        return self.whole(found, value, contributions=self._contributions(scores))
 
     async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
         """A member's judgment; an outage of its endpoint is its failure."""
@@ -310,8 +287,8 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
 
     def _reaches_quorum(self) -> bool:
         """Whether the members whose endpoints have not been given up are enough."""
-        there = [part for part in self.counting if part.may_abstain or not part.judge.client.is_given_up]
-        return len(there) >= self.quorum
+        there = [part.name for part in self.parts if part.may_abstain or not part.judge.client.is_given_up]
+        return len({*there} & {*self.counting}) >= self.quorum
 
     def _contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
         """What each member adds to the score, if that is their mean."""

@@ -6,7 +6,6 @@ recorded under its name, so that equal calls of two parts are told apart; a part
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -15,13 +14,12 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue
 from pydantic_settings import NoDecode
 
-from judgegym.judges.config.explaining import text_or_file
+from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import component
@@ -50,12 +48,7 @@ def read_text(value: object) -> object:
     Raises:
         ValueError: the file cannot be read, or is not JSON where it begins as such.
     """
-    text = text_or_file(value)
-    if not isinstance(text, str):
-        return text
-    if text.lstrip()[:1] in ("[", "{"):
-        return wire.loads(text)
-    return [word for word in map(str.strip, text.split(",")) if word]
+    return comma_separated(text_or_file(value))
 
 
 def _members_of(value: object) -> object:
@@ -133,6 +126,10 @@ class Part(Generic[OptionsT]):
     judge: SingleJudge[Any, Any, Any]
     may_abstain: bool = False
     """It is a rule: without a verdict it has not failed, but leaves the response to the next part."""
+
+    def unit(self, judgment: Judgment[Any] | None) -> float | None:
+        """The score of its judgment from 0 to 1; `None` if it failed or was not asked."""
+        return None if judgment is None or judgment.score is None else self.judge.unit(judgment.score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +216,9 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         parts = judgment.detail.parts if judgment.detail is not None else ()
         return {part.name: part.contribution for part in parts if part.contribution is not None}
 
-    @abstractmethod
     def role(self, part: Part[OptionsT]) -> str:
         """What a part does, as `PartResult` names it."""
+        return self.word
 
     async def ask(self, parts: Iterable[Part[OptionsT]], task: Any) -> dict[str, Judgment[Any]]:
         """Ask parts at once; return their judgments by name, the calls named with the part."""
@@ -243,11 +240,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
 
     def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
         """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
-        scores: dict[str, float | None] = {}
-        for part in self.parts:
-            own = found[part.name].score if part.name in found else None
-            scores[part.name] = None if own is None else part.judge.unit(own)
-        return scores
+        return {part.name: part.unit(found.get(part.name)) for part in self.parts}
 
     def whole(
         self,
@@ -273,12 +266,8 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
             why: why there is no score, before what each failed part says.
             fatal: the failed parts for which there is none; by default all that have no score.
         """
-        scores = self.unit_scores(found)
-        missing = [name for name, score in scores.items() if name in found and score is None]
-        parts = tuple(
-            self._result(part, found.get(part.name), scores[part.name], contributions.get(part.name))
-            for part in self.parts
-        )
+        parts = tuple(self._result(part, found.get(part.name), contributions.get(part.name)) for part in self.parts)
+        missing = [part.name for part in parts if part.name in found and part.score is None]
         left_out = () if value is None else tuple(name for name in missing if name not in {*abstained})
         detail = PartsDetail(parts, settled_by, left_out, numbers)
         calls = tuple(call for judgment in found.values() for call in judgment.calls)
@@ -286,21 +275,19 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         cut = max((judgment.left_out for judgment in found.values()), default=0)
         if value is None:
             reasons = "; ".join(f"{name}: {found[name].explanation}" for name in missing)
-            said_why = ": ".join(filter(None, (why, reasons)))
+            why = ": ".join(filter(None, (why, reasons)))
             statuses = {found[name].status for name in [*fatal] or missing}
             status = Status.JUDGE_FAILED if Status.JUDGE_FAILED in statuses else Status.UNPARSABLE
-            return Judgment(None, status, explanation=said_why, calls=calls, detail=detail, suspects=suspects)
+            return Judgment(None, status, explanation=why, calls=calls, detail=detail, suspects=suspects)
         said = [part for part in parts if part.score is not None]
         label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
         texts = [f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in said]
         texts += [f"{name}, which has no score: {found[name].explanation}" for name in missing]
         return Judgment(value, Status.OK, label, "\n\n".join(texts), calls, detail, suspects=suspects, left_out=cut)
 
-    def _result(
-        self, part: Part[OptionsT], judgment: Judgment[Any] | None, score: float | None, contribution: float | None
-    ) -> PartResult:
+    def _result(self, part: Part[OptionsT], judgment: Judgment[Any] | None, contribution: float | None) -> PartResult:
         if judgment is None:
             return PartResult(part.name, self.role(part), None, "not_asked")
+        score, status, said = part.unit(judgment), judgment.status.value, judgment.explanation
         components = {} if score is None else part.judge.components(judgment)
-        status, said = judgment.status.value, judgment.explanation
         return PartResult(part.name, self.role(part), score, status, contribution, judgment.label, said, components)

@@ -7,7 +7,7 @@ is optimistic all the same: what is chosen by a sweep is to be confirmed on othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Literal, get_args
@@ -20,7 +20,7 @@ from judgegym.judges.parts.cascade import CascadeSettings, is_kept
 from judgegym.judges.parts.jury import JuryRule, JurySettings, jury_scores
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import t_quantile, wilson
-from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights, sides
+from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights, log_odds, sides
 from judgegym.validation.replay.table import JudgedTable
 
 MOST_IN_ALL_SUBSETS = 5
@@ -28,7 +28,6 @@ MOST_IN_ALL_SUBSETS = 5
 _FOLDS = 5
 _LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Quantiles of the confidence that the sweep takes as thresholds of cascades."""
-_MOST_CERTAIN = 0.95
 _FOR_THREE = ("median", "trimmed_mean", "unanimous")
 Kind = Literal["single", "jury", "cascade"]
 
@@ -80,53 +79,31 @@ class Bench:
     def of(cls, table: JudgedTable, name: str | None) -> Bench:
         """Compare with a run, by default with the labels, or with the mean of all runs where there are none."""
         if name is not None:
-            return cls(table, f"agreement with {name}", table.of(name))
+            return cls(table, f"agreement with {name}", table.scores[name])
         if table.labels is not None:
             return cls(table, "accuracy", table.labels)
-        scored = np.sum(~np.isnan(table.scores), axis=1)
-        mean = np.nansum(table.scores, axis=1) / np.where(scored, scored, np.nan)
+        mean = scores_of_jury(table, table.names, JurySettings(jury_quorum=1))
         return cls(table, "agreement with the jury of all", mean)
 
-    def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return by row how far scores agree with the reference, from 0 to 1."""
-        return self.table.agreement(scores, self.reference)
-
-    def measure(
-        self,
-        kind: Kind,
-        name: str,
-        members: Sequence[str],
-        scores: NDArray[np.float64],
-        costs: NDArray[np.float64] | None = None,
-        *,
-        escalated: float | None = None,
-    ) -> ReplayedJudge:
-        """Measure a judge.
+    def measure(self, kind: Kind, name: str, members: Sequence[str], scores: NDArray[np.float64]) -> ReplayedJudge:
+        """Measure a judge that takes the calls of all these members.
 
         Args:
             kind: single judge, jury or cascade.
             name: what it is.
             members: whose calls it takes.
             scores: by row; no number where it has none.
-            costs: by row; by default those of all members.
-            escalated: the share of rows that a cascade shows to the strong judge.
         """
-        points = self.points(scores)
+        table, cost = self.table, sum(self.table.costs[each].mean() for each in members)
+        points = table.agreement(scores, self.reference)
         value = float(points.mean())
-        cost = sum(self.table.cost_of(each) for each in members) if costs is None else costs
         interval = wilson(value, len(points), t_quantile(0.95))
-        best, gain = "", None
-        if kind == "jury":
-            of_members = {each: self.points(self.table.of(each)) for each in members}
-            best = max(members, key=lambda each: of_members[each].mean())
-            gain = gain_over(points, of_members[best])
-        return ReplayedJudge(
-            kind, name, tuple(members), value, interval, float(np.mean(cost)), gain, best, escalated=escalated
-        )
-
-    def single(self, name: str) -> ReplayedJudge:
-        """Measure one judge."""
-        return self.measure("single", name, [name], self.table.of(name))
+        found = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
+        if kind != "jury":
+            return found
+        of_members = {each: table.agreement(table.scores[each], self.reference) for each in members}
+        best = max(members, key=lambda each: of_members[each].mean())
+        return replace(found, best=best, gain=gain_over(points, of_members[best]))
 
     def jury(self, name: str, members: Sequence[str], settings: JurySettings) -> ReplayedJudge:
         """Measure a jury."""
@@ -136,8 +113,8 @@ class Bench:
         """Measure a cascade."""
         kept, scores, costs = cascaded(self.table, settings, cheap, strong)
         name = f"{cheap} > {strong} {settings.cascade_confidence} {settings.cascade_threshold:.2f}"
-        escalated = float(1.0 - kept.mean())
-        return self.measure("cascade", name, [cheap, strong], scores, costs, escalated=escalated)
+        found = self.measure("cascade", name, [cheap, strong], scores)
+        return replace(found, cost=float(costs.mean()), escalated=float(1.0 - kept.mean()))
 
     def sweep(self, seed: int) -> Iterator[ReplayedJudge]:
         """Measure every jury (rules × subsets), and every cascade of two members at four thresholds."""
@@ -148,12 +125,12 @@ class Bench:
             for rule in get_args(JuryRule):
                 if len(members) > 2 or rule not in _FOR_THREE:
                     yield self.jury(f"{rule} {of}", members, JurySettings(jury_rule=rule))
-            weights = dict(weights_without_labels(table, members))
+            weights = weights_without_labels(table, members)
             yield self.jury(f"Dawid-Skene {of}", members, JurySettings(jury_weights=weights, jury_quorum=1))
             if table.labels is not None and not isinstance(learned := learned_scores(table, members, seed), str):
                 yield self.measure("jury", f"learned weights {of}", members, learned)
         for cheap, strong in permutations(table.names, 2):
-            if table.cost_of(cheap).mean() > table.cost_of(strong).mean():
+            if table.costs[cheap].mean() > table.costs[strong].mean():
                 continue
             for rule, confidences in table.confidences[cheap].items():
                 for level in sorted({*np.quantile(confidences, _LEVELS, method="lower").tolist()}):
@@ -164,7 +141,7 @@ class Bench:
 
 def scores_of_jury(table: JudgedTable, members: Sequence[str], settings: JurySettings) -> NDArray[np.float64]:
     """Return the score of a jury by row; no number below its quorum, or where it abstains."""
-    return np.array(jury_scores({name: table.of(name).tolist() for name in members}, settings))
+    return np.array(jury_scores({name: table.scores[name].tolist() for name in members}, settings))
 
 
 def cascaded(
@@ -174,17 +151,16 @@ def cascaded(
 
     Rows that are shown to both judges to check them cost what that costs on average.
     """
-    rows = zip(table.confidences[cheap][settings.cascade_confidence].tolist(), table.numbers.tolist(), strict=True)
+    rows = zip(table.confidence(cheap, settings.cascade_confidence).tolist(), table.numbers.tolist(), strict=True)
     kept = np.array([is_kept(settings, confidence, number) for confidence, number in rows])
     asked = np.where(kept, settings.cascade_recheck, 1.0)
-    scores = np.where(kept, table.of(cheap), table.of(strong))
-    return kept, scores, table.cost_of(cheap) + asked * table.cost_of(strong)
+    scores = np.where(kept, table.scores[cheap], table.scores[strong])
+    return kept, scores, table.costs[cheap] + asked * table.costs[strong]
 
 
 def votes_of(table: JudgedTable, members: Sequence[str]) -> NDArray[np.float64]:
     """Return the votes of members, from −1 to 1; 0 without a score."""
-    votes: NDArray[np.float64] = np.nan_to_num(2.0 * np.stack([table.of(name) for name in members], axis=1) - 1.0)
-    return votes
+    return np.nan_to_num(2.0 * np.stack([table.scores[name] for name in members], axis=1) - 1.0)
 
 
 def weights_by_labels(
@@ -197,17 +173,14 @@ def weights_by_labels(
     return learned_weights(votes_of(table, members)[chosen], gold[chosen], seed=seed)
 
 
-def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> Mapping[str, float]:
+def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> dict[str, float]:
     """Return the log-odds of each member's accuracy by Dawid and Skene's model, from 0 to those of 95 %."""
     votes = votes_of(table, members)
-    classes = [[None if vote == 0 else int(vote > 0) for vote in row] for row in votes]
-    chances = dawid_skene(classes, 2)[:, 1]
-    weights = {}
-    for name, column in zip(members, votes.T, strict=True):
-        right = np.where(column > 0, chances, 1.0 - chances)[column != 0]
-        accuracy = float(np.clip(right.mean() if len(right) else 0.5, 0.5, _MOST_CERTAIN))
-        weights[name] = float(np.log(accuracy / (1.0 - accuracy)))
-    return weights if any(weights.values()) else dict.fromkeys(members, 1.0)
+    says = votes != 0
+    chances = dawid_skene(np.where(says, votes > 0, np.nan), 2)[:, 1:]
+    right = np.where(votes > 0, chances, 1.0 - chances) * says
+    weights = log_odds(right.sum(axis=0) / np.maximum(says.sum(axis=0), 1))
+    return dict(zip(members, weights.tolist() if weights.any() else [1.0] * len(members), strict=True))
 
 
 def learned_scores(table: JudgedTable, members: Sequence[str], seed: int) -> NDArray[np.float64] | str:

@@ -8,7 +8,7 @@ right; without labels, if its verdict differs from the strong one's.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -22,8 +22,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
 from judgegym.validation.replay.candidates import cascaded
-from judgegym.validation.replay.members import judge_settings, open_members
-from judgegym.validation.replay.presets import write_preset
+from judgegym.validation.replay.members import judge_settings, open_members, write_preset
 from judgegym.validation.replay.table import JudgedTable, open_table
 
 UNCERTIFIED = 4
@@ -84,11 +83,9 @@ class CascadeTrial:
     @cached_property
     def harms(self) -> NDArray[np.bool_]:
         """Whether it harms if the cheap judge decides a row."""
-        cheap, strong = (self.table.of(name) for name in self.table.names)
-        labels = self.table.labels
-        if labels is None:
-            return self.table.agreement(cheap, strong) < 1.0
-        return self.table.agreement(strong, labels) > self.table.agreement(cheap, labels)
+        cheap, strong = (self.table.scores[name] for name in self.table.names)
+        right = strong if self.table.labels is None else self.table.labels
+        return self.table.agreement(strong, right) > self.table.agreement(cheap, right)
 
     @cached_property
     def is_held_out(self) -> NDArray[np.bool_]:
@@ -107,19 +104,15 @@ class CascadeTrial:
                 f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to choose on; "
                 f"to promise {self.harm:.1%} with {self.certainty:.0%} certainty takes {needed}, so {2 * needed} in all"
             )
-        confidences = table.confidences[table.names[0]][self.rule][chosen[first]].tolist()
+        confidences = table.confidence(table.names[0], self.rule)[chosen[first]].tolist()
         harms, numbers = np.isin(units, table.units[self.harms]).tolist(), table.numbers[chosen[first]].tolist()
         return choose_threshold(confidences, harms, numbers, harm=self.harm, level=self.certainty)
 
     def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
         """The settings of the cascade with a threshold; a cheap judge without a score never decides in use."""
-        values: Mapping[str, object] = {
-            "cascade_confidence": self.rule,
-            "cascade_threshold": max(0.0, threshold),
-            "cascade_share": share if threshold >= 0.0 else 1.0,
-            "cascade_harm": self.harm,
-        }
-        return CascadeSettings.model_validate(values)
+        known = {"cascade_confidence": self.rule, "cascade_harm": self.harm}
+        chosen = {"cascade_threshold": max(0.0, threshold), "cascade_share": share if threshold >= 0.0 else 1.0}
+        return CascadeSettings.model_validate({**known, **chosen})
 
     def outcome(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
         """What a cascade does to some rows."""
@@ -130,7 +123,7 @@ class CascadeTrial:
         return CascadeOutcome(
             rows=int(rows.sum()),
             escalated=float(1.0 - kept[rows].mean()),
-            agreement=float(table.agreement(scores, table.of(strong))[rows].mean()),
+            agreement=float(table.agreement(scores, table.scores[strong])[rows].mean()),
             accuracy=None if labels is None else float(table.agreement(scores, labels)[rows].mean()),
             harmed=harmed,
             harmed_at_most=upper_bound(harmed, units, level=self.certainty) if units else 1.0,
@@ -139,7 +132,7 @@ class CascadeTrial:
 
     def outcomes(self) -> Iterator[tuple[float, CascadeOutcome]]:
         """Some ten thresholds, the highest first, with what each does to all rows."""
-        confidences = self.table.confidences[self.table.names[0]][self.rule]
+        confidences = self.table.confidence(self.table.names[0], self.rule)
         levels = np.quantile(confidences, [step / _SHOWN for step in range(_SHOWN)], method="lower")
         for level in sorted({max(0.0, float(each)) for each in levels}, reverse=True):
             yield level, self.outcome(self.settings(level), np.full(len(confidences), True))
@@ -147,7 +140,7 @@ class CascadeTrial:
     def words(self, found: CascadeOutcome, settings: CascadeSettings) -> str:
         """Say what the chosen cascade does to the rows that did not choose it."""
         cheap, strong = self.table.names
-        alone = self.table.cost_of(strong).mean()
+        alone = self.table.costs[strong].mean()
         cost = f", and costs {found.cost / alone:.0%} of {strong} alone" if alone else ""
         right = "" if found.accuracy is None else f", is right on {found.accuracy:.1%}"
         return (
@@ -169,10 +162,7 @@ def run(flags: argparse.Namespace) -> int:
     if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
         raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
     members = open_members(flags.runs)
-    table = open_table(members, flags.labels, flags.tolerance, flags.data, scored_by=members[1].name)
-    known = table.confidences[members[0].name]
-    if flags.confidence not in known:
-        raise SettingsError(f"--confidence: {members[0].name} knows {', '.join(known)}, and not {flags.confidence}")
+    table = open_table(members, flags, strong=members[1].name)
     trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
     chosen, outcomes = trial.choose(), [*trial.outcomes()]
     facts = {"members": table.names, "cost_unit": table.cost_unit, "left_out": table.left_out}
@@ -183,9 +173,7 @@ def run(flags: argparse.Namespace) -> int:
         facts |= {"chosen": None, "why": chosen}
     else:
         settings = trial.settings(chosen.confidence, chosen.share_at)
-        rules = settings.model_dump(
-            include={f"cascade_{name}" for name in ("confidence", "threshold", "share", "harm")}
-        )
+        rules = settings.model_dump(include=_CHOSEN)
         held_out = trial.outcome(settings, trial.is_held_out)
         said = trial.words(held_out, settings)
         facts |= {"chosen": {**rules, **asdict(chosen)}, "held_out": asdict(held_out)}

@@ -1,4 +1,4 @@
-"""Recorded runs as members of juries and cascades: their names, the settings of their judges, and the replayed run.
+"""Recorded runs as members of juries and cascades: names, settings of their judges, presets, and the replayed run.
 
 A member is judged with the settings that its run's `config.yaml` has, by the machinery of `judgegym score`, so that the
 samples are those of a live run of that jury or cascade.
@@ -12,27 +12,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgegym.datasets.files.columns import check_out
+import yaml
+
 from judgegym.datasets.score.clients import ScoreClients
+from judgegym.datasets.score.command import places_of
 from judgegym.datasets.score.run import ScoreRun
-from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.runs.directory import check_unused, run_directory_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
+from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import declared_settings
+from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
+from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import slug
-from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
+from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.comparison import open_run
+from judgegym.reports.document import write_file
 from judgegym.reports.results.run import SavedRun, text_of
 from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
 
-_NOT_OF_A_PART = frozenset({"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"})
-_DATA = frozenset(each.name for each in declared_settings(ScoreSettings) if each.group == "data")
-_OF_ONE_RUN = frozenset({"out", "labels", "config", "data"})
+_NOT_OF_A_PART = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
+_DATA = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
+_DATA -= {"out", "labels", "config", "data"}  # which may be another run's own
 
 
 @dataclass(frozen=True)
@@ -55,12 +61,9 @@ class RecordedJudge:
 
     def fields(self) -> dict[str, JSON]:
         """The settings of its judge that differ from their defaults."""
-        config, usual = self.run.config, ScorerSettings().model_dump(mode="json")
-        kind = text_of(config.get("judge"))
-        of_others = {made.field for other, made in MADE_OF_JUDGES.items() if other != kind}
-        names = {name for name in usual if kind in kinds_that_read(name)} - _NOT_OF_A_PART - of_others
-        found = {name: config[name] for name in sorted(names) if name in config and config[name] != usual[name]}
-        return {"judge": kind, **found}
+        config, usual = self.run.config, ScorerSettings().model_dump(mode="json", exclude=_NOT_OF_A_PART)
+        found = {name: config[name] for name in sorted(config.keys() & usual) if config[name] != usual[name]}
+        return {"judge": config["judge"], **found}
 
 
 def open_members(words: Sequence[str]) -> list[RecordedJudge]:
@@ -74,13 +77,12 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     """
     given = [("", word) if Path(word).exists() or "=" not in word else word.split("=", 1) for word in words]
     runs = [(name, open_run(word)) for name, word in given]
-    models = Counter(_model(run) for _, run in runs)
+    models = [text_of(run.config.get("judge_model_name")) or run.judge for _, run in runs]
     members = []
-    for name, run in runs:
+    for (name, run), model in zip(runs, models, strict=True):
         if not run.is_complete:
             raise SettingsError(f"{run.path}: the run is not complete; finish it with --resume")
-        model = _model(run)
-        usual = model if model and models[model] == 1 else run.path.resolve().name.removesuffix(".run")
+        usual = model if model and models.count(model) == 1 else run.path.resolve().name.removesuffix(".run")
         members.append(RecordedJudge(name or usual, run))
     same = [name for name, count in Counter(slug(member.name) for member in members).items() if count > 1]
     if same:
@@ -88,12 +90,8 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     return members
 
 
-def _model(run: SavedRun) -> str:
-    return text_of(run.config.get("judge_model_name")) or run.judge
-
-
-def judge_settings(members: Sequence[RecordedJudge], field: str, rules: Mapping[str, object]) -> dict[str, object]:
-    """The settings of a jury (`field` is `judges`) or a cascade (`cascade`) of these members.
+def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a jury or a cascade of these members.
 
     Raises:
         SettingsError: one has no judge that can be a member.
@@ -106,9 +104,9 @@ def judge_settings(members: Sequence[RecordedJudge], field: str, rules: Mapping[
             )
     seeds = [member.run.config.get("seed", 0) for member in members]
     parts = {member.name: member.fields() for member in members}
-    for part, seed in zip(parts.values(), seeds, strict=True):
-        part |= {"seed": seed} if len({*map(str, seeds)}) > 1 else {}
-    return {"judge": "jury" if field == "judges" else "cascade", "seed": seeds[0], **rules, field: parts}
+    if len({*map(str, seeds)}) > 1:
+        parts = {name: {**part, "seed": seed} for (name, part), seed in zip(parts.items(), seeds, strict=True)}
+    return {"judge": kind, "seed": seeds[0], **rules, MADE_OF_JUDGES[kind].field: parts}
 
 
 def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
@@ -125,7 +123,7 @@ def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object]
     configs = [member.run.config for member in members]
     first, *others = [{name: config[name] for name in sorted(_DATA & config.keys())} for config in configs]
     for member, other in zip(members[1:], others, strict=True):
-        differing = [name for name in first if name not in _OF_ONE_RUN and first[name] != other.get(name)]
+        differing = [name for name in first if first[name] != other.get(name)]
         if differing:
             raise SettingsError(
                 f"{member.run.path}: its {differing[0]} is {other.get(differing[0])!r}, and that of "
@@ -137,30 +135,26 @@ def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object]
         )
     if len({bool(config.get("offline")) for config in configs}) > 1:
         raise SettingsError("some of these runs are of stand-ins (--offline), and others of real judges")
-    operational = {"offline": bool(configs[0].get("offline")), "write_report": False}
-    read = {name: value for name, value in first.items() if name not in _OF_ONE_RUN}
-    return settings_from_keywords(ScoreSettings, {**read, **operational, **judge, "data": data or first.get("data")})
+    own = {"offline": bool(configs[0].get("offline")), "write_report": False, "data": data or configs[0].get("data")}
+    return settings_from_keywords(ScoreSettings, {**first, **own, **judge})
 
 
-def open_client(members: Sequence[RecordedJudge], settings: ScoreSettings) -> ReplayClient:
-    """The client that answers from the members' runs.
+def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> ScoreRun:
+    """Open a run of `judgegym score` into a file, whose judges answer from the members' runs and need no keys.
 
     Raises:
-        DataError: a run has no ledger.
+        DataError: the data cannot be read, or a run has no ledger.
     """
     recorded = {member.name: RecordedAnswers(member.run.path) for member in members}
-    return ReplayClient.of_runs(recorded, stand_in=STAND_IN_JUDGE if settings.offline else None)
-
-
-def without_keys(settings: ScoreSettings) -> ScoreSettings:
-    """The settings for judges that send nothing, so that they ask for no key."""
+    stand_in, identity = (STAND_IN_JUDGE, STAND_IN_IDENTITY) if settings.offline else ("", "")
+    client = ReplayClient(recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity))
     opened = settings.model_copy(deep=True)
     for made in MADE_OF_JUDGES.values():
         _remove_keys(getattr(opened, made.field))
-    return opened
+    return ScoreRun(opened, settings.data or "", out, ScoreClients(client))
 
 
-def _remove_keys(parts: dict[str, Any]) -> None:
+def _remove_keys(parts: Mapping[str, Any]) -> None:
     for fields in parts.values():
         fields["judge_api_key"] = "none"
         for made in MADE_OF_JUDGES.values():
@@ -173,12 +167,45 @@ async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, 
     Raises:
         UserError: the data cannot be read, a call is not recorded, or the output exists.
     """
-    data = settings.data or ""
-    check_out(out, data=data)
-    check_unused(run_directory_of(out), OUT)
-    if out.exists():  # noqa: ASYNC240  # nothing runs yet that could wait
-        raise SettingsError(f"--out: {out} exists; name another file, or remove this one")
-    run = ScoreRun(without_keys(settings), data, out, ScoreClients(open_client(members, settings)))
-    run.settings = settings.model_copy(update={"out": out})
+    settings = settings.model_copy(update={"out": out})
+    places_of(settings)  # which checks that they can be read and written
+    run = open_scoring(members, settings, out)
+    run.settings = settings
     with terminal.ProgressDisplay("replay", "responses") as display:
         return await run.run(display)
+
+
+def write_preset(path: Path, judge: Mapping[str, object], said: str) -> None:
+    """Write the settings of a judge for `judgegym score --config` and `judgegym evaluate prompts --config`.
+
+    Args:
+        path: the file.
+        judge: its settings.
+        said: what was measured, as a comment.
+    """
+    lines = "".join(f"# {line}\n" for line in said.splitlines())
+    body = yaml.safe_dump({"env": dict(judge)}, sort_keys=False, allow_unicode=True, width=110)
+    write_file(path, f"{lines}\n{body}".encode())
+
+
+def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
+    """Read the rules of a jury or a cascade, and the names of its members, from `@FILE` or the name of a rule.
+
+    Args:
+        word: `@settings.yaml`, or a rule of juries or of confidence.
+        kind: what they are of.
+
+    Raises:
+        SettingsError: the file holds no settings.
+    """
+    if not word.startswith("@"):
+        return {"jury_rule" if kind == "jury" else "cascade_confidence": word}, []
+    try:
+        read: Any = load_yaml(str(text_or_file(word)).encode())
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"--{kind} {word}: {error}") from None
+    if not isinstance(read, dict):
+        raise SettingsError(f"--{kind} {word}: expected settings by name")
+    found = read.get("env", read)
+    names = found.get(MADE_OF_JUDGES[kind].field) or {}
+    return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(names)

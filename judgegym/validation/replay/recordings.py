@@ -17,17 +17,16 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
-from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
+from judgegym.engine.runs.ledger import LedgerOfRow, Place, digest_of
 from judgegym.engine.runs.recorded_calls import ledger_lines, read_answer
-from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, EndpointError, FailureKind
 from judgegym.llm.ledger import CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.response_format import RESPONSE_FORMAT
-from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
+from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Message
 
@@ -35,14 +34,8 @@ ROW: ContextVar[str] = ContextVar("row", default="")
 """The row whose calls are made, where no run records them."""
 _FAILURE = re.compile(r"(.*?): (\w+)(?: HTTP (\d+))? after (\d+) requests?; last answer: (.*)", re.DOTALL)
 """The text of an `EndpointError`."""
-
-
-class _Place(NamedTuple):
-    """Where an answer is in the file of answers, and whether it has a verdict."""
-
-    start: int
-    length: int
-    has_verdict: bool
+_Outcome: TypeAlias = "Place | EndpointError"
+"""An answer in the file of answers, or a failure."""
 
 
 class RecordedAnswers:
@@ -61,55 +54,49 @@ class RecordedAnswers:
             RunDirectoryError: a line is damaged.
         """
         self.run = run
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the answers are read
-        self._answers: dict[str, dict[str, _Place]] = defaultdict(dict)
-        self._failures: dict[str, list[tuple[str, EndpointError]]] = defaultdict(list)  # by key, or by component
-        self._times = Counter[tuple[str, str]]()
-        self._failed = dict[tuple[str, str], EndpointError]()
-        self._failed_rows: set[str] = set()
-        self._has_lines = False
         self.takes_formats = False
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the answers are read
+        # By row, and by key; a failure in a ledger of an older version by its component, which is all that it names.
+        self._outcomes: dict[str, dict[str, list[_Outcome]]] = defaultdict(lambda: defaultdict(list))
+        self._last: dict[tuple[str, str], _Outcome] = {}
+        self._times = Counter[tuple[str, str]]()
+        self._failed_rows = set[str]()
+        line = None
         for line in ledger_lines(run):
             try:
                 self._note(line.fields())
             except (KeyError, TypeError, ValueError) as error:
                 raise line.damage(f"not of a ledger of calls: {error!r}") from error
-        if not self._has_lines:
+        if line is None:
             raise DataError(f"{run}: it has no ledger of calls to replay; expected a run with --keep_calls")
 
     def _note(self, line: Mapping[str, Any]) -> None:
-        self._has_lines = True
         if "call" in line:
             call = line["call"]
-            data = wire.dumps(call["answer"])
-            place = _Place(self._file.seek(0, 2), self._file.write(data), call["has_verdict"])
-            self._answers[call["row"]][call["key"]] = place
+            place = self._file.seek(0, 2)
+            self._file.write(wire.dumps({"answer": call["answer"]}) + b"\n")
+            self._outcomes[call["row"]][call["key"]] = [(place, call["has_verdict"])]  # in place of an earlier failure
             self.takes_formats |= RESPONSE_FORMAT in call["parameters"]
         elif "failed" in line and (found := _FAILURE.fullmatch(line["error"])) is not None:
             endpoint, kind, status, attempts, answer = found.groups()
-            error = EndpointError(
-                FailureKind(kind),
-                endpoint=endpoint,
-                answer=answer,
-                status=None if status is None else int(status),
-                attempts=int(attempts),
-            )
-            error.usage = Usage(**line["usage"])
-            self._failures[line["row"]].append((line.get("key", line["component"]), error))
+            error = EndpointError(FailureKind(kind), endpoint=endpoint, answer=answer, attempts=int(attempts))
+            error.status, error.usage = None if status is None else int(status), Usage(**line["usage"])
+            self._outcomes[line["row"]][line.get("key", line["component"])].append(error)
         elif "row_failed" in line:
             self._failed_rows.add(line["row_failed"])
         elif "resumed" in line:
-            for row in self._failed_rows:
-                self._failures.pop(row, None)
-                self._answers[row] = {key: place for key, place in self._answers[row].items() if place.has_verdict}
+            for outcomes in (each for row in self._failed_rows for each in self._outcomes[row].values()):
+                outcomes[:] = [each for each in outcomes if not isinstance(each, EndpointError) and each[1]]
             self._failed_rows.clear()
+
+    def _recorded(self, row: str, digest: str, asked: CallKey) -> list[_Outcome]:
+        """What is recorded of a call, if it were made now; it takes the first."""
+        of_row = self._outcomes[row]
+        return of_row[f"{digest}.{self._times[row, digest] + 1}"] or of_row[asked.component]
 
     def holds(self, row: str, asked: CallKey) -> bool:
         """Return whether the answer or the failure of this call, if it were made now, is recorded."""
-        digest = digest_of(asked)
-        key = f"{digest}.{self._times[row, digest] + 1}"
-        failed = (name for name, _ in self._failures.get(row, ()))
-        return key in self._answers.get(row, ()) or any(name in (key, asked.component) for name in failed)
+        return bool(self._recorded(row, digest_of(asked), asked))
 
     def take(self, row: str, asked: CallKey) -> ChatResponse | EndpointError | None:
         """Return the answer or the failure of a call that is made now; `None` if none is recorded.
@@ -117,28 +104,19 @@ class RecordedAnswers:
         A call that was made once and is made again gets the same answer at no cost (equal responses of a row shared
         it), or fails again.
         """
-        digest, answers = digest_of(asked), self._answers.get(row, {})
+        digest = digest_of(asked)
+        recorded = self._recorded(row, digest, asked)
         self._times[row, digest] += 1
-        key = f"{digest}.{self._times[row, digest]}"
-        if key in answers:
-            return self._read(answers[key])
-        failures = self._failures.get(row, [])
-        for number, (name, error) in enumerate(failures):
-            if name in (key, asked.component):  # ledgers of older versions name the component alone
-                self._failed[row, digest] = error
-                del failures[number]
-                return error
-        if (row, digest) in self._failed:
-            return self._failed[row, digest]
-        first = answers.get(f"{digest}.1")
-        if first is None:
-            return None
-        return replace(self._read(first), cached=True, attempts=0, usage=Usage())
-
-    def _read(self, place: _Place) -> ChatResponse:
-        self._file.seek(place.start)
-        answer: Any = wire.loads(self._file.read(place.length))
-        return read_answer({"answer": answer})
+        is_paid = bool(recorded)
+        if recorded:
+            self._last[row, digest] = recorded.pop(0)
+        outcome = self._last.get((row, digest))
+        if outcome is None or isinstance(outcome, EndpointError):
+            return outcome
+        self._file.seek(outcome[0])
+        line: Any = wire.loads(self._file.readline())
+        answer = read_answer(line)
+        return answer if is_paid else replace(answer, cached=True, attempts=0, usage=Usage())
 
 
 def _current_uid() -> str:
@@ -155,12 +133,6 @@ class ReplayClient(ChatClient):
         super().__init__(settings)
         self.recorded = recorded
 
-    @classmethod
-    def of_runs(cls, recorded: Mapping[str, RecordedAnswers], *, stand_in: str | None) -> ReplayClient:
-        """Answer from these runs; `stand_in` is the model of runs with `--offline`."""
-        endpoint = Endpoint(NO_ENDPOINT, stand_in or "")
-        return cls(recorded, ChatSettings((endpoint,), identity=STAND_IN_IDENTITY if stand_in else ""))
-
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Answer for another judge, with the same meter."""
         other = ReplayClient(self.recorded, settings)
@@ -171,8 +143,8 @@ class ReplayClient(ChatClient):
     def holds(self, messages: Sequence[Message], *, vote: int = 0, name: str = "", **how: Any) -> bool:
         """Whether the call is recorded: what was asked in words, after a refused format, is asked in words again."""
         parameters = self._parameters("default", "default", how.get("extra"), how.get("seed"))
-        recorded, asked = self._recorded(call_key(name, vote, self._model, messages, parameters))
-        return recorded.holds(_current_uid(), asked)
+        recorded, own = self._recorded(call_key(name, vote, self._model, messages, parameters))
+        return recorded.holds(_current_uid(), own)
 
     def _recorded(self, asked: CallKey) -> tuple[RecordedAnswers, CallKey]:
         """The run that answers a call, and the call as that run made it."""

@@ -11,6 +11,7 @@ its ties are broken by numbers of their own.
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,20 +21,17 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.run import ScoreRun
 from judgegym.engine.records import Sample
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import parts_of
 from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, row_number
-from judgegym.llm.errors import DataError
-from judgegym.llm.ledger import component
+from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.statistics.juries import sides
-from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_client, score_settings, without_keys
+from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_scoring, score_settings
 from judgegym.validation.replay.recordings import ROW
 
 NEVER = -1.0
@@ -56,7 +54,7 @@ class RowConfidence(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgedTable:
-    """Rows × members; no number (NaN) where a judge has no score, or a cost is not known.
+    """Numbers by row, of members by their names; no number (NaN) where a judge has no score.
 
     Attributes:
         names: of the members.
@@ -74,8 +72,8 @@ class JudgedTable:
 
     names: tuple[str, ...]
     uids: tuple[str, ...]
-    scores: NDArray[np.float64]
-    costs: NDArray[np.float64]
+    scores: Mapping[str, NDArray[np.float64]]
+    costs: Mapping[str, NDArray[np.float64]]
     cost_unit: str
     confidences: Mapping[str, Mapping[str, NDArray[np.float64]]]
     units: NDArray[np.int64]
@@ -90,88 +88,77 @@ class JudgedTable:
             return (np.abs(one - other) <= self.tolerance + 1e-9).astype(float)
         return 1.0 - np.abs(np.nan_to_num(sides(one)) - np.nan_to_num(sides(other))) / 2.0
 
-    def of(self, name: str) -> NDArray[np.float64]:
-        """Return the scores of a member."""
-        return self.scores[:, self.names.index(name)]
+    def confidence(self, name: str, rule: str) -> NDArray[np.float64]:
+        """Return how sure a member is of each row's unit by a rule.
 
-    def cost_of(self, name: str) -> NDArray[np.float64]:
-        """Return the costs of a member."""
-        return self.costs[:, self.names.index(name)]
+        Raises:
+            SettingsError: it does not know the rule.
+        """
+        known = self.confidences[name]
+        if rule not in known:
+            raise SettingsError(f"{name} knows {', '.join(known)}, and not {rule}")
+        return known[rule]
 
 
 def open_table(
-    members: Sequence[RecordedJudge],
-    labels: Path | None,
-    tolerance: float | None,
-    data: str | None,
-    *,
-    scored_by: str | None = None,
-    with_confidences: bool = True,
+    members: Sequence[RecordedJudge], flags: argparse.Namespace, *, strong: str | None = None, replays: bool = True
 ) -> JudgedTable:
     """Read the runs, and replay their judges for their confidences.
 
     Args:
         members: the runs.
-        labels: the file of labels; rows without one are left out.
-        tolerance: by how much graded scores may differ; `None` compares verdicts.
-        data: where the rows are, if not where they were.
-        scored_by: the member that must have a score of each row.
-        with_confidences: replay the judges for these; without, there are none.
+        flags: `labels`: the file of labels; rows without one are left out. `tolerance`: by how much graded scores may
+            differ; `None` compares verdicts. `data`: where the rows are, if not where they were.
+        strong: the member that must have a score of each row.
+        replays: replay the judges; without, they are as sure as their scores are.
 
     Raises:
         DataError: no row is in all runs, or has a label; a score is not from 0 to 1; a call is not recorded.
         RunDirectoryError: a file of a run is damaged.
     """
-    runs = [{sample.uid: sample for sample in member.run.samples()} for member in members]
-    gold = None if labels is None else read_labels(labels).means()
+    runs = {member.name: {sample.uid: sample for sample in member.run.samples()} for member in members}
+    gold = None if flags.labels is None else read_labels(flags.labels).means()
     for uid, label in (gold or {}).items():
         if not 0 <= label <= 1:
-            raise DataError(f"{labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
-    everything = list(dict.fromkeys(uid for run in runs for uid in run))
-    uids = [uid for uid in everything if all(_is_judged(run.get(uid)) for run in runs)]
-    uids = [uid for uid in uids if len({row_digest(run[uid]) for run in runs}) == 1]
-    for member, run in zip(members, runs, strict=True):
-        if member.name == scored_by:
-            uids = [uid for uid in uids if not math.isnan(_score(run[uid], member))]
+            raise DataError(f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
+    everything = list(dict.fromkeys(uid for run in runs.values() for uid in run))
+    uids = [uid for uid in everything if _are_of_one_row([run.get(uid) for run in runs.values()])]
+    scores = {each.name: {uid: _score(runs[each.name][uid], each) for uid in uids} for each in members}
+    uids = [uid for uid in uids if strong is None or not math.isnan(scores[strong][uid])]
     if not uids:
         paths = ", ".join(str(member.run.path) for member in members)
         raise DataError(f"no row with the same texts is in all runs: {paths}")
-    if gold is not None:
-        uids = [uid for uid in uids if uid in gold]
-        if not uids:
-            raise DataError(f"{labels}: no row of the runs has a label")
-    scores = [[_score(run[uid], member) for member, run in zip(members, runs, strict=True)] for uid in uids]
-    costs = np.array([[_cost(run[uid]) for run in runs] for uid in uids])
-    is_known = not np.isnan(costs).any()
+    uids = [uid for uid in uids if gold is None or uid in gold]
+    if not uids:
+        raise DataError(f"{flags.labels}: no row of the runs has a label")
+    calls = {name: [_costs(run[uid]) for uid in uids] for name, run in runs.items()}
+    costs = {name: np.array([*map(sum, of_judge)]) for name, of_judge in calls.items()}
+    is_known = not any(np.isnan(of_judge).any() for of_judge in costs.values())
     if not is_known:
-        costs = np.array([[float(len(_calls(run[uid]))) for run in runs] for uid in uids])
-    said = [
-        _confidences(member, run, data) if with_confidences else {uid: RowConfidence({}, uid, 0.0) for uid in uids}
-        for member, run in zip(members, runs, strict=True)
-    ]
-    of_first = next((each for each, member in zip(said, members, strict=True) if member.is_judge), said[0])
-    _, units = np.unique([of_first[uid].unit for uid in uids], return_inverse=True)
+        costs = {name: np.array([*map(len, of_judge)], dtype=float) for name, of_judge in calls.items()}
+    said = {each.name: _confidences(each, runs[each.name], flags.data, replays=replays) for each in members}
+    first = next((said[each.name] for each in members if each.is_judge), said[members[0].name])
+    _, units = np.unique([first[uid].unit for uid in uids], return_inverse=True)
     return JudgedTable(
-        names=tuple(member.name for member in members),
+        names=tuple(runs),
         uids=tuple(uids),
-        scores=np.array(scores, dtype=float),
+        scores={name: np.array([of_judge[uid] for uid in uids]) for name, of_judge in scores.items()},
         costs=costs,
         cost_unit="US dollars" if is_known else "calls",
-        confidences={
-            member.name: _by_rule([of_run[uid].by_rule for uid in uids], units)
-            for member, of_run in zip(members, said, strict=True)
-        },
+        confidences={name: _by_rule([of_run[uid].by_rule for uid in uids], units) for name, of_run in said.items()},
         units=units,
-        numbers=np.array([of_first[uid].number for uid in uids]),
+        numbers=np.array([first[uid].number for uid in uids]),
         labels=None if gold is None else np.array([gold[uid] for uid in uids]),
-        tolerance=tolerance,
+        tolerance=flags.tolerance,
         left_out=len(everything) - len(uids),
     )
 
 
-def _is_judged(sample: Sample[JSON] | None) -> bool:
-    """Whether a judge was asked about the row; an empty response costs nothing in any jury."""
-    return sample is not None and sample.judgment is not None and sample.status != Status.INVALID_COMPLETION.value
+def _are_of_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
+    """Whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
+    empty = Status.INVALID_COMPLETION.value
+    asked = [each for each in samples if each is not None and each.judgment is not None and each.status != empty]
+    return len(asked) == len(samples) and len({*map(row_digest, asked)}) == 1
 
 
 def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
@@ -183,13 +170,10 @@ def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
     return score
 
 
-def _calls(sample: Sample[JSON]) -> list[float]:
+def _costs(sample: Sample[JSON]) -> list[float]:
+    """The cost of each call."""
     runs = list((sample.run.judge_calls or {}).values()) or list(sample.run.policy_calls)
     return [math.nan if run.usage.cost is None else run.usage.cost for run in runs]
-
-
-def _cost(sample: Sample[JSON]) -> float:
-    return sum(_calls(sample))
 
 
 def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> Mapping[str, NDArray[np.float64]]:
@@ -203,10 +187,10 @@ def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> M
 
 
 def _confidences(
-    member: RecordedJudge, samples: Mapping[str, Sample[JSON]], data: str | None
+    member: RecordedJudge, samples: Mapping[str, Sample[JSON]], data: str | None, *, replays: bool
 ) -> Mapping[str, RowConfidence]:
-    """How sure a run's judge is of each row."""
-    if member.is_judge:
+    """How sure a run's judge is of each row: by its recorded answers if it is replayed, else by its scores."""
+    if replays and member.is_judge:
         return event_loop.run(_replayed(member, data))
     found = {}
     for uid, sample in samples.items():
@@ -225,22 +209,17 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
     """
     pair = [member, replace(member, name=f"{member.name}_again")]
     settings = score_settings(pair, judge_settings(pair, "cascade", {}), data)
-    clients = ScoreClients(open_client(pair[:1], settings))
-    run = ScoreRun(without_keys(settings), settings.data or "", Path("replay.jsonl"), clients)
-    cheap, found = cast(CascadeJudge, run.scorer).cheap, dict[str, RowConfidence]()
-    judged: dict[int, list[Mapping[str, float]]] = {}
-    for number, first in enumerate(run.tasks.first_equal):
-        if not run.tasks.places.of_task(number):
+    run = open_scoring([member], settings, Path("replay.jsonl"))
+    cascade, tasks, found = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
+    for number, first in enumerate(tasks.first_equal):
+        if not tasks.places.of_task(number):
             continue  # the row could not be judged
-        task = run.tasks[number]
-        if number == first:
-            ROW.set(task.uid)
-            cases, places = parts_of(cheap.judge, task.judge_task)
-            with component(cheap.name):
-                judgments = [await cheap.judge.judge_task(case) for case in cases]
-            said = [{} if each.score is None else cheap.judge.confidences(each) for each in judgments]
-            judged[number] = [said[place[0]] if isinstance(place, tuple) else {} for place in places]
+        task = tasks[number]
+        ROW.set(tasks.uid(first))  # the calls of equal rows are recorded with the first
+        cases, places = parts_of(cascade.cheap.judge, task.judge_task)
+        judgments = [await cascade.judge_part(cascade.cheap, case) for case in cases]
+        said = [{} if each.score is None else cascade.cheap.judge.confidences(each) for each in judgments]
         at = row_number(settings.seed, task.judge_task, "cascade")
-        for uid, by_rule in zip(task.uids, judged[first], strict=True):
-            found[uid] = RowConfidence(by_rule, task.uid, at)
+        for uid, place in zip(task.uids, places, strict=True):
+            found[uid] = RowConfidence(said[place[0]] if isinstance(place, tuple) else {}, task.uid, at)
     return found

@@ -12,7 +12,7 @@ from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.usage import Usage
-from judgegym.validation.replay import cascade_command, command
+from judgegym.validation.replay import command
 from tests.command import Ended, called, clean_environment, write_lines
 from tests.scripted import Json, Reply
 
@@ -22,7 +22,7 @@ def replay(*words: object) -> Ended:
 
 
 def cascade(*words: object) -> Ended:
-    return called(lambda: cascade_command.main(list(map(str, words)), prog="judgegym cascade"), clean_environment())
+    return called(lambda: command.main(list(map(str, words)), prog="judgegym cascade"), clean_environment())
 
 
 def steady_judge(request: Json, number: int) -> Reply | str:
