@@ -27,7 +27,7 @@ from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import slug
-from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings
+from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON
@@ -62,8 +62,9 @@ class RecordedJudge:
     def fields(self) -> dict[str, JSON]:
         """The settings of its judge that differ from their defaults."""
         config, usual = self.run.config, ScorerSettings().model_dump(mode="json", exclude=_NOT_OF_A_PART)
-        found = {name: config[name] for name in sorted(config.keys() & usual) if config[name] != usual[name]}
-        return {"judge": config["judge"], **found}
+        kind = text_of(config["judge"])
+        names = [name for name in sorted(config.keys() & usual) if kind in kinds_that_read(name)]
+        return {"judge": kind, **{name: config[name] for name in names if config[name] != usual[name]}}
 
 
 def open_members(words: Sequence[str]) -> list[RecordedJudge]:
