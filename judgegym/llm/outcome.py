@@ -44,6 +44,7 @@ import aiohttp
 from judgegym.llm import wire
 from judgegym.llm.errors import FailureKind
 from judgegym.llm.retry import retry_after_seconds
+from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Token, is_blank
 
 _KEPT_TOKENS = "judgegym_tokens"
@@ -311,20 +312,13 @@ _NOBODY_THERE = frozenset(
 )
 
 
-class TokenCounts(NamedTuple):
-    """Tokens as the endpoint counted them; 0 where it did not, or not with a number that can be meant.
+class RawResponse(NamedTuple):
+    """A response as it came: its status, its body, its headers `Retry-After` and `Location`."""
 
-    Attributes:
-        prompt: tokens sent.
-        completion: tokens received.
-        cached: those of `prompt` that were in its prefix cache.
-        written: those of `prompt` that were written to it.
-    """
-
-    prompt: int = 0
-    completion: int = 0
-    cached: int = 0
-    written: int = 0
+    status: int
+    body: bytes
+    retry_after: str | None = None
+    location: str | None = None
 
 
 class ChatSuccess(NamedTuple):
@@ -333,14 +327,14 @@ class ChatSuccess(NamedTuple):
     Attributes:
         choices: those that may be used, in the order of the answer.
         received: how many choices the answer had, the unusable ones too.
-        tokens: what it cost.
+        tokens: without a price; 0 where the endpoint counted none, or none that can be meant.
         prompt_token_ids: the prompt's tokens, if requested and returned.
         served: the model that answered, with its fingerprint in brackets, if it says so.
     """
 
     choices: tuple[Choice, ...]
     received: int
-    tokens: TokenCounts = TokenCounts()
+    tokens: Usage = Usage()
     prompt_token_ids: tuple[int, ...] | None = None
     served: str | None = None
 
@@ -354,20 +348,20 @@ class AttemptFailure:
         answer: what the endpoint said, or what was wrong with it; it may repeat the API key.
         status: the HTTP status, if there was an answer.
         retry_after: seconds that the endpoint asked to wait.
-        tokens: what it cost all the same; `None` if there was no chat completion.
+        tokens: those that it cost all the same; `None` if there was no chat completion.
     """
 
     kind: FailureKind
     answer: str
     status: int | None = None
     retry_after: float | None = None
-    tokens: TokenCounts | None = None
+    tokens: Usage | None = None
 
 
 class PlainResponse(NamedTuple):
     """An answer that is no chat completion, to a request beside the API (`ChatClient.beside`)."""
 
-    body: JSON
+    text: str
     tokens: None = None
 
 
@@ -454,25 +448,15 @@ class Habits:
             logger.warning("%s %s", self.name, what)
 
 
-def of_answer(
-    status: int,
-    data: bytes,
-    retry_after: str | None,
-    habits: Habits,
-    *,
-    location: str | None = None,
-    translated: Callable[[JSON], JSON] | None = None,
-) -> Outcome:
+def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON], JSON] = lambda body: body) -> Outcome:
     """The outcome of an HTTP answer.
 
     Args:
-        status: the HTTP status.
-        data: the body.
-        retry_after: the header `Retry-After`.
+        response: the answer.
         habits: of the endpoint; updated.
-        location: the header `Location`.
         translated: gives a body in OpenAI's form, where the API has another one.
     """
+    status, data, retry_after, location = response
     if 300 <= status < 400 and location:
         place = location.partition("?")[0]
         meant = _API_PATH.sub("", place)
@@ -482,11 +466,9 @@ def of_answer(
     if not 200 <= status < 300:
         return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
     try:
-        body = wire.loads(data, long_integers=True)
+        body = translated(wire.loads(data, long_integers=True))
     except ValueError:
         return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
-    if translated is not None:
-        body = translated(body)
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
@@ -500,7 +482,7 @@ def of_answer(
     choices: list[Choice] = []
     faults: list[AttemptFailure] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
-        read = _choice(raw, status, habits, tokens.completion if len(sent) == 1 else 0)
+        read = _choice(raw, status, habits, tokens.completion_tokens if len(sent) == 1 else 0)
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
         return replace(habits.refusal or faults[0], tokens=tokens)
@@ -509,23 +491,19 @@ def of_answer(
     return ChatSuccess(tuple(choices), len(sent), tokens, prompt_ids, served)
 
 
-def of_other_answer(status: int, data: bytes, retry_after: str | None, read: ReadItems | None = None) -> Outcome:
-    """The outcome of an HTTP answer to a request beside the API; one that is not JSON would be so again.
-
-    A judge's answer, which `read` reads, may have broken off where it is not JSON; its items become whole choices.
-    """
+def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
+    """The outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
+    status, data, retry_after, _ = response
     if not 200 <= status < 300:
         return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+    if read is None:
+        return PlainResponse(data.decode("utf-8", "replace"))
     try:
-        body = wire.loads(data)
-        if read is None:
-            return PlainResponse(body)
-        texts, usage = read(body)
+        texts, usage = read(wire.loads(data))
     except NotACompletion as error:
         return AttemptFailure(FailureKind.REJECTED, f"{error} ({wire.shorten(wire.excerpt(data), 200)})", status)
     except ValueError:
-        kind = FailureKind.REJECTED if read is None else FailureKind.BROKEN
-        return AttemptFailure(kind, f"the body is not JSON ({wire.excerpt(data)})", status)
+        return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
     return ChatSuccess(tuple(map(Choice, texts)), len(texts), _token_counts(usage))
 
 
@@ -640,9 +618,9 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
     return "no text, only reasoning" if choice.reasoning else "empty content"
 
 
-def _token_counts(usage: JSON) -> TokenCounts:
+def _token_counts(usage: JSON) -> Usage:
     if not isinstance(usage, dict):
-        return TokenCounts()
+        return Usage()
     details = usage.get("prompt_tokens_details")
     cached, written = usage.get("prompt_cache_hit_tokens"), None
     if isinstance(details, dict):  # written: OpenRouter and our own translation, litellm
@@ -652,4 +630,4 @@ def _token_counts(usage: JSON) -> TokenCounts:
     prompt, completion, read, kept = (
         value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given
     )
-    return TokenCounts(prompt, completion, min(prompt, read), min(max(0, prompt - read), kept))
+    return Usage(prompt, completion, 0.0, min(prompt, read), min(max(0, prompt - read), kept))

@@ -117,7 +117,8 @@ class Replica:
         given = {name: value.get_secret_value() for name, value in self.endpoint.headers.items()}
         names = set(map(str.lower, given))  # a header of the user takes the place of one of the API's
         own = {name: value for name, value in api.own_headers.items() if name.lower() not in names}
-        secret = {**api.headers(None if key is None else key.get_secret_value()), **given}
+        keyed = {} if key is None else {api.key_header: f"{api.key_prefix}{key.get_secret_value()}"}
+        secret = {**keyed, **given}
         self.headers = {**own, **secret}
         values = [value.removeprefix("Bearer ") for value in secret.values()]
         urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]

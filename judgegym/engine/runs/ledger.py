@@ -26,6 +26,7 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import damage, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, file_of, read_answer, unpack
 from judgegym.llm import wire
+from judgegym.llm.batches.queue import VOID
 from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation
@@ -74,13 +75,7 @@ class RunUsage:
             now = prices.get(model, Prices())
             known = now.input is not None and now.output is not None
             counted = usage.prompt_tokens + usage.completion_tokens > 0
-            tokens = (
-                usage.prompt_tokens,
-                usage.completion_tokens,
-                usage.cached_prompt_tokens,
-                usage.cache_write_tokens,
-            )
-            part = now.usage(*tokens).cost if known and counted else usage.cost
+            part = now.priced(usage).cost if known and counted else usage.cost
             cost = None if cost is None or part is None else cost + part
         return Expense(self.requests, cost)
 
@@ -131,8 +126,9 @@ class CallLedger:
         self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
-        self._batched = read_batches(run.path).numbers
-        self.in_batches = frozenset[int]()
+        batches = [batch for batch in read_batches(run.path)[1].values() if batch.state.words != VOID]
+        self._batched = {number for batch in batches for number, _ in batch.requests if number is not None}
+        self.in_batches = set[int]()
         unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:

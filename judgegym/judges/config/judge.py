@@ -394,7 +394,7 @@ def endpoints_of(
                 f"{setting_name}: the base URL has a user and a password, and {what} would be sent, too; expected one "
                 "of both"
             )
-        if (header := api_of(api).key_header) in names:
+        if (header := api_of(api).key_header).lower() in names:
             raise SettingsError(f"{setting_name}: the extra headers have {header.title()}, too; expected one of both")
         secret = SecretStr(_sendable(key, f"{setting_name}: {what}"))
         return tuple(Endpoint(url, model, secret, headers, api) for url in servers)

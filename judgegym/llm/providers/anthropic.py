@@ -1,7 +1,7 @@
 """Anthropic's Messages API: requests and responses between its form and OpenAI's.
 
-Pure functions: `message_request` makes the body of `POST /v1/messages` of a chat completion's, `chat_completion` reads
-a message as one. Nothing that was asked for is dropped: a field has a counterpart, or the request is refused.
+The body of `POST /v1/messages` is made of a chat completion's, and a message is read as one. Nothing that was asked for
+is dropped: a field has a counterpart, or the request is refused.
 
 * Leading system messages become `system`; turns of one role that follow each other become one turn of several blocks.
 * Thinking is `reasoning_content`, apart from the text. Blocks of tools are `tool_calls`. Blocks of a kind that nobody
@@ -72,28 +72,65 @@ class AnthropicApi(Api):
 
     name: ApiName = "anthropic"
     path = "/messages"
-    is_translated = True
     takes_n = False
     takes_seed = False
     left_out = ("temperature",)  # newer models take none
     key_header = "x-api-key"
+    key_prefix = ""
+    own_headers: Mapping[str, str] = {**Api.own_headers, "anthropic-version": VERSION}
 
-    def headers(self, key: str | None) -> Mapping[str, str]:
-        """See `Api`."""
-        return {} if key is None else {"x-api-key": key}
-
-    @property
-    def own_headers(self) -> Mapping[str, str]:
-        """See `Api`."""
-        return {"Content-Type": "application/json", "anthropic-version": VERSION}
-
-    def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
-        """See `Api`."""
-        return message_request(body, cached)
+    def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dict[str, JSON]:
+        """See `Api`; `cached` has at most four."""
+        sent: dict[str, JSON] = {}
+        for name, value in body.items():
+            if name != "messages":
+                _translate(sent, name, value)
+        sent.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
+        temperature = sent.get("temperature")
+        if isinstance(temperature, int | float) and temperature > 1:
+            raise SettingsError(f"the temperature {temperature:g}: Anthropic's Messages API takes 0 to 1")
+        system: list[JSON] = []
+        turns: list[dict[str, JSON]] = []
+        for role, blocks in _turns(body, cached):
+            if role == "system" and not turns:
+                system += blocks
+            elif turns and turns[-1]["role"] == role:
+                turns[-1]["content"] = [*_blocks_of(turns[-1]["content"]), *blocks]
+            elif blocks:
+                turns.append({"role": role, "content": blocks})
+        if turns and turns[-1]["role"] == "assistant":  # a prefill may not end with white space
+            *before, last = _blocks_of(turns[-1]["content"])
+            turns[-1]["content"] = [*before, {**last, "text": str(last["text"]).rstrip()}]
+        return {**sent, **({"system": system} if system else {}), "messages": turns}
 
     def response(self, body: JSON) -> JSON:
-        """See `Api`."""
-        return chat_completion(body)
+        """See `Api`; an error is no completion."""
+        content = body.get("content") if isinstance(body, Mapping) else None
+        if not isinstance(body, Mapping) or not isinstance(content, Sequence) or isinstance(content, str):
+            return body
+        texts: dict[str, list[str]] = {"text": [], "thinking": []}
+        calls, unknown = list[JSON](), ""
+        for block in content:
+            fields = _mapping(block)
+            kind = fields.get("type")
+            if kind in ("text", "thinking"):
+                text = fields.get(str(kind))
+                texts[str(kind)].append(text if isinstance(text, str) else "")
+            elif kind == "tool_use":
+                called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
+                calls.append({"id": fields.get("id"), "type": "function", "function": called})
+            elif kind not in _SILENT_BLOCKS:
+                unknown = f"unknown_block_{kind}"
+        finish = unknown or finish_reason(body.get("stop_reason"))
+        message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
+        message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
+        message |= {"tool_calls": calls} if calls else {}
+        explanation = _mapping(body.get("stop_details")).get("explanation")
+        if finish == "refusal" and isinstance(explanation, str):
+            message["refusal"] = explanation
+        choice: JSON = {"index": 0, "message": message, "finish_reason": finish}
+        kept = {name: value for name, value in body.items() if name in ("id", "model", "error")}
+        return {**kept, "choices": [choice], "usage": _usage(_mapping(body.get("usage")))}
 
     def prices(self, prices: Prices) -> Prices:
         """See `Api`."""
@@ -104,53 +141,13 @@ class AnthropicApi(Api):
         return replace(prices, cached_input=read, cache_write=write)
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
-        """See `Api`."""
-        return prompt_text(body)
+        """See `Api`: the fields that shape the prompt, without its sampling, then the messages."""
+        said = (f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body))
+        return "".join((_shape(body), *said))
 
     def shortest_prefix(self, model: str) -> int | None:
         """See `Api`."""
         return next((tokens for part, tokens in _SHORTEST_PREFIXES.items() if re.search(part, model)), 1024)
-
-
-def message_request(body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dict[str, JSON]:
-    """The body of a request to the Messages API.
-
-    Args:
-        body: the request in OpenAI's form.
-        cached: where beginnings of `prompt_text(body)` end that are to be kept in the prefix cache; at most four.
-
-    Raises:
-        SettingsError: a field or a message has no counterpart.
-    """
-    sent: dict[str, JSON] = {}
-    for name, value in body.items():
-        if name in _REFUSED:
-            raise SettingsError(f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai")
-        if name != "messages":
-            _translate(sent, name, value)
-    sent.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
-    temperature = sent.get("temperature")
-    if isinstance(temperature, int | float) and temperature > 1:
-        raise SettingsError(f"the temperature {temperature:g}: Anthropic's Messages API takes 0 to 1")
-    system: list[JSON] = []
-    turns: list[dict[str, JSON]] = []
-    for role, blocks in _turns(body, cached):
-        if role == "system" and not turns:
-            system += blocks
-        elif turns and turns[-1]["role"] == role:
-            turns[-1]["content"] = [*_blocks_of(turns[-1]["content"]), *blocks]
-        elif blocks:
-            turns.append({"role": role, "content": blocks})
-    if turns and turns[-1]["role"] == "assistant":  # a prefill may not end with white space
-        *before, last = _blocks_of(turns[-1]["content"])
-        turns[-1]["content"] = [*before, {**last, "text": str(last["text"]).rstrip()}]
-    return {**sent, **({"system": system} if system else {}), "messages": turns}
-
-
-def prompt_text(body: Mapping[str, JSON]) -> str:
-    """All that a prefix cache compares: the fields that shape the prompt, without its sampling, then the messages."""
-    said = (f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body))
-    return "".join((_shape(body), *said))
 
 
 def _shape(body: Mapping[str, JSON]) -> str:
@@ -222,9 +219,11 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     """Add a field of OpenAI's form to a request; one that only the Messages API has stays as it is.
 
     Raises:
-        SettingsError: its value has no counterpart.
+        SettingsError: it, or its value, has no counterpart.
     """
     fields = value if isinstance(value, Mapping) else {}
+    if name in _REFUSED:
+        raise SettingsError(f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai")
     if name in ("max_completion_tokens", "max_tokens"):
         sent["max_tokens"] = value
     elif name == "stop":
@@ -258,39 +257,6 @@ def _configure(sent: dict[str, JSON], name: str, value: JSON) -> None:
 
 def _mapping(value: JSON) -> Mapping[str, JSON]:
     return value if isinstance(value, Mapping) else {}
-
-
-def chat_completion(body: JSON) -> JSON:
-    """A response of the Messages API as a chat completion; one that is no message, such as an error, stays as it is."""
-    content = body.get("content") if isinstance(body, Mapping) else None
-    if not isinstance(body, Mapping) or not isinstance(content, Sequence) or isinstance(content, str):
-        return body
-    texts: dict[str, list[str]] = {"text": [], "thinking": []}
-    calls, unknown = list[JSON](), ""
-    for block in content:
-        fields = _mapping(block)
-        kind = fields.get("type")
-        if kind in ("text", "thinking"):
-            text = fields.get(str(kind))
-            texts[str(kind)].append(text if isinstance(text, str) else "")
-        elif kind == "tool_use":
-            called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
-            calls.append({"id": fields.get("id"), "type": "function", "function": called})
-        elif kind not in _SILENT_BLOCKS:
-            unknown = f"unknown_block_{kind}"
-    finish = unknown or finish_reason(body.get("stop_reason"))
-    message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
-    message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
-    message |= {"tool_calls": calls} if calls else {}
-    explanation = _mapping(body.get("stop_details")).get("explanation")
-    if finish == "refusal" and isinstance(explanation, str):
-        message["refusal"] = explanation
-    choice: JSON = {"index": 0, "message": message, "finish_reason": finish}
-    return {**_without_content(body), "choices": [choice], "usage": _usage(_mapping(body.get("usage")))}
-
-
-def _without_content(body: Mapping[str, JSON]) -> dict[str, JSON]:
-    return {name: value for name, value in body.items() if name in ("id", "model", "error")}
 
 
 def finish_reason(stop_reason: JSON) -> str:
