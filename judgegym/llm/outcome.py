@@ -33,7 +33,7 @@ import re
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -203,7 +203,7 @@ FinishState: TypeAlias = Literal["whole", "tool_calls", "cut_off", "refused", "b
 others are as in `judgegym.llm.wire.ChoiceState`."""
 
 _SEPARATORS = re.compile(r"[-_\s]+")
-_WORDS: Mapping[FinishState, str] = {
+WORDS: Mapping[FinishState, str] = {
     "whole": """stop stopped stop_sequence stop_token stop_word stop_words stop_criteria_met end eos eos_token eot
         end_turn end_of_turn end_of_text endoftext end_of_sequence end_id im_end complete completed finish finished done
         normal""",
@@ -221,7 +221,7 @@ _WORDS: Mapping[FinishState, str] = {
         malformed_function_call malformed_tool_use malformed_response malformed_model_output unexpected_tool_call
         too_many_tool_calls missing_thought_signature load unload""",
 }
-_STATES: Mapping[str, FinishState] = {word: state for state, words in _WORDS.items() for word in words.split()}
+_STATES: Mapping[str, FinishState] = {word: state for state, words in WORDS.items() for word in words.split()}
 _SAID: Mapping[FinishState, str] = {
     "tool_calls": "waits for the results of tools",
     "cut_off": "was cut off",
@@ -273,11 +273,6 @@ def accepted_reasons(words: Iterable[str]) -> frozenset[str]:
         if (said := _SAID.get(_STATES.get(word, "unknown"))) is not None:
             raise ValueError(f"{word!r} says that an answer {said}; it cannot be accepted as whole")
     return accepted
-
-
-def known_reasons(state: FinishState) -> Collection[str]:
-    """The known words of a state, normalized."""
-    return [word for word, of_word in _STATES.items() if of_word == state]
 
 
 logger = logging.getLogger(__name__)

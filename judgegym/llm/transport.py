@@ -16,9 +16,9 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.cost.images import tokens_of_images
-from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
 from judgegym.llm.outcome import (
     AttemptFailure,
@@ -152,27 +152,18 @@ class AdaptiveLimit:
         return True
 
 
-@dataclass(frozen=True, slots=True)
 class RateBudget:
-    """Requests and tokens a minute; `None` where there is no such limit, and no budget at all without either.
+    """Requests and tokens a minute; `None` where there is no such limit.
 
     Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large providers count. One
     request at a time waits for them, in order of arrival, except that urgent ones (retries) go first.
     """
 
-    requests: AsyncLimiter | None = None
-    tokens: AsyncLimiter | None = None
-    _next: AdaptiveLimit = field(default_factory=lambda: AdaptiveLimit(1))
-
-    @classmethod
-    def per_minute(cls, requests: int | None, tokens: int | None) -> RateBudget | None:
-        """The budget for this many requests and tokens a minute; `None` if neither is limited."""
-        if not requests and not tokens:
-            return None
-        return cls(
-            AsyncLimiter(requests, 60.0) if requests else None,
-            AsyncLimiter(tokens, 60.0) if tokens else None,
-        )
+    def __init__(self, requests: int | None, tokens: int | None) -> None:
+        """Begin with a whole minute of both; 0 is no limit."""
+        self.requests = AsyncLimiter(requests, 60.0) if requests else None
+        self.tokens = AsyncLimiter(tokens, 60.0) if tokens else None
+        self._next = AdaptiveLimit(1)
 
     async def use_up(self) -> None:
         """Take all that is left of this minute, where another process may have used it."""
@@ -182,6 +173,8 @@ class RateBudget:
 
     async def spend(self, tokens: int, *, urgent: bool = False) -> None:
         """Wait until a request of this many tokens fits; one of more than a minute's tokens takes the whole minute."""
+        if self.requests is None and self.tokens is None:
+            return
         await self._next.acquire(urgent=urgent)
         try:
             if self.requests is not None:
@@ -219,7 +212,7 @@ class Transport:
         api: the form in which it is asked.
         meter: what was answered and paid for.
         limit: of the requests in flight.
-        rates: requests and tokens a minute; `None` without such a limit.
+        rates: requests and tokens a minute.
         formats: whether the model's endpoint takes response formats, as far as is known.
         image_refusal: how it has refused images, where it is not to be asked about any more of them.
         presence: its replicas, and which of them are there.
@@ -245,14 +238,19 @@ class Transport:
         self.api.check(settings.extra_body, f"{where}extra_body")
         self.api.check({"temperature": settings.temperature}, f"{where}temperature")
         shortest = self.api.shortest_prefix(settings.endpoints[0].model)
-        batch = settings.batch
-        self._prefixes = None if shortest is None or batch is not None else SharedPrefixes(shortest)
+        self._prefixes = None if shortest is None else SharedPrefixes(shortest)
         self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
+        self.rates = RateBudget(settings.requests_per_minute, settings.tokens_per_minute)
+        self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
+        self._live_limit: AbstractAsyncContextManager[object] = nullcontext()
+        self._live_prices = settings.prices
         self._worst_settings = settings  # of the highest prices
-        if batch is not None:
-            self.limit = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES)
+        if (batch := settings.batch) is not None:
+            self.limit, self.rates = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES), RateBudget(None, None)
+            self._prefixes = None
             self._line_retries = RetryPolicy(batch.retries, 0.0, float("inf"))
+            self._live_limit, self._live_prices = asyncio.Semaphore(batch.live_concurrency), batch.live_prices
             if batch.is_live_after:
                 self._worst_settings = replace(settings, prices=batch.live_prices)
         self._batches: Batches | None = None
@@ -263,12 +261,6 @@ class Transport:
         self.breaker = CircuitBreaker(settings)
         self._budget = budget
         self._refused: set[str] = set() if self.api.takes_seed else {"seed"}
-        self.rates = None
-        if batch is None:
-            self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
-        self._live_limit = nullcontext() if batch is None else asyncio.Semaphore(batch.live_concurrency)
-        self._live_prices = settings.prices if batch is None else batch.live_prices
-        self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
@@ -359,11 +351,8 @@ class Transport:
         for name in self._refused:
             body.pop(name, None)
         if record.read is None:
-            try:
-                self.api.request(body)
-            except SettingsError as error:
-                raise SettingsError(f"{self.settings.title}: {error}") from None
-        if self.rates is not None and self.rates.tokens is not None:
+            self.api.check(body, self.settings.title)
+        if self.rates.tokens is not None:
             record.tokens = self._expected_tokens(messages, parameters)
         try:
             if self._prefixes is None or record.read is not None:
@@ -477,8 +466,7 @@ class Transport:
                 began = time.monotonic()
                 call.is_probe = await self.breaker.ready()
                 call.away += time.monotonic() - began
-            if self.rates is not None:
-                await self.rates.spend(call.tokens, urgent=is_retry)
+            await self.rates.spend(call.tokens, urgent=is_retry)
             admitted = await self.limit.acquire(urgent=is_retry)
             if not (self.presence.is_any_there and (self.breaker.is_closed or call.is_probe)):
                 self.limit.release()  # it has gone away in the meantime
@@ -648,8 +636,8 @@ class Transport:
 
     async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
         """Send a request once, and classify what comes back."""
-        # A retry has what is left of the deadline; aiohttp reads 0 as no time-out.
-        timeout_s = max(0.001, min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed()))
+        used_s = 0.0 if call.failure is None else call.elapsed()  # a retry has what is left; 0 is no limit
+        timeout_s = max(0.001, min(self.settings.timeout_s, self.settings.deadline_s - used_s))
         try:
             call.leaves()
             response = await self._response(replica, call, timeout_s)
@@ -679,7 +667,7 @@ class Transport:
             most = _LONGEST_RESULTS
         async with self._session.request(
             "GET" if data is None else "POST",
-            replica.url if call.path is None else replica.beside(call.path),
+            replica.url if call.path is None else replica.endpoint.beside(call.path),
             data=data,
             headers=headers,
             proxy=replica.proxy,

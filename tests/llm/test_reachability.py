@@ -88,9 +88,9 @@ async def test_probe_is_one_for_all_calls_and_sends_nothing(
     opened: list[float] = []
     open_connection = asyncio.open_connection
 
-    async def counted(*where: Any) -> Any:
+    async def counted(*where: Any, **how: Any) -> Any:
         opened.append(time.monotonic())
-        return await open_connection(*where)
+        return await open_connection(*where, **how)
 
     monkeypatch.setattr(asyncio, "open_connection", counted)
     monkeypatch.setattr(reachability, "_LONGEST_PAUSE_S", 10.0)

@@ -34,8 +34,6 @@ from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON
 
-_NO_USAGE: Mapping[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "cached_prompt_tokens": 0}
-
 
 @dataclass(slots=True)
 class RunUsage:
@@ -62,7 +60,7 @@ class RunUsage:
 
     def note_failure(self, line: Mapping[str, Any]) -> None:
         """Add the failed request of a line; those of older runs do not say what it cost."""
-        self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", _NO_USAGE))
+        self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", {}))
 
     def priced(self, prices: Mapping[str, Prices]) -> Expense:
         """All of it as a part of a budget.
@@ -81,8 +79,7 @@ class RunUsage:
 
     def _add(self, model: str, attempts: int, usage: Mapping[str, Any]) -> None:
         self.requests += attempts
-        cached, written = usage.get("cached_prompt_tokens", 0), usage.get("cache_write_tokens", 0)
-        paid = Usage(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"], cached, written)
+        paid = Usage(**usage)
         if paid != Usage():
             self.usage[model] = self.usage.get(model, Usage()) + paid
 
@@ -272,9 +269,8 @@ class LedgerOfRow:
 
     async def ready(self) -> float:
         """See `RowLedger`; raises `DiskFull` if the disk refused for too long."""
-        disk, began = self.ledger.disk, time.monotonic()
-        if not disk.is_open:
-            await disk.ready()
+        began = time.monotonic()
+        await self.ledger.disk.ready()
         return time.monotonic() - began
 
     def sent(self, number: int | None = None) -> int:

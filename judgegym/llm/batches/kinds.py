@@ -23,7 +23,7 @@ from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import Upload
 from judgegym.llm.outcome import RawResponse
 from judgegym.llm.types import BatchOptions
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of
 
 if TYPE_CHECKING:
     from judgegym.llm.transport import Transport
@@ -110,7 +110,7 @@ class BatchApi:
         """
         async for batch in self._listed():
             created = batch.get("created_at")
-            if _mapping(batch.get("metadata")).get("judgegym_batch") == name:
+            if mapping_of(batch.get("metadata")).get("judgegym_batch") == name:
                 return _id_of(batch)
             if isinstance(created, int | float) and created < since - LOST_FOR_S:
                 return None
@@ -119,9 +119,9 @@ class BatchApi:
     async def state(self, batch: str) -> BatchState:
         """How a batch stands."""
         body = await self._json(f"{self._path}/{batch}")
-        words, counts = str(body.get("status")), _mapping(body.get("request_counts"))
+        words, counts = str(body.get("status")), mapping_of(body.get("request_counts"))
         files = [name for key in ("output_file_id", "error_file_id") if isinstance(name := body.get(key), str)]
-        errors = _list(_mapping(body.get("errors")).get("data"))
+        errors = _list(wire.lookup(body, "errors.data"))
         return BatchState(
             words,
             _count(counts, "completed", "failed"),
@@ -148,14 +148,14 @@ class BatchApi:
         return ""
 
     async def _json(self, path: str, upload: Upload | None = None) -> Mapping[str, JSON]:
-        return _mapping(await self._caller.beside(path, upload=upload))
+        return mapping_of(await self._caller.beside(path, upload=upload))
 
     async def _listed(self) -> AsyncIterator[Mapping[str, JSON]]:
         query = "?limit=100"
         while True:
             page = await self._json(self._path + query)
             for each in _list(page.get("data")):
-                yield _mapping(each)
+                yield mapping_of(each)
             if not page.get("has_more") or not isinstance(page.get("last_id"), str):
                 return
             query = f"?limit=100&{self._after}={page['last_id']}"
@@ -180,7 +180,7 @@ class AnthropicBatches(BatchApi):
             created = _time_of(batch.get("created_at"))
             if created is not None and created < since - LOST_FOR_S:
                 return None
-            counts = _mapping(batch.get("request_counts"))
+            counts = mapping_of(batch.get("request_counts"))
             if sum(_count(counts, key) for key in counts) != requests:
                 continue
             found = _id_of(batch)
@@ -194,7 +194,7 @@ class AnthropicBatches(BatchApi):
     async def state(self, batch: str) -> BatchState:
         """See `BatchApi`."""
         body = await self._json(f"{self._path}/{batch}")
-        counts, words = _mapping(body.get("request_counts")), str(body.get("processing_status"))
+        counts, words = mapping_of(body.get("request_counts")), str(body.get("processing_status"))
         left = _count(counts, "processing")
         total = sum(_count(counts, key) for key in counts)
         return BatchState(words, total - left, total, words == "ended")
@@ -271,13 +271,13 @@ def openai_results(text: str) -> BatchResults:
     """The lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
     found: BatchResults = []
     for line in _lines_of(text):
-        response, error = _mapping(line.get("response")), line.get("error")
-        status, body = response.get("status_code"), response.get("body")
+        status, body = (wire.lookup(line, f"response.{name}") for name in ("status_code", "body"))
+        error: JSON = {"error": line.get("error")}
         answer: RawResponse | str
         if isinstance(status, int) and not isinstance(status, bool):
-            answer = RawResponse(status, wire.dumps(body if body is not None else {"error": error}))
+            answer = RawResponse(status, wire.dumps(error if body is None else body))
         else:
-            answer = f"no response: {wire.shorten(wire.error_text(wire.dumps({'error': error})), 200)}"
+            answer = f"no response: {wire.shorten(wire.error_text(wire.dumps(error)), 200)}"
         found.append((str(line.get("custom_id")), answer))
     return found
 
@@ -298,14 +298,14 @@ _STATUS_OF_ERROR = {
 
 def _anthropic_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
     """Id and response of a line of results."""
-    custom_id, result = str(line.get("custom_id")), _mapping(line.get("result"))
+    custom_id, result = str(line.get("custom_id")), mapping_of(line.get("result"))
     kind = result.get("type")
     if kind == "succeeded":
         return custom_id, RawResponse(200, wire.dumps(result.get("message")))
     if kind != "errored":
         return custom_id, f"no response: {kind}"
-    error = _mapping(result.get("error"))
-    inner = _mapping(error.get("error")) or error
+    error = mapping_of(result.get("error"))
+    inner = mapping_of(error.get("error")) or error
     return custom_id, RawResponse(_STATUS_OF_ERROR.get(str(inner.get("type")), 500), wire.dumps({"error": inner}))
 
 
@@ -326,7 +326,7 @@ def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
 
 
 def _refusal(error: JSON) -> tuple[int | None, str]:
-    fields = _mapping(error)
+    fields = mapping_of(error)
     line = fields.get("line")  # counted from 1
     return line - 1 if isinstance(line, int) else None, str(fields.get("message") or fields.get("code"))
 
@@ -348,10 +348,6 @@ def _time_of(value: JSON) -> float | None:
 
 def _count(counts: Mapping[str, JSON], *names: str) -> int:
     return sum(value for name in names if isinstance(value := counts.get(name), int))
-
-
-def _mapping(value: JSON) -> Mapping[str, JSON]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: JSON) -> Sequence[JSON]:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
-from judgegym.llm.at_once import ACTIVITY, Activity, blocked
+from judgegym.llm.at_once import ACTIVITY, Activity, blocked, fail
 from judgegym.llm.batches.kinds import BatchState, open_batches
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
@@ -51,20 +51,20 @@ class Line:
     Attributes:
         identity: what tells it apart from the other requests of the run.
         number: its number in the ledger; `None` if it has none.
-        call: the call that waits for it; `None` where an earlier part of the run has sent it.
+        call: the call that waits for it; `None` where only an earlier part of the run has made it.
         body: what is sent, as JSON.
-        answer: its response, or why it has none; `None` if it was never sent.
+        answer: its response, or why it has none.
     """
 
     identity: str
     number: int | None = None
     call: RequestRecord | None = None
     body: bytes = b""
-    answer: asyncio.Future[RawResponse | str | None] = field(
+    answer: asyncio.Future[RawResponse | str] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def resolve(self, answer: RawResponse | str | None) -> None:
+    def resolve(self, answer: RawResponse | str) -> None:
         """Give it what came back."""
         if not self.answer.done():
             self.answer.set_result(answer)
@@ -194,26 +194,19 @@ class Batches:
         if (queue := self._queues.get(id(caller))) is None:
             queue = self._queues[id(caller)] = _Queue(caller)
         identity = _identity(call)
-        if claimed := self._claims.pop(identity, None):
-            batch, line = claimed
-            call.number = line.number
-            if batch.follows is None:
-                self._begin(queue, batch)
-            if (answer := await self._answer(line)) is not None:
-                return answer
-            call.stays()
-        if self._stop is not None:
-            raise copy(self._stop)
-        line = Line(identity, call.number, call, wire.dumps(body))
-        queue.lines.append(line)
-        self.activity.note()
-        if len(queue.lines) >= queue.most_lines:
-            self._flush(queue)
-        answer = await self._answer(line)
-        assert answer is not None  # `None` is for the lines of an earlier part of the run
-        return answer
-
-    async def _answer(self, line: Line) -> RawResponse | str | None:
+        batch, line = self._claims.pop(identity, (None, Line(identity, call.number)))
+        line.call, line.body, call.number = call, wire.dumps(body), line.number
+        if batch is not None and batch.follows is None:
+            self._begin(queue, batch)
+        if batch is None or (batch.state.words == VOID and not line.answer.done()):
+            if self._stop is not None:
+                raise copy(self._stop)
+            if batch is not None:
+                call.stays()
+            queue.lines.append(line)
+            self.activity.note()
+            if len(queue.lines) >= queue.most_lines:
+                self._flush(queue)
         with blocked():
             return await line.answer
 
@@ -281,8 +274,7 @@ class Batches:
         self._stop = error if isinstance(error, RunStop) else self._stop
         for line in (*batch.lines, *(line for queue in self._queues.values() for line in queue.lines)):
             if not line.answer.done():
-                line.answer.set_exception(copy(error))
-                line.answer.exception()  # there may be nobody who waits
+                fail(line.answer, copy(error))
 
     async def _create(self, queue: _Queue, batch: Batch) -> None:
         """Create a batch that does not exist yet; `batch.id` stays `None` if its lines were sent back to the queue."""
@@ -326,14 +318,16 @@ class Batches:
         self._send_back(queue, batch, {place: error.answer})
 
     def _send_back(self, queue: _Queue, batch: Batch, refused: Mapping[int | None, str]) -> None:
-        """Note that a batch does not exist; give refused requests their refusal, and send the others again."""
+        """Note that a batch does not exist; give refused requests their refusal, and send the others again.
+
+        Those of an earlier part of the run are sent when their calls are made.
+        """
+        batch.state = BatchState(VOID)
         self._record({"batch": batch.number, "state": VOID})
         for place, line in enumerate(batch.lines):
             if place in refused:
                 line.resolve(RawResponse(400, wire.dumps({"error": {"message": refused[place]}})))
-            elif line.call is None:
-                line.resolve(None)
-            else:
+            elif line.call is not None:
                 line.call.stays()
                 queue.lines.append(line)
 

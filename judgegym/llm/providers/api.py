@@ -75,7 +75,7 @@ class Api:
         return ""
 
     def check(self, fields: Mapping[str, JSON], where: str) -> None:
-        """Check the fields that the user adds to requests; `where` is the setting.
+        """Check fields of requests; `where` is the setting that adds them, or the model.
 
         Raises:
             SettingsError: the API does not take one of them.

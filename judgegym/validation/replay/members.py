@@ -25,9 +25,9 @@ from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import slug
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, text_of
 from judgegym.reports.compare.comparison import open_run
-from judgegym.reports.results.run import SavedRun, text_of
+from judgegym.reports.results.run import SavedRun
 from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
 
 _NOT_OF_A_PART = frozenset({"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import AttemptFailure, ChatSuccess, FinishRules, Habits, RawResponse, known_reasons, of_answer
+from judgegym.llm.outcome import WORDS, AttemptFailure, ChatSuccess, FinishRules, Habits, RawResponse, of_answer
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS
 from judgegym.llm.usage import Prices, Usage
@@ -103,7 +103,7 @@ def test_refusal_says_why() -> None:
 
 def test_no_foreign_word_is_whole() -> None:
     ours = {"end_turn", "stop_sequence"}
-    bodies = {word: read(message(text("yes"), stop_reason=word)) for word in known_reasons("whole")}
+    bodies = {word: read(message(text("yes"), stop_reason=word)) for word in WORDS["whole"].split()}
     assert {word for word, found in bodies.items() if isinstance(found, ChatSuccess)} == ours
 
 
