@@ -291,7 +291,7 @@ async def test_probe_that_is_cancelled_in_the_moment_of_a_refusal_ends(
     connections: list[asyncio.Future[Any]] = []
     begun = asyncio.Event()
 
-    async def opened(host: str, port: int) -> Any:
+    async def opened(host: str, port: int, **how: Any) -> Any:
         connections.append(asyncio.get_running_loop().create_future())
         begun.set()
         return await connections[-1]
