@@ -45,7 +45,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import FailureKind
 from judgegym.llm.retry import retry_after_seconds
 from judgegym.llm.usage import Usage
-from judgegym.llm.wire import CUT_OFF, JSON, Choice, Token, is_blank
+from judgegym.llm.wire import CUT_OFF, JSON, Choice, Token, is_blank, mapping_of, text_of
 
 _KEPT_TOKENS = "judgegym_tokens"
 LONGEST_REASON = 64
@@ -95,11 +95,9 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
-        reasoning=_optional_text(message.get("reasoning_content"))
-        or _optional_text(message.get("reasoning"))
-        or _optional_text(thought),
+        reasoning=text_of(message.get("reasoning_content")) or text_of(message.get("reasoning")) or thought or None,
         finish_reason=finish[:LONGEST_REASON] if isinstance(finish, str) and finish else None,
-        refusal=_optional_text(message.get("refusal")) or refused or None,
+        refusal=text_of(message.get("refusal")) or refused or None,
         token_ids=ids,
         logprobs=of_ids,
         tokens=tokens,
@@ -121,17 +119,13 @@ def _parts(content: JSON) -> tuple[str, str, str]:
         if not isinstance(part, Mapping) or not isinstance(kind, str | None):
             continue
         if kind in _TEXT_PARTS:
-            texts.append(_optional_text(part.get("text")) or "")
+            texts.append(text_of(part.get("text")))
         elif kind in _REASONING_PARTS:
             inner = part.get("thinking") or part.get("text") or part.get("reasoning")
-            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else _optional_text(inner) or "")
+            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else text_of(inner))
         elif kind == "refusal":
-            refusals.append(_optional_text(part.get("refusal")) or "")
+            refusals.append(text_of(part.get("refusal")))
     return "".join(texts), "".join(thoughts), "".join(refusals)
-
-
-def _optional_text(value: JSON) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def token_ids(value: JSON) -> tuple[int, ...] | None:
@@ -613,14 +607,11 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
     return "no text, only reasoning" if choice.reasoning else "empty content"
 
 
-def _token_counts(usage: JSON) -> Usage:
-    if not isinstance(usage, dict):
-        return Usage()
-    details = usage.get("prompt_tokens_details")
-    cached, written = usage.get("prompt_cache_hit_tokens"), None
-    if isinstance(details, dict):  # written: OpenRouter and our own translation, litellm
-        cached = details.get("cached_tokens")
-        written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")
+def _token_counts(said: JSON) -> Usage:
+    usage = mapping_of(said)
+    details = mapping_of(usage.get("prompt_tokens_details"))
+    cached = details.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
+    written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")  # by OpenRouter; by litellm
     given = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, written)
     prompt, completion, read, kept = (
         value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given
