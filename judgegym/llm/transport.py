@@ -399,8 +399,10 @@ class Transport:
         try:
             return wire.loads(text)
         except ValueError:
-            said = f"the body is not JSON ({wire.shorten(text, 200)})"
-            raise EndpointError(FailureKind.BROKEN, endpoint=path, answer=said) from None
+            for replica in self.presence.replicas:
+                text = replica.redact(text, fields)
+            said = f"the body is not JSON ({wire.shorten(text, 200)}; at {path})"
+            raise EndpointError(FailureKind.BROKEN, endpoint=self.settings.endpoints[0].shown, answer=said) from None
 
     async def beside_text(self, path: str, fields: dict[str, JSON] | None = None, upload: Upload | None = None) -> str:
         """The text of an answer; arguments and errors as of `beside`."""
