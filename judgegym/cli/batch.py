@@ -16,7 +16,7 @@ from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import DataError, EndpointError, SettingsError
 
 if TYPE_CHECKING:  # --help comes at once
-    from judgegym.engine.runs.batches import RecordedBatch
+    from judgegym.llm.batches.queue import Batch
 
 _ABOUT = (
     "Show how the batches of a run stand: as its directory says, or as the provider says if the variable of the key is "
@@ -52,29 +52,30 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 async def _show(path: Path, variable: str | None, *, is_cancelled: bool) -> int:
     require("environments")
-    from judgegym.engine.runs.batches import BATCHES, VOID, read_batches
+    from judgegym.engine.runs.batches import BATCHES, read_batches
     from judgegym.engine.runs.directory import run_directory_of
+    from judgegym.llm.batches.queue import VOID
 
     run = path if (path / BATCHES).exists() else run_directory_of(path)
     if not (run / BATCHES).exists():
         raise DataError(f"{path} has no batches: expected a run directory with {BATCHES}, or the file of one")
-    recorded, failures = read_batches(run), 0
-    for batch in recorded.batches.values():
-        words = f"batch {batch.number}: {batch.done:,} of {len(batch.requests):,} done, {batch.state or 'uploading'}"
-        if batch.id is not None and batch.state != VOID:
+    failures = 0
+    for batch in read_batches(run)[1].values():
+        failure = ""
+        if batch.id is not None and batch.state.words != VOID:
             try:
-                words = await _said(batch, variable, is_cancelled=is_cancelled) or words
+                await _look(batch, batch.id, variable, is_cancelled=is_cancelled)
             except (EndpointError, SettingsError) as error:
-                words, failures = f"{words}; {error}", failures + 1
-        terminal.say(f"{words}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})")
+                failure, failures = f"; {error}", failures + 1
+        terminal.say(f"{batch.words}{failure}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})")
     return min(1, failures)
 
 
-async def _said(batch: RecordedBatch, variable: str | None, *, is_cancelled: bool) -> str | None:
-    """What the provider says of a batch, which is cancelled if it is not over; `None` without a key to ask with.
+async def _look(batch: Batch, name: str, variable: str | None, *, is_cancelled: bool) -> None:
+    """Ask the provider how a batch stands, and cancel it if it is not over; without a key nobody is asked.
 
     Raises:
-        EndpointError: it does not say.
+        EndpointError: the provider does not say.
         SettingsError: it is to be cancelled, and there is no key.
     """
     from pydantic import SecretStr
@@ -90,17 +91,13 @@ async def _said(batch: RecordedBatch, variable: str | None, *, is_cancelled: boo
     if not key and not is_folder and is_public(batch.endpoint):
         if is_cancelled:
             raise SettingsError(f"it cannot be cancelled: {variable} is not set; name another with --api_key_env")
-        return None
-    url = "http://127.0.0.1:9/v1" if is_folder else batch.endpoint
-    endpoint = Endpoint(
-        url, batch.model, SecretStr(key) if key else None, api="anthropic" if is_anthropic else "openai"
-    )
-    settings = BatchOptions("anthropic" if is_anthropic else "folder" if is_folder else "openai", Path(batch.endpoint))
+        return
+    url, secret = "http://127.0.0.1:9/v1" if is_folder else batch.endpoint, SecretStr(key) if key else None
+    endpoint = Endpoint(url, batch.model, secret, api="anthropic" if is_anthropic else "openai")
     async with ChatClient(ChatSettings((endpoint,), max_retries=3, away_deadline_s=10.0)) as client:
-        api, name = open_batches(settings, client), batch.id or ""
-        state = await api.state(name)
-        if is_cancelled and not state.is_over:
+        api = open_batches(BatchOptions(batch.kind, Path(batch.endpoint)), client)
+        batch.state = await api.state(name)
+        if is_cancelled and not batch.state.is_over:
             await api.cancel(name)
-            state = state if is_folder else await api.state(name)
-        of = state.of or len(batch.requests)
-        return f"batch {batch.number}: {state.done:,} of {of:,} done, {state.words}"
+            if not is_folder:
+                batch.state = await api.state(name)

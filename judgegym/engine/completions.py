@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import aiohttp
@@ -341,12 +342,8 @@ class Clients:
     def begin_after(self, earlier: RunUsage) -> None:
         """Count in the budget what an earlier part of the run has spent, at the prices of now."""
         if self.budget is not None:
-            asked = [
-                each.settings
-                for clients in self._clients.values()
-                for client in clients
-                for each in (client, *client.siblings)
-            ]
+            clients = chain.from_iterable(self._clients.values())
+            asked = [each.settings for client in clients for each in (client, *client.siblings)]
             prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
             self.budget.begin_after(earlier.priced(prices))
 

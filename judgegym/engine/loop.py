@@ -125,8 +125,7 @@ async def run_each(
     async def worker() -> None:
         nonlocal outage
         while outage is None and (item := take()) is not None:
-            if not disk.is_open:
-                await disk.ready()
+            await disk.ready()
             try:
                 await step(item)
             except EndpointOutage as error:

@@ -31,7 +31,7 @@ from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, UserFailure, let_go
 from judgegym.llm.ledger import component
 from judgegym.llm.outcome import FinishRules
-from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices
@@ -119,7 +119,7 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
             retry_delay_s=config.retry_delay,
             max_concurrency=self.user_max_concurrency,
             finish_rules=FinishRules(frozenset(self.user_finish_reasons), "env.user_finish_reasons"),
-            prices=api_of(api).prices(prices_of(given, split_urls(url), name, self.user_extra_body)),
+            prices=prices_of(api, given, split_urls(url), name, self.user_extra_body),
             title="the user",
             section="env.",
             url_setting="--env.user_base_url",

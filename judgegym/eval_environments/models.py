@@ -53,7 +53,7 @@ from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import component
 from judgegym.llm.outcome import FinishRules
-from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices
@@ -322,8 +322,8 @@ class ModelSettings(BaseModel):
     def prices(self) -> Prices:
         """What its tokens cost."""
         given = Prices(self.price_input, self.price_output, self.price_cached_input)
-        listed = prices_of(given, split_urls(self.base_url or ""), self.model_name or self.name, self.extra_body)
-        return api_of(self.api).prices(listed)
+        urls, model = split_urls(self.base_url or ""), self.model_name or self.name
+        return prices_of(self.api, given, urls, model, self.extra_body)
 
     @property
     def identity(self) -> str:

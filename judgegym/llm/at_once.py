@@ -150,10 +150,10 @@ class SingleFlight(Generic[T]):
         try:
             answer = await call()
         except asyncio.CancelledError:
-            _fail(own, _RunnerCancelled())
+            fail(own, _RunnerCancelled())
             raise
         except Exception as error:  # any error: it is passed to all who share the call, and raised
-            _fail(own, error)
+            fail(own, error)
             raise
         else:
             own.set_result(answer)
@@ -162,6 +162,7 @@ class SingleFlight(Generic[T]):
             del self._in_flight[key]
 
 
-def _fail(future: asyncio.Future[T], error: Exception) -> None:
+def fail(future: asyncio.Future[T], error: Exception) -> None:
+    """Give a future an error, for which nobody may wait any more."""
     future.set_exception(error)
-    future.exception()  # mark as retrieved: there may be no other caller
+    future.exception()  # mark as retrieved

@@ -137,8 +137,7 @@ class ChatClient(Transport):
 
     async def use_up_rates(self) -> None:
         """Take all that is left of this minute's requests and tokens, which a process before this one may have used."""
-        if self.rates is not None:
-            await self.rates.use_up()
+        await self.rates.use_up()
 
     async def chat(
         self,
@@ -419,11 +418,8 @@ async def structured_chat(
     response_format: Mapping[str, JSON],
     in_words: Sequence[Message],
     *,
-    vote: int = 0,
-    seed: int | None = None,
     extra: Mapping[str, JSON] | None = None,
-    name: str = "",
-    **other: Any,
+    **asked: Any,
 ) -> ChatResponse:
     """Ask a model for one answer.
 
@@ -432,30 +428,27 @@ async def structured_chat(
         messages: the conversation, which describes the format.
         response_format: the format.
         in_words: the conversation without a format.
-        vote: this and the others are those of `ChatClient.chat`.
-        seed: the sampling seed.
         extra: further fields of the body.
-        name: the component of the call.
-        other: `keep` and `verdict_at`.
+        asked: `vote`, `seed` and `name`, and others of `ChatClient.chat`.
 
     Raises:
         EndpointError: no attempt succeeded.
     """
-    asked: dict[str, Any] = {"vote": vote, "seed": seed, "name": name}
+    key = {name: value for name, value in asked.items() if name in ("vote", "seed", "name")}
     formatted = {**(extra or {}), RESPONSE_FORMAT: response_format}
     refused: EndpointError | None = None
-    is_held = client.holds(messages, extra=formatted, **asked)
-    if not is_held and client.holds(in_words, extra=extra, **asked):
+    is_held = client.holds(messages, extra=formatted, **key)
+    if not is_held and client.holds(in_words, extra=extra, **key):
         client.formats.note_earlier(client.settings.endpoints[0].shown)
     if is_held or client.formats.refusal is None:
         try:
-            return await client.chat(messages, extra=formatted, **asked, **other)
+            return await client.chat(messages, extra=formatted, **asked)
         except EndpointError as error:
             if not client.formats.may_be_refused_by(error):
                 raise
             refused = error
     try:
-        answer = await client.chat(in_words, extra=extra, **asked, **other)
+        answer = await client.chat(in_words, extra=extra, **asked)
     except EndpointError as error:
         if refused is not None:
             error.attempts, error.usage = error.attempts + refused.attempts, error.usage + refused.usage

@@ -17,6 +17,7 @@ import logging
 import select
 import ssl
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -103,13 +104,23 @@ async def speaks_tls(url: str) -> bool:
     """Whether the port of a URL completes a TLS handshake, whatever its certificate says. No request is sent."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    parts = urlsplit(url)
-    connecting = asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context)
     try:
-        _, writer = await asyncio.wait_for(connecting, _HANDSHAKE_S)
-    except (OSError, asyncio.TimeoutError):
+        return await asyncio.wait_for(can_connect(url, context), _HANDSHAKE_S)
+    except asyncio.TimeoutError:
+        return False
+
+
+async def can_connect(url: str, tls: ssl.SSLContext | None = None) -> bool:
+    """Whether a connection to the host of a URL can be opened; it is closed at once."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+    except OSError:
         return False
     writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
     return True
 
 

@@ -126,7 +126,6 @@ class RequestRecord:
         failure: of the attempt before; `None` before the first one.
         is_probe: it is sent although the circuit breaker is open.
         is_live: it is sent by itself, also where requests go into batches.
-        is_unbilled: its last attempt was a line of a batch that came back without a response.
     """
 
     part: int = 0
@@ -151,7 +150,6 @@ class RequestRecord:
     failure: EndpointError | None = None
     is_probe: bool = False
     is_live: bool = False
-    is_unbilled: bool = False
 
     def elapsed(self) -> float:
         """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""

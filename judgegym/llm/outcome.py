@@ -33,7 +33,7 @@ import re
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -44,7 +44,8 @@ import aiohttp
 from judgegym.llm import wire
 from judgegym.llm.errors import FailureKind
 from judgegym.llm.retry import retry_after_seconds
-from judgegym.llm.wire import CUT_OFF, JSON, Choice, Token, is_blank
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import CUT_OFF, JSON, Choice, Token, is_blank, mapping_of, text_of
 
 _KEPT_TOKENS = "judgegym_tokens"
 LONGEST_REASON = 64
@@ -94,11 +95,9 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
-        reasoning=_optional_text(message.get("reasoning_content"))
-        or _optional_text(message.get("reasoning"))
-        or _optional_text(thought),
+        reasoning=text_of(message.get("reasoning_content")) or text_of(message.get("reasoning")) or thought or None,
         finish_reason=finish[:LONGEST_REASON] if isinstance(finish, str) and finish else None,
-        refusal=_optional_text(message.get("refusal")) or refused or None,
+        refusal=text_of(message.get("refusal")) or refused or None,
         token_ids=ids,
         logprobs=of_ids,
         tokens=tokens,
@@ -120,17 +119,13 @@ def _parts(content: JSON) -> tuple[str, str, str]:
         if not isinstance(part, Mapping) or not isinstance(kind, str | None):
             continue
         if kind in _TEXT_PARTS:
-            texts.append(_optional_text(part.get("text")) or "")
+            texts.append(text_of(part.get("text")))
         elif kind in _REASONING_PARTS:
             inner = part.get("thinking") or part.get("text") or part.get("reasoning")
-            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else _optional_text(inner) or "")
+            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else text_of(inner))
         elif kind == "refusal":
-            refusals.append(_optional_text(part.get("refusal")) or "")
+            refusals.append(text_of(part.get("refusal")))
     return "".join(texts), "".join(thoughts), "".join(refusals)
-
-
-def _optional_text(value: JSON) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def token_ids(value: JSON) -> tuple[int, ...] | None:
@@ -202,7 +197,7 @@ FinishState: TypeAlias = Literal["whole", "tool_calls", "cut_off", "refused", "b
 others are as in `judgegym.llm.wire.ChoiceState`."""
 
 _SEPARATORS = re.compile(r"[-_\s]+")
-_WORDS: Mapping[FinishState, str] = {
+WORDS: Mapping[FinishState, str] = {
     "whole": """stop stopped stop_sequence stop_token stop_word stop_words stop_criteria_met end eos eos_token eot
         end_turn end_of_turn end_of_text endoftext end_of_sequence end_id im_end complete completed finish finished done
         normal""",
@@ -220,7 +215,7 @@ _WORDS: Mapping[FinishState, str] = {
         malformed_function_call malformed_tool_use malformed_response malformed_model_output unexpected_tool_call
         too_many_tool_calls missing_thought_signature load unload""",
 }
-_STATES: Mapping[str, FinishState] = {word: state for state, words in _WORDS.items() for word in words.split()}
+_STATES: Mapping[str, FinishState] = {word: state for state, words in WORDS.items() for word in words.split()}
 _SAID: Mapping[FinishState, str] = {
     "tool_calls": "waits for the results of tools",
     "cut_off": "was cut off",
@@ -274,11 +269,6 @@ def accepted_reasons(words: Iterable[str]) -> frozenset[str]:
     return accepted
 
 
-def known_reasons(state: FinishState) -> Collection[str]:
-    """The known words of a state, normalized."""
-    return [word for word, of_word in _STATES.items() if of_word == state]
-
-
 logger = logging.getLogger(__name__)
 
 LONGEST_TEXT = 8_000_000
@@ -311,20 +301,13 @@ _NOBODY_THERE = frozenset(
 )
 
 
-class TokenCounts(NamedTuple):
-    """Tokens as the endpoint counted them; 0 where it did not, or not with a number that can be meant.
+class RawResponse(NamedTuple):
+    """A response as it came: its status, its body, its headers `Retry-After` and `Location`."""
 
-    Attributes:
-        prompt: tokens sent.
-        completion: tokens received.
-        cached: those of `prompt` that were in its prefix cache.
-        written: those of `prompt` that were written to it.
-    """
-
-    prompt: int = 0
-    completion: int = 0
-    cached: int = 0
-    written: int = 0
+    status: int
+    body: bytes
+    retry_after: str | None = None
+    location: str | None = None
 
 
 class ChatSuccess(NamedTuple):
@@ -333,14 +316,14 @@ class ChatSuccess(NamedTuple):
     Attributes:
         choices: those that may be used, in the order of the answer.
         received: how many choices the answer had, the unusable ones too.
-        tokens: what it cost.
+        tokens: without a price; 0 where the endpoint counted none, or none that can be meant.
         prompt_token_ids: the prompt's tokens, if requested and returned.
         served: the model that answered, with its fingerprint in brackets, if it says so.
     """
 
     choices: tuple[Choice, ...]
     received: int
-    tokens: TokenCounts = TokenCounts()
+    tokens: Usage = Usage()
     prompt_token_ids: tuple[int, ...] | None = None
     served: str | None = None
 
@@ -354,20 +337,20 @@ class AttemptFailure:
         answer: what the endpoint said, or what was wrong with it; it may repeat the API key.
         status: the HTTP status, if there was an answer.
         retry_after: seconds that the endpoint asked to wait.
-        tokens: what it cost all the same; `None` if there was no chat completion.
+        tokens: those that it cost all the same; `None` if there was no chat completion.
     """
 
     kind: FailureKind
     answer: str
     status: int | None = None
     retry_after: float | None = None
-    tokens: TokenCounts | None = None
+    tokens: Usage | None = None
 
 
 class PlainResponse(NamedTuple):
     """An answer that is no chat completion, to a request beside the API (`ChatClient.beside`)."""
 
-    body: JSON
+    text: str
     tokens: None = None
 
 
@@ -454,25 +437,15 @@ class Habits:
             logger.warning("%s %s", self.name, what)
 
 
-def of_answer(
-    status: int,
-    data: bytes,
-    retry_after: str | None,
-    habits: Habits,
-    *,
-    location: str | None = None,
-    translated: Callable[[JSON], JSON] | None = None,
-) -> Outcome:
+def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON], JSON] = lambda body: body) -> Outcome:
     """The outcome of an HTTP answer.
 
     Args:
-        status: the HTTP status.
-        data: the body.
-        retry_after: the header `Retry-After`.
+        response: the answer.
         habits: of the endpoint; updated.
-        location: the header `Location`.
         translated: gives a body in OpenAI's form, where the API has another one.
     """
+    status, data, retry_after, location = response
     if 300 <= status < 400 and location:
         place = location.partition("?")[0]
         meant = _API_PATH.sub("", place)
@@ -482,11 +455,9 @@ def of_answer(
     if not 200 <= status < 300:
         return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
     try:
-        body = wire.loads(data, long_integers=True)
+        body = translated(wire.loads(data, long_integers=True))
     except ValueError:
         return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
-    if translated is not None:
-        body = translated(body)
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
@@ -500,7 +471,7 @@ def of_answer(
     choices: list[Choice] = []
     faults: list[AttemptFailure] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
-        read = _choice(raw, status, habits, tokens.completion if len(sent) == 1 else 0)
+        read = _choice(raw, status, habits, tokens.completion_tokens if len(sent) == 1 else 0)
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
         return replace(habits.refusal or faults[0], tokens=tokens)
@@ -509,23 +480,19 @@ def of_answer(
     return ChatSuccess(tuple(choices), len(sent), tokens, prompt_ids, served)
 
 
-def of_other_answer(status: int, data: bytes, retry_after: str | None, read: ReadItems | None = None) -> Outcome:
-    """The outcome of an HTTP answer to a request beside the API; one that is not JSON would be so again.
-
-    A judge's answer, which `read` reads, may have broken off where it is not JSON; its items become whole choices.
-    """
+def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
+    """The outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
+    status, data, retry_after, _ = response
     if not 200 <= status < 300:
         return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+    if read is None:
+        return PlainResponse(data.decode("utf-8", "replace"))
     try:
-        body = wire.loads(data)
-        if read is None:
-            return PlainResponse(body)
-        texts, usage = read(body)
+        texts, usage = read(wire.loads(data))
     except NotACompletion as error:
         return AttemptFailure(FailureKind.REJECTED, f"{error} ({wire.shorten(wire.excerpt(data), 200)})", status)
     except ValueError:
-        kind = FailureKind.REJECTED if read is None else FailureKind.BROKEN
-        return AttemptFailure(kind, f"the body is not JSON ({wire.excerpt(data)})", status)
+        return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
     return ChatSuccess(tuple(map(Choice, texts)), len(texts), _token_counts(usage))
 
 
@@ -640,16 +607,13 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
     return "no text, only reasoning" if choice.reasoning else "empty content"
 
 
-def _token_counts(usage: JSON) -> TokenCounts:
-    if not isinstance(usage, dict):
-        return TokenCounts()
-    details = usage.get("prompt_tokens_details")
-    cached, written = usage.get("prompt_cache_hit_tokens"), None
-    if isinstance(details, dict):  # written: OpenRouter and our own translation, litellm
-        cached = details.get("cached_tokens")
-        written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")
+def _token_counts(said: JSON) -> Usage:
+    usage = mapping_of(said)
+    details = mapping_of(usage.get("prompt_tokens_details"))
+    cached = details.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
+    written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")  # by OpenRouter; by litellm
     given = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, written)
     prompt, completion, read, kept = (
         value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given
     )
-    return TokenCounts(prompt, completion, min(prompt, read), min(max(0, prompt - read), kept))
+    return Usage(prompt, completion, 0.0, min(prompt, read), min(max(0, prompt - read), kept))

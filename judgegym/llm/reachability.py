@@ -27,11 +27,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from urllib.parse import urlsplit
 
+from judgegym.llm.at_once import fail
+from judgegym.llm.connector import can_connect
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.types import ChatSettings, Replica
 
@@ -58,7 +58,7 @@ class Reachability:
     def __init__(self, replicas: Sequence[Replica], settings: ChatSettings) -> None:
         """Take all replicas to be there; the settings say how long calls wait, and name them in messages."""
         self.replicas = replicas
-        self._settings = settings
+        self._settings, self._who = settings, settings.shown
         self.on_lost: Callable[[], None] | None = None
         self._waiters = 0
         self.is_any_there = True
@@ -81,10 +81,9 @@ class Reachability:
         """What all calls wait for, in one sentence; `None` while a replica is there."""
         if self.is_any_there:
             return None
-        away_for = self._away_for()
         if not self._is_starting:
-            return f"{self._who} refuses connections, for {away_for:.0f} s"
-        left = max(0.0, self._limit_s - away_for)
+            return f"{self._who} refuses connections, for {self.away_for_s:.0f} s"
+        left = max(0.0, self._limit_s - self.away_for_s)
         return f"{self._who} has never answered and refuses connections; {left:.0f} s left ({self._limit_setting})"
 
     def lost(self, replica: Replica, failure: EndpointError) -> None:
@@ -117,7 +116,7 @@ class Reachability:
         self._waiters += 1
         try:
             while not self.is_any_there:
-                left = self._limit_s - self._away_for()
+                left = self._limit_s - self.away_for_s
                 if left <= 0:
                     raise self._gone()
                 with suppress(asyncio.TimeoutError):
@@ -129,12 +128,14 @@ class Reachability:
     @property
     def away_for_s(self) -> float:
         """Seconds since the last of the replicas went away; 0 while one is there."""
-        return 0.0 if self.is_any_there else self._away_for()
+        if self.is_any_there:
+            return 0.0
+        return time.monotonic() - max(each.away_since or float("-inf") for each in self.replicas)
 
     @property
     def is_given_up(self) -> bool:
         """Whether all have been away for as long as the deadline."""
-        return not self.is_any_there and self._away_for() >= self._limit_s
+        return not self.is_any_there and self.away_for_s >= self._limit_s
 
     async def close(self) -> None:
         """End all probes; a client that is used again probes again."""
@@ -142,15 +143,6 @@ class Reachability:
         for probe in probes:
             probe.cancel()
         await asyncio.gather(*probes, return_exceptions=True)
-
-    def _away_for(self) -> float:
-        """Seconds since the last of the replicas went away."""
-        return time.monotonic() - max(each.away_since or float("-inf") for each in self.replicas)
-
-    @property
-    def _who(self) -> str:
-        names = ", ".join(dict.fromkeys(replica.endpoint.shown for replica in self.replicas))
-        return f"{self._settings.title} at {names}"
 
     @property
     def _is_starting(self) -> bool:
@@ -177,7 +169,7 @@ class Reachability:
         return EndpointError(
             FailureKind.AWAY,
             endpoint=self._last_failure.endpoint,
-            answer=f"{self._last_failure.answer}; away for {self._away_for():.0f} s, the limit is {self._limit}",
+            answer=f"{self._last_failure.answer}; away for {self.away_for_s:.0f} s, the limit is {self._limit}",
         )
 
     async def _probe(self, replica: Replica, why: str) -> None:
@@ -196,7 +188,7 @@ class Reachability:
                 return
             if self._waiters and time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
-                left = max(0.0, self._limit_s - self._away_for())
+                left = max(0.0, self._limit_s - self.away_for_s)
                 logger.warning("%s still refuses connections, for %.0f s; %.0f s left", name, said - begun, left)
 
     @property
@@ -210,25 +202,12 @@ async def _accepts_connections(replica: Replica) -> bool:
     A cancellation always gets through: `wait_for` before Python 3.12 loses one that comes in the moment in which the
     connection is refused, and the probe of a process that is about to end would then go on for ever.
     """
-    opening = asyncio.create_task(_open_and_close(replica.proxy or replica.url))
+    opening = asyncio.create_task(can_connect(replica.proxy or replica.url))
     try:
         await asyncio.wait([opening], timeout=_CONNECT_S)
         return opening.done() and opening.result()
     finally:
         opening.cancel()
-
-
-async def _open_and_close(url: str) -> bool:
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        _, writer = await asyncio.open_connection(parts.hostname, port)
-    except OSError:
-        return False
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-    return True
 
 
 ACCOUNT_STATUSES = frozenset({401, 402, 403, 404})
@@ -251,8 +230,7 @@ class CircuitBreaker:
 
     def __init__(self, settings: ChatSettings) -> None:
         """Begin closed; without `rejected_deadline_s` it never opens."""
-        names = ", ".join(dict.fromkeys(endpoint.shown for endpoint in settings.endpoints))
-        self._who = f"{settings.title} at {names}"
+        self._who = settings.shown
         self._deadline_s = settings.rejected_deadline_s
         self._setting = f"--{settings.section}endpoint_rejected_deadline"
         self.is_closed = True
@@ -266,7 +244,7 @@ class CircuitBreaker:
         self._next_probe_at: float | None = None  # once it has given up
         self._pause_s = _FIRST_PROBE_PAUSE_S
         self._rejected: list[asyncio.Future[bool]] = []
-        self._unsent: deque[asyncio.Future[bool]] = deque()
+        self._unsent: list[asyncio.Future[bool]] = []
         self._probing: asyncio.Task[None] | None = None
         self._is_over = False
 
@@ -349,7 +327,7 @@ class CircuitBreaker:
     def _said(self) -> str:
         return "" if self._failure is None else f"HTTP {self._failure.status}: {self._failure.answer}"
 
-    async def _decided(self, waiting: list[asyncio.Future[bool]] | deque[asyncio.Future[bool]]) -> bool:
+    async def _decided(self, waiting: list[asyncio.Future[bool]]) -> bool:
         """Wait among others for a decision."""
         decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         waiting.append(decision)
@@ -398,8 +376,7 @@ class CircuitBreaker:
         self._put_off_probe()
         for decision in (*self._rejected, *self._unsent):
             if not decision.done():
-                decision.set_exception(self._outage())
-                decision.exception()  # mark as retrieved: its caller may be cancelled now
+                fail(decision, self._outage())
 
     def _put_off_probe(self) -> None:
         self._next_probe_at = time.monotonic() + self._pause_s
@@ -412,7 +389,7 @@ class CircuitBreaker:
         return EndpointOutage(f"{self._who} has rejected every request for {limit}: {self._said}")
 
 
-def _decide(waiting: list[asyncio.Future[bool]] | deque[asyncio.Future[bool]], decision: bool) -> None:
+def _decide(waiting: list[asyncio.Future[bool]], decision: bool) -> None:
     for each in waiting:
         if not each.done():
             each.set_result(decision)

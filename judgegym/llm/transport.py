@@ -15,10 +15,10 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -31,13 +31,15 @@ from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.cost.images import tokens_of_images
-from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,
+    Habits,
     Outcome,
     PlainResponse,
+    RawResponse,
     of_answer,
     of_exception,
     of_other_answer,
@@ -150,27 +152,18 @@ class AdaptiveLimit:
         return True
 
 
-@dataclass(frozen=True, slots=True)
 class RateBudget:
-    """Requests and tokens a minute; `None` where there is no such limit, and no budget at all without either.
+    """Requests and tokens a minute; `None` where there is no such limit.
 
     Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large providers count. One
     request at a time waits for them, in order of arrival, except that urgent ones (retries) go first.
     """
 
-    requests: AsyncLimiter | None = None
-    tokens: AsyncLimiter | None = None
-    _next: AdaptiveLimit = field(default_factory=lambda: AdaptiveLimit(1))
-
-    @classmethod
-    def per_minute(cls, requests: int | None, tokens: int | None) -> RateBudget | None:
-        """The budget for this many requests and tokens a minute; `None` if neither is limited."""
-        if not requests and not tokens:
-            return None
-        return cls(
-            AsyncLimiter(requests, 60.0) if requests else None,
-            AsyncLimiter(tokens, 60.0) if tokens else None,
-        )
+    def __init__(self, requests: int | None, tokens: int | None) -> None:
+        """Begin with a whole minute of both; 0 is no limit."""
+        self.requests = AsyncLimiter(requests, 60.0) if requests else None
+        self.tokens = AsyncLimiter(tokens, 60.0) if tokens else None
+        self._next = AdaptiveLimit(1)
 
     async def use_up(self) -> None:
         """Take all that is left of this minute, where another process may have used it."""
@@ -180,6 +173,8 @@ class RateBudget:
 
     async def spend(self, tokens: int, *, urgent: bool = False) -> None:
         """Wait until a request of this many tokens fits; one of more than a minute's tokens takes the whole minute."""
+        if self.requests is None and self.tokens is None:
+            return
         await self._next.acquire(urgent=urgent)
         try:
             if self.requests is not None:
@@ -217,7 +212,7 @@ class Transport:
         api: the form in which it is asked.
         meter: what was answered and paid for.
         limit: of the requests in flight.
-        rates: requests and tokens a minute; `None` without such a limit.
+        rates: requests and tokens a minute.
         formats: whether the model's endpoint takes response formats, as far as is known.
         image_refusal: how it has refused images, where it is not to be asked about any more of them.
         presence: its replicas, and which of them are there.
@@ -243,15 +238,19 @@ class Transport:
         self.api.check(settings.extra_body, f"{where}extra_body")
         self.api.check({"temperature": settings.temperature}, f"{where}temperature")
         shortest = self.api.shortest_prefix(settings.endpoints[0].model)
-        batch = settings.batch
-        self._prefixes = None if shortest is None or batch is not None else SharedPrefixes(shortest)
+        self._prefixes = None if shortest is None else SharedPrefixes(shortest)
         self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
+        self.rates = RateBudget(settings.requests_per_minute, settings.tokens_per_minute)
+        self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
+        self._live_limit: AbstractAsyncContextManager[object] = nullcontext()
+        self._live_prices = settings.prices
         self._worst_settings = settings  # of the highest prices
-        if batch is not None:
-            self.limit = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES)
-            self._live_limit = asyncio.Semaphore(batch.live_concurrency)
+        if (batch := settings.batch) is not None:
+            self.limit, self.rates = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES), RateBudget(None, None)
+            self._prefixes = None
             self._line_retries = RetryPolicy(batch.retries, 0.0, float("inf"))
+            self._live_limit, self._live_prices = asyncio.Semaphore(batch.live_concurrency), batch.live_prices
             if batch.is_live_after:
                 self._worst_settings = replace(settings, prices=batch.live_prices)
         self._batches: Batches | None = None
@@ -262,11 +261,6 @@ class Transport:
         self.breaker = CircuitBreaker(settings)
         self._budget = budget
         self._refused: set[str] = set() if self.api.takes_seed else {"seed"}
-        self.rates = None
-        if batch is None:
-            self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
-        self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
-        self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
@@ -299,14 +293,18 @@ class Transport:
     @property
     def finish_reasons(self) -> Counter[str]:
         """How many choices ended with each finish reason, those that could not be used included."""
-        replicas = {id(each): each for client in (self, *self.siblings) for each in client.presence.replicas}
-        return sum((replica.habits.reasons for replica in replicas.values()), Counter[str]())
+        return sum((habits.reasons for habits in self._all_habits), Counter[str]())
 
     @property
     def served_models(self) -> Counter[str]:
         """How many answers named each model that they come from, with its fingerprint if there was one."""
-        replicas = {id(each): each for client in (self, *self.siblings) for each in client.presence.replicas}
-        return sum((replica.habits.served for replica in replicas.values()), Counter[str]())
+        return sum((habits.served for habits in self._all_habits), Counter[str]())
+
+    @property
+    def _all_habits(self) -> Collection[Habits]:
+        """Those of all replicas, which siblings may share."""
+        clients = (self, *self.siblings)
+        return {id(each): each.habits for client in clients for each in client.presence.replicas}.values()
 
     def note_served(self, earlier: Mapping[str, int]) -> None:
         """Add the models that an earlier part of the run was answered by, so that a change since is told."""
@@ -352,12 +350,9 @@ class Transport:
         may_be_refused = [name for name in self.api.left_out if name in body]
         for name in self._refused:
             body.pop(name, None)
-        if self.api.is_translated and record.read is None:
-            try:
-                self.api.request(body)
-            except SettingsError as error:
-                raise SettingsError(f"{self.settings.title}: {error}") from None
-        if self.rates is not None and self.rates.tokens is not None:
+        if record.read is None:
+            self.api.check(body, self.settings.title)
+        if self.rates.tokens is not None:
             record.tokens = self._expected_tokens(messages, parameters)
         try:
             if self._prefixes is None or record.read is not None:
@@ -381,36 +376,39 @@ class Transport:
             record.elapsed(),
             record.attempts,
             prompt_token_ids=outcome.prompt_token_ids,
-            prompt_tokens=outcome.tokens.prompt,
+            prompt_tokens=outcome.tokens.prompt_tokens,
             served=outcome.served,
         )
 
-    async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
+    async def beside(self, path: str, body: Mapping[str, JSON] | None = None, *, upload: Upload | None = None) -> JSON:
         """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
 
         Args:
             path: below the base URL without its version, such as `/tokenize`.
             body: the request's fields, but for the model's name.
+            upload: what is sent in place of fields.
 
         Returns:
             The answer's JSON. It is recorded in no ledger, since it is no completion.
 
         Raises:
-            EndpointError: no attempt succeeded.
+            EndpointError: no attempt succeeded, or the answer is no JSON.
         """
-        outcome = await self._send(RequestRecord(body=None if body is None else {"model": "", **body}, path=path))
-        assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
-        return outcome.body
+        fields = None if body is None else {"model": "", **body}
+        text = await self.beside_text(path, fields, upload)
+        try:
+            return wire.loads(text)
+        except ValueError:
+            for replica in self.presence.replicas:
+                text = replica.redact(text, fields)
+            said = f"the body is not JSON ({wire.shorten(text, 200)}; at {path})"
+            raise EndpointError(FailureKind.BROKEN, endpoint=self.settings.endpoints[0].shown, answer=said) from None
 
-    async def beside_text(self, path: str, upload: Upload) -> str:
-        """Send a request beside the API that is no call of a model; limits and retries apply.
-
-        Raises:
-            EndpointError: no attempt succeeded.
-        """
-        outcome = await self._send(RequestRecord(path=path, upload=upload))
+    async def beside_text(self, path: str, fields: dict[str, JSON] | None = None, upload: Upload | None = None) -> str:
+        """The text of an answer; arguments and errors as of `beside`."""
+        outcome = await self._send(RequestRecord(body=fields, path=path, upload=upload))
         assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
-        return str(outcome.body)
+        return outcome.text
 
     async def _send(self, call: RequestRecord) -> ChatSuccess | PlainResponse:
         """Make attempts until one is answered.
@@ -470,8 +468,7 @@ class Transport:
                 began = time.monotonic()
                 call.is_probe = await self.breaker.ready()
                 call.away += time.monotonic() - began
-            if self.rates is not None:
-                await self.rates.spend(call.tokens, urgent=is_retry)
+            await self.rates.spend(call.tokens, urgent=is_retry)
             admitted = await self.limit.acquire(urgent=is_retry)
             if not (self.presence.is_any_there and (self.breaker.is_closed or call.is_probe)):
                 self.limit.release()  # it has gone away in the meantime
@@ -558,32 +555,23 @@ class Transport:
             return outcome
         call.attempts += 1
         replica.in_flight += 1
-        batches = self._batch_of(call)
+        batches, cost = self._batch_of(call), cast("float | None", None)
         try:
             if batches is not None:
                 outcome = await self._exchange_in_batch(batches, replica, call)
-            elif call.upload is not None or self.settings.batch is None:
-                with nullcontext() if call.upload is not None else on_its_way():
-                    outcome = await self._exchange(replica, call)
             else:
                 async with self._live_limit:
                     with on_its_way():
                         outcome = await self._exchange(replica, call)
+            if outcome.tokens is not None:
+                usage = (self.settings.prices if batches is not None else self._live_prices).priced(outcome.tokens)
+                call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
+                cost = usage.cost
         finally:
             replica.in_flight -= 1
             self.limit.release()
-            if budget is not None and outcome is None:  # cancelled on its way: it may be billed
-                budget.pay(call.worst, call.worst)
-                budget.finish()
-        usage = None
-        if outcome.tokens is not None:
-            tokens = outcome.tokens
-            is_live = self.settings.batch is not None and batches is None
-            prices = self.settings.batch.live_prices if is_live and self.settings.batch else self.settings.prices
-            usage = prices.usage(*tokens)
-            call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
-        if budget is not None:
-            self._settle(budget, call, outcome, None if usage is None else usage.cost)
+            if budget is not None:
+                self._settle(budget, call, outcome, cost, is_line=batches is not None)
         if isinstance(outcome, AttemptFailure) and self.meter.observer is not None:
             self.meter.observer.attempt_failed("429" if outcome.status == 429 else outcome.kind.value)
         if not isinstance(outcome, AttemptFailure):
@@ -598,17 +586,29 @@ class Transport:
         return outcome
 
     @staticmethod
-    def _settle(budget: Budget, call: RequestRecord, outcome: Outcome, cost: float | None) -> None:
-        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded."""
+    def _settle(
+        budget: Budget, call: RequestRecord, outcome: Outcome | None, cost: float | None, *, is_line: bool
+    ) -> None:
+        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded.
+
+        Args:
+            budget: what it counts in.
+            call: the request.
+            outcome: of the attempt; `None` if it was cancelled on its way.
+            cost: what it cost, as far as that is known.
+            is_line: it was a line of a batch, which is not billed without a response.
+        """
         if isinstance(outcome, ChatSuccess):
             budget.pay(cost, call.worst)
             call.finish = budget.finish
         elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
             budget.give_back(call.worst)
         else:
-            if cost is None:  # an error costs nothing; what broke off on its way may cost as much as a whole answer
-                is_broken = isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BROKEN
-                is_billed = is_broken and (getattr(outcome, "status", None) or 0) < 400 and not call.is_unbilled
+            is_billed = True  # what broke off on its way may cost as much as a whole answer, and an error costs nothing
+            if isinstance(outcome, AttemptFailure):
+                is_lost = outcome.status is None and not is_line
+                is_billed = outcome.kind is FailureKind.BROKEN and (is_lost or (outcome.status or 400) < 400)
+            if cost is None:
                 cost = call.worst if is_billed else 0.0
             budget.pay(cost, call.worst)
             budget.finish()
@@ -628,78 +628,56 @@ class Transport:
             call.number = None  # it has not failed: a resumed run looks for it in its batch
             raise
         call.away += time.monotonic() - began
-        call.is_unbilled = isinstance(answer, str)
         if isinstance(answer, str):
             call.is_live = self.settings.batch.is_live_after
             return AttemptFailure(FailureKind.BROKEN, answer)
-        translated = self.api.response if self.api.is_translated else None
-        outcome = of_answer(answer.status, answer.body, None, replica.habits, translated=translated)
+        outcome = of_answer(answer, replica.habits, self.api.response)
         if isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BUSY:
             return replace(outcome, kind=FailureKind.BROKEN)  # it is sent again so often, and no oftener
         return outcome
 
     async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
         """Send a request once, and classify what comes back."""
-        timeout = self._timeout
-        if call.failure is not None:  # a retry has what is left of the deadline; aiohttp reads 0 as no time-out
-            left = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
-            timeout = _timeout(max(0.001, left))
+        used_s = 0.0 if call.failure is None else call.elapsed()  # a retry has what is left; 0 is no limit
+        timeout_s = max(0.001, min(self.settings.timeout_s, self.settings.deadline_s - used_s))
         try:
             call.leaves()
-            fields = None if call.body is None else {**call.body, "model": replica.endpoint.model}
-            if call.path is None and fields is not None and self.api.is_in_process:
-                return await self._exchange_in_process(replica, fields, timeout.total or 0.0)
-            if self._session is None:
-                self._session = open_session()
-            if call.path is None and fields is not None and self.api.is_translated:
-                body: bytes | None = wire.dumps(self.api.request(fields, call.cached))
-            else:
-                body = None if fields is None else wire.dumps(fields)
-            headers = replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
-            if (upload := call.upload) is not None:
-                body, headers = upload.data, {**headers, "Content-Type": upload.content_type}
-            async with self._session.request(
-                "GET" if body is None else "POST",
-                replica.url if call.path is None else replica.beside(call.path),
-                data=body,
-                headers=headers,
-                proxy=replica.proxy,
-                timeout=timeout,
-                allow_redirects=False,  # a redirected POST would lose its body
-            ) as response:
-                length = response.content_length
-                if length is None or length > _LONGEST_BODY or "Content-Encoding" in response.headers:
-                    data = await _bounded_body(response, _LONGEST_BODY if upload is None else _LONGEST_RESULTS)
-                else:
-                    data = await response.read()
-                retry_after = response.headers.get("Retry-After")
-                if upload is not None and 200 <= response.status < 300:
-                    return PlainResponse(data.decode("utf-8", "replace"))
-                if call.path is not None:
-                    return of_other_answer(response.status, data, retry_after, call.read)
-                location = response.headers.get("Location")
-                translated = self.api.response if self.api.is_translated else None
-                return of_answer(
-                    response.status, data, retry_after, replica.habits, location=location, translated=translated
-                )
+            response = await self._response(replica, call, timeout_s)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
             is_no_http = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
             if is_no_http and await replica.needs_tls():
                 what = "none: the port speaks TLS, so its URL must begin with https://"
                 return AttemptFailure(FailureKind.REJECTED, what)
-            return of_exception(error, timeout.total or 0.0)
+            return of_exception(error, timeout_s)
+        if call.path is not None:
+            return of_other_answer(response, call.read)
+        return of_answer(response, replica.habits, self.api.response)
 
-    async def _exchange_in_process(self, replica: Replica, body: Mapping[str, JSON], timeout_s: float) -> Outcome:
-        """Let the API send a request itself, and classify what comes back."""
-        key = replica.endpoint.api_key
-        answer = await self.api.send(
-            body,
-            base_url=replica.endpoint.base_url,
-            key=None if key is None else key.get_secret_value(),
-            headers={name: value.get_secret_value() for name, value in replica.endpoint.headers.items()},
-            timeout_s=timeout_s,
-        )
-        return of_answer(answer.status, answer.body, answer.retry_after, replica.habits)
+    async def _response(self, replica: Replica, call: RequestRecord, timeout_s: float) -> RawResponse:
+        """Send a request once; raises whatever the HTTP client does."""
+        body = cast("Mapping[str, JSON]", {**(call.body or {}), "model": replica.endpoint.model})
+        if call.path is None:
+            body = self.api.request(body, call.cached)
+            if self.api.is_in_process:
+                return await self.api.send(body, replica.endpoint, timeout_s)
+        if self._session is None:
+            self._session = open_session()
+        data, most = None if call.body is None else wire.dumps(body), _LONGEST_BODY
+        headers = replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
+        if call.upload is not None:
+            data, headers = call.upload.data, {**headers, "Content-Type": call.upload.content_type}
+            most = _LONGEST_RESULTS
+        async with self._session.request(
+            "GET" if data is None else "POST",
+            replica.url if call.path is None else replica.endpoint.beside(call.path),
+            data=data,
+            headers=headers,
+            proxy=replica.proxy,
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
+            allow_redirects=False,  # a redirected POST would lose its body
+        ) as response:
+            given = (response.headers.get(name) for name in ("Retry-After", "Location"))
+            return RawResponse(response.status, await _body_of(response, most), *given)
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
@@ -716,12 +694,8 @@ def _has_format(call: RequestRecord) -> bool:
     return call.body is not None and RESPONSE_FORMAT in call.body
 
 
-def _timeout(total_s: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total_s, sock_connect=_CONNECT_S)
-
-
-async def _bounded_body(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body of an answer that has no length, or whose length is not that of the body.
+async def _body_of(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body of an answer.
 
     Raises:
         ClientPayloadError: it is longer than `most` bytes.
@@ -729,7 +703,9 @@ async def _bounded_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     length = response.content_length
     if length is not None and length > most:
         raise aiohttp.ClientPayloadError(f"a body of {length} bytes")
-    parts, size = [], 0
+    if length is not None and "Content-Encoding" not in response.headers:
+        return await response.read()
+    parts, size = [], 0  # it has no length, or one that is not that of the body
     async for part in response.content.iter_any():
         parts.append(part)
         size += len(part)

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -66,8 +67,7 @@ class Endpoint:
 
         A base URL may be that already.
         """
-        parts = urlsplit(self.at(""))
-        return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path.removesuffix(path)) + path))
+        return _beside(self.at(""), path)
 
     @property
     def shown(self) -> str:
@@ -76,48 +76,48 @@ class Endpoint:
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-@dataclass(slots=True)
+@lru_cache(maxsize=256)
+def _beside(base_url: str, path: str) -> str:
+    parts = urlsplit(base_url)
+    return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path.removesuffix(path)) + path))
+
+
 class Replica:
     """An endpoint, its load, its recent failures and whether it is there (`judgegym.llm.reachability`).
 
     Attributes:
         endpoint: where it is.
-        rules: which of its answers are whole.
         is_there: it accepts connections, as far as is known.
         away_since: when it first refused a connection after its last answer (monotonic clock).
         away_in_a_row: how often it was probed since its last answer.
         was_tried_with_tls: it was called with TLS, although its URL begins with `http://`.
         has_answered: it has answered a request, if only with an error.
+        url: of completions.
+        proxy: the proxy on the way to it, if there is one.
+        headers: of each request.
+        habits: what it usually does.
     """
 
-    endpoint: Endpoint
-    rules: FinishRules = KNOWN_WORDS_ALONE
-    is_there: bool = True
-    away_since: float | None = None
-    away_in_a_row: int = 0
-    has_answered: bool = False
-    was_tried_with_tls: bool = False
-    in_flight: int = 0
-    failures_in_a_row: int = 0
-    paused_until: float = float("-inf")
-    failed_at: float = float("-inf")
-    url: str = field(default="", repr=False)
-    urls_beside: dict[str, str] = field(default_factory=dict, repr=False)
-    headers: dict[str, str] = field(default_factory=dict, repr=False)
-    proxy: str | None = field(default=None, repr=False)
-    habits: Habits = field(init=False, repr=False)
-    _secrets: tuple[str, ...] = field(default=(), repr=False)
+    def __init__(self, endpoint: Endpoint, rules: FinishRules = KNOWN_WORDS_ALONE) -> None:
+        """Build the URL and the request headers and look up the proxy once, not for every request.
 
-    def __post_init__(self) -> None:
-        """Build the URL and the request headers and look up the proxy once, not for every request."""
-        self.url = self.endpoint.url
-        self.habits = Habits(self.endpoint.shown, self.rules)
+        Args:
+            endpoint: where it is.
+            rules: which of its answers are whole.
+        """
+        self.endpoint, self.url = endpoint, endpoint.url
+        self.is_there, self.has_answered, self.was_tried_with_tls = True, False, False
+        self.away_since: float | None = None
+        self.away_in_a_row = self.in_flight = self.failures_in_a_row = 0
+        self.paused_until = self.failed_at = float("-inf")
+        self.habits = Habits(endpoint.shown, rules)
         self.proxy = environment_proxy(self.url)
-        api, key = api_of(self.endpoint.api), self.endpoint.api_key
-        given = {name: value.get_secret_value() for name, value in self.endpoint.headers.items()}
+        api, key = api_of(endpoint.api), endpoint.api_key
+        given = {name: value.get_secret_value() for name, value in endpoint.headers.items()}
         names = set(map(str.lower, given))  # a header of the user takes the place of one of the API's
         own = {name: value for name, value in api.own_headers.items() if name.lower() not in names}
-        secret = {**api.headers(None if key is None else key.get_secret_value()), **given}
+        keyed = {} if key is None else {api.key_header: f"{api.key_prefix}{key.get_secret_value()}"}
+        secret = {**keyed, **given}
         self.headers = {**own, **secret}
         values = [value.removeprefix("Bearer ") for value in secret.values()]
         urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]
@@ -134,12 +134,6 @@ class Replica:
         for secret in (*self._secrets, *of_body):
             text = without_secret(text, secret)
         return without_credentials(text)
-
-    def beside(self, path: str) -> str:
-        """The URL of a path beside the API, computed once."""
-        if path not in self.urls_beside:
-            self.urls_beside[path] = self.endpoint.beside(path)
-        return self.urls_beside[path]
 
     async def needs_tls(self) -> bool:
         """Whether an endpoint that has never answered is called without TLS, and speaks it; found out once."""
@@ -203,7 +197,6 @@ class BatchOptions:
         retries: how often a request is sent again whose line brought no usable response.
         is_live_after: send such a request live instead.
         poll_s: seconds between two looks at a batch.
-        quiet_s: send what waits if nothing has changed for so many seconds, whoever might still join it.
         live_prices: what a request costs that is sent live.
         live_concurrency: how many of those may be in flight.
     """
@@ -215,7 +208,6 @@ class BatchOptions:
     retries: int = 3
     is_live_after: bool = False
     poll_s: float = 30.0
-    quiet_s: float = 60.0
     live_prices: Prices = Prices()
     live_concurrency: int = 256
 
@@ -285,6 +277,12 @@ class ChatSettings:
         """Check that there is an endpoint."""
         if not self.endpoints:
             raise ValueError("a chat client needs an endpoint")
+
+    @property
+    def shown(self) -> str:
+        """The model and where it is served, for messages."""
+        names = ", ".join(dict.fromkeys(endpoint.shown for endpoint in self.endpoints))
+        return f"{self.title} at {names}"
 
     @property
     def limits(self) -> tuple[int | None, ...]:

@@ -8,7 +8,7 @@ Approximate token counts, for rate budgets and for comparing lengths; never for 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,24 +63,22 @@ class Prices:
         """The highest price of a prompt token, whichever cache it is read from or written to; 0 without a price."""
         return max(filter(None, (self.input, self.cached_input, self.cache_write)), default=0.0)
 
-    def usage(
-        self, prompt_tokens: int, completion_tokens: int, cached_prompt_tokens: int = 0, cache_write_tokens: int = 0
-    ) -> Usage:
-        """The usage of one answer with its price.
+    def priced(self, usage: Usage) -> Usage:
+        """The usage of one answer with its price, in place of the one that it has.
 
         The cost is not known without the prices of prompt and completion, nor if the endpoint counted no tokens, unless
         tokens cost nothing.
         """
         if self.input is None or self.output is None:
-            return Usage(prompt_tokens, completion_tokens, None, cached_prompt_tokens, cache_write_tokens)
-        if not prompt_tokens + completion_tokens and self.input + self.output:
+            return replace(usage, cost=None)
+        if not usage.prompt_tokens + usage.completion_tokens and self.input + self.output:
             return Usage(cost=None)
-        cost = prompt_tokens * self.input + completion_tokens * self.output
+        cost = usage.prompt_tokens * self.input + usage.completion_tokens * self.output
         if self.cached_input is not None:
-            cost -= cached_prompt_tokens * (self.input - self.cached_input)
+            cost -= usage.cached_prompt_tokens * (self.input - self.cached_input)
         if self.cache_write is not None:
-            cost += cache_write_tokens * (self.cache_write - self.input)
-        return Usage(prompt_tokens, completion_tokens, cost / 1_000_000, cached_prompt_tokens, cache_write_tokens)
+            cost += usage.cache_write_tokens * (self.cache_write - self.input)
+        return replace(usage, cost=cost / 1_000_000)
 
 
 class CallObserver(Protocol):

@@ -250,6 +250,16 @@ def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
     return value
 
 
+def text_of(value: JSON) -> str:
+    """A value that is a text; empty for any other."""
+    return value if isinstance(value, str) else ""
+
+
+def mapping_of(value: JSON) -> Mapping[str, JSON]:
+    """A value that is an object; empty for any other."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def error_text(data: bytes) -> str:
     """The message of an error body: the OpenAI-style one if there is one, else the text.
 

@@ -22,7 +22,8 @@ from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
 from judgegym.judges.parts.jury import JurySettings, jury_scores
 from judgegym.llm import wire
 from judgegym.llm.usage import Usage
-from judgegym.reports.results.run import SavedRun, mapping_of
+from judgegym.llm.wire import mapping_of
+from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, ratio_interval
 from judgegym.statistics.cascades import upper_bound
 from judgegym.statistics.juries import sides

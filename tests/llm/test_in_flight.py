@@ -232,18 +232,16 @@ async def interleave(ceiling: int, steps: Sequence[str]) -> None:
     assert limit.in_flight == 0
 
 
-def test_without_limits_there_is_no_budget() -> None:
-    assert RateBudget.per_minute(None, None) is None
-
-
-def budget_of(requests: int | None, tokens: int | None) -> RateBudget:
-    budget = RateBudget.per_minute(requests, tokens)
-    assert budget is not None
-    return budget
+async def test_without_limits_nobody_waits() -> None:
+    budget = RateBudget(None, None)
+    for _ in range(1000):
+        sending = budget.spend(10**9)
+        with pytest.raises(StopIteration):
+            sending.send(None)
 
 
 async def test_a_spent_budget_makes_the_next_one_wait() -> None:
-    budget = budget_of(requests=1, tokens=None)
+    budget = RateBudget(requests=1, tokens=None)
     await budget.spend(1)
     waiting = asyncio.create_task(budget.spend(1))
     await settle()
@@ -252,8 +250,7 @@ async def test_a_spent_budget_makes_the_next_one_wait() -> None:
 
 
 async def test_a_minute_that_another_process_has_used_is_used_up() -> None:
-    budget = RateBudget.per_minute(60, 6000)
-    assert budget is not None
+    budget = RateBudget(60, 6000)
     assert budget.requests is not None
     assert budget.tokens is not None
     await budget.use_up()

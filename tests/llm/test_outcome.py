@@ -24,13 +24,14 @@ from judgegym.llm.outcome import (
     FinishRules,
     Habits,
     Outcome,
-    TokenCounts,
+    RawResponse,
     checked,
     kind_of_exception,
     kind_of_status,
     of_answer,
     of_exception,
 )
+from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, ChoiceState
 
 BUSY, AWAY, BROKEN, REJECTED = FailureKind.BUSY, FailureKind.AWAY, FailureKind.BROKEN, FailureKind.REJECTED
@@ -51,7 +52,7 @@ def choice(content: Any = "yes", finish: Any = "stop", *, error: Any = None, **m
 def of(*choices: Any, habits: Habits | None = None, status: int = 200, **body: Any) -> Outcome:
     """The outcome of an answer with these choices."""
     data = json.dumps({"choices": list(choices), **body}).encode()
-    return of_answer(status, data, None, habits or Habits("http://h/v1"))
+    return of_answer(RawResponse(status, data), habits or Habits("http://h/v1"))
 
 
 def broken(outcome: Outcome, words: str = "") -> bool:
@@ -173,7 +174,7 @@ def test_answer_of_an_unusable_choice_is_a_broken_attempt(name: str) -> None:
     sent, words = UNUSABLE[name]
     outcome = of(sent, usage={"prompt_tokens": 3, "completion_tokens": 4})
     assert broken(outcome, words)
-    assert outcome.tokens == TokenCounts(3, 4), "it was paid for"
+    assert outcome.tokens == Usage(3, 4), "it was paid for"
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
@@ -263,7 +264,7 @@ def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
 def test_cached_tokens_are_read_and_never_more_than_the_prompts(said: dict[str, Any], cached: int) -> None:
     answered = of(choice(), usage={"prompt_tokens": 100, "completion_tokens": 5, **said})
     assert isinstance(answered, ChatSuccess)
-    assert answered.tokens.cached == cached
+    assert answered.tokens.cached_prompt_tokens == cached
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_cached_tokens_are_read_and_never_more_than_the_prompts(said: dict[str, 
 def test_counts_that_no_endpoint_can_mean_are_absent(usage: Any) -> None:
     answered = of(choice(), usage=usage)
     assert isinstance(answered, ChatSuccess)
-    assert answered.tokens == TokenCounts(0, 0)
+    assert answered.tokens == Usage(0, 0)
 
 
 def test_number_of_any_length_does_not_cost_the_answer() -> None:
@@ -291,7 +292,7 @@ def test_number_of_any_length_does_not_cost_the_answer() -> None:
         .encode()
         .replace(b": 0", b": " + b"9" * 100_000)
     )
-    assert isinstance(of_answer(200, data, None, Habits("")), ChatSuccess)
+    assert isinstance(of_answer(RawResponse(200, data), Habits("")), ChatSuccess)
 
 
 @pytest.mark.parametrize(("sent", "ids"), [([1, 2], (1, 2)), ([1, 2**64], None), ("12", None), (None, None)])
@@ -322,7 +323,7 @@ def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -
 def test_body_with_an_error_or_without_choices_is_a_failed_attempt(
     body: dict[str, Any], kind: FailureKind, words: str
 ) -> None:
-    outcome = of_answer(200, json.dumps(body).encode(), None, Habits(""))
+    outcome = of_answer(RawResponse(200, json.dumps(body).encode()), Habits(""))
     assert isinstance(outcome, AttemptFailure)
     assert (outcome.kind, outcome.status) == (kind, 200)
     assert words in outcome.answer
@@ -348,7 +349,7 @@ def test_error_field_without_an_error_is_none(error: Any) -> None:
     ],
 )
 def test_body_of_another_shape_is_a_broken_attempt(data: bytes) -> None:
-    assert broken(of_answer(200, data, None, Habits("")))
+    assert broken(of_answer(RawResponse(200, data), Habits("")))
 
 
 JSON = st.recursive(
@@ -368,7 +369,7 @@ JSON = st.recursive(
     st.none() | st.text(),
 )
 def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: str | None) -> None:
-    outcome = of_answer(status, json.dumps(body).encode(), retry_after, Habits(""))
+    outcome = of_answer(RawResponse(status, json.dumps(body).encode(), retry_after), Habits(""))
     assert isinstance(outcome, ChatSuccess | AttemptFailure)
     assert isinstance(outcome, AttemptFailure) or all(usable_again(each, KNOWN_WORDS_ALONE) for each in outcome.choices)
 
@@ -386,7 +387,7 @@ def test_status_has_a_kind_of_failure(kind: FailureKind, statuses: list[int]) ->
 
 
 def test_status_other_than_2xx_fails_with_its_message_and_its_pause() -> None:
-    outcome = of_answer(429, b'{"error": {"message": "slow down"}}', "7", Habits(""))
+    outcome = of_answer(RawResponse(429, b'{"error": {"message": "slow down"}}', "7"), Habits(""))
     assert outcome == AttemptFailure(BUSY, "slow down", 429, 7.0)
 
 

@@ -88,9 +88,9 @@ async def test_probe_is_one_for_all_calls_and_sends_nothing(
     opened: list[float] = []
     open_connection = asyncio.open_connection
 
-    async def counted(*where: Any) -> Any:
+    async def counted(*where: Any, **how: Any) -> Any:
         opened.append(time.monotonic())
-        return await open_connection(*where)
+        return await open_connection(*where, **how)
 
     monkeypatch.setattr(asyncio, "open_connection", counted)
     monkeypatch.setattr(reachability, "_LONGEST_PAUSE_S", 10.0)
@@ -291,7 +291,7 @@ async def test_probe_that_is_cancelled_in_the_moment_of_a_refusal_ends(
     connections: list[asyncio.Future[Any]] = []
     begun = asyncio.Event()
 
-    async def opened(host: str, port: int) -> Any:
+    async def opened(host: str, port: int, **how: Any) -> Any:
         connections.append(asyncio.get_running_loop().create_future())
         begun.set()
         return await connections[-1]

@@ -219,7 +219,7 @@ async def test_retries_wait_for_the_budget_before_all_first_attempts(monkeypatch
         await free.wait()
 
     monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
-    budget = transport.RateBudget.per_minute(60, None)
+    budget = transport.RateBudget(60, None)
     assert budget is not None
 
     async def spend(name: str, urgent: bool) -> None:

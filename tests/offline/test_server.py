@@ -15,7 +15,7 @@ from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import ARENA_LABELS, arena_form
 from judgegym.judges.parsing.rubric_scores import RubricFormat
 from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, rubric_prompt, score_probabilities
-from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, choice_from_json, of_answer
+from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, choice_from_json, of_answer
 from judgegym.offline import process
 from judgegym.offline.answers import answers
 from judgegym.offline.faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_COMPLETION, Faults, Outage
@@ -223,7 +223,7 @@ async def test_kind_without_completion_gives_a_response_that_is_none(kind: str) 
                 except aiohttp.ClientPayloadError:
                     assert kind == "bad_gzip"
                     continue
-                assert isinstance(of_answer(response.status, body, None, Habits("")), AttemptFailure)
+                assert isinstance(of_answer(RawResponse(response.status, body), Habits("")), AttemptFailure)
         found = await stats(root)
     assert found["answers"] == 0
 
@@ -256,7 +256,7 @@ async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
         for _ in range(7 if kind == "absurd_usage" else 1):
             async with session.post(root + "/v1/chat/completions", json={**BODY, "n": 3}) as response:
                 body = await response.read()
-            answered = of_answer(response.status, body, None, Habits(""))
+            answered = of_answer(RawResponse(response.status, body), Habits(""))
             assert isinstance(answered, ChatSuccess)
             assert [choice.text for choice in answered.choices[:3]] == [
                 each["message"]["content"] for each in right["choices"]

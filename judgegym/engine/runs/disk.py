@@ -92,11 +92,7 @@ class _Fault:
 
 
 class Disk:
-    """The files that a run writes, and the gate that is closed while the disk refuses them.
-
-    Attributes:
-        is_open: the gate is open: all lines are written. `ready` need not be awaited then.
-    """
+    """The files that a run writes, and the gate that is closed while the disk refuses them."""
 
     def __init__(
         self, deadline_s: float = DEADLINE_S, *, retry_s: float | None = None, open_file: OpenFile = DiskFile
@@ -112,7 +108,6 @@ class Disk:
         self._retry_s = _RETRY_S if retry_s is None else retry_s
         self._open_file = open_file
         self._writers: list[LineWriter] = []
-        self.is_open = True
         self._fault: _Fault | None = None
         self._refused_files = 0
         self._tried_at = -self._retry_s
@@ -140,9 +135,8 @@ class Disk:
             DiskFull: the disk refused for too long.
         """
         while self._fault is not None:
-            self._flush()
+            self.retry()
             if self._fault is not None:
-                self._check_deadline()
                 await asyncio.sleep(self._retry_s)
 
     def retry(self) -> None:
@@ -212,7 +206,6 @@ class Disk:
         if self._fault is not None and not self._refused_files and not any(writer.waiting for writer in self._writers):
             logger.info("%s can be written to again", self._fault.path)
             self._fault = None
-            self.is_open = True
 
     def _refused(self, path: Path, error: OSError) -> None:
         reason = error.strerror or type(error).__name__
@@ -220,7 +213,6 @@ class Disk:
             self._fault = _Fault(path, reason, self._fault.since)
             return
         self._fault = _Fault(path, reason, time.monotonic())
-        self.is_open = False
         logger.warning(
             "%s cannot be written to: %s. Nothing new begins, what is in progress finishes and is kept in memory; "
             "the write is retried for up to %.0f s",

@@ -26,14 +26,13 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import damage, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, file_of, read_answer, unpack
 from judgegym.llm import wire
+from judgegym.llm.batches.queue import VOID
 from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON
-
-_NO_USAGE: Mapping[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "cached_prompt_tokens": 0}
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class RunUsage:
 
     def note_failure(self, line: Mapping[str, Any]) -> None:
         """Add the failed request of a line; those of older runs do not say what it cost."""
-        self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", _NO_USAGE))
+        self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", {}))
 
     def priced(self, prices: Mapping[str, Prices]) -> Expense:
         """All of it as a part of a budget.
@@ -74,20 +73,13 @@ class RunUsage:
             now = prices.get(model, Prices())
             known = now.input is not None and now.output is not None
             counted = usage.prompt_tokens + usage.completion_tokens > 0
-            tokens = (
-                usage.prompt_tokens,
-                usage.completion_tokens,
-                usage.cached_prompt_tokens,
-                usage.cache_write_tokens,
-            )
-            part = now.usage(*tokens).cost if known and counted else usage.cost
+            part = now.priced(usage).cost if known and counted else usage.cost
             cost = None if cost is None or part is None else cost + part
         return Expense(self.requests, cost)
 
     def _add(self, model: str, attempts: int, usage: Mapping[str, Any]) -> None:
         self.requests += attempts
-        cached, written = usage.get("cached_prompt_tokens", 0), usage.get("cache_write_tokens", 0)
-        paid = Usage(usage["prompt_tokens"], usage["completion_tokens"], usage["cost"], cached, written)
+        paid = Usage(**usage)
         if paid != Usage():
             self.usage[model] = self.usage.get(model, Usage()) + paid
 
@@ -131,8 +123,9 @@ class CallLedger:
         self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
-        self._batched = read_batches(run.path).numbers
-        self.in_batches = frozenset[int]()
+        batches = [batch for batch in read_batches(run.path)[1].values() if batch.state.words != VOID]
+        self._batched = {number for batch in batches for number, _ in batch.requests if number is not None}
+        self.in_batches = set[int]()
         unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:
@@ -276,9 +269,8 @@ class LedgerOfRow:
 
     async def ready(self) -> float:
         """See `RowLedger`; raises `DiskFull` if the disk refused for too long."""
-        disk, began = self.ledger.disk, time.monotonic()
-        if not disk.is_open:
-            await disk.ready()
+        began = time.monotonic()
+        await self.ledger.disk.ready()
         return time.monotonic() - began
 
     def sent(self, number: int | None = None) -> int:

@@ -20,12 +20,12 @@ import math
 import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import orjson
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import RawLine, damage, whole_lines
@@ -42,9 +42,9 @@ _TEXTS_KEPT = 4096
 _ANSWER = TypeAdapter(ChatResponse)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
 class RecordedCall:
-    """An answered request of a run.
+    """An answered request of a run; its fields are checked.
 
     Attributes:
         row: the uid of the row that it was made for.
@@ -66,7 +66,7 @@ class RecordedCall:
     vote: int
     model: str
     messages: tuple[Message, ...] | None
-    parameters: Mapping[str, JSON]
+    parameters: dict[str, Any]
     answer: ChatResponse
     has_verdict: bool
     verdict_at: tuple[int, int] | None = None
@@ -217,24 +217,11 @@ def recorded_call(line: Mapping[str, Any], texts: Texts, rows: Collection[str] |
     messages = None if lines is None else tuple(texts.read(message) for message in lines)
     if rows is not None and line["row"] not in rows:
         return None
-    facts, answer = _Facts.model_validate(line), read_answer(line)
+    answer = read_answer(line)
     if not answer.choices or not math.isfinite(answer.latency_s):
         raise ValueError("an answer has choices and its seconds")
-    return RecordedCall(**vars(facts), messages=messages, answer=answer, verdict_at=_place(line.get("verdict_at")))
-
-
-class _Facts(BaseModel):
-    """The plain fields of a call's line."""
-
-    model_config = ConfigDict(strict=True)
-
-    row: str
-    group: int | None
-    component: str
-    vote: int
-    model: str
-    parameters: dict[str, Any]
-    has_verdict: bool
+    read = {"messages": messages, "answer": answer, "verdict_at": _place(line.get("verdict_at"))}
+    return RecordedCall(**{**line, **read})
 
 
 def _place(value: object) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ from judgegym.judges.config.judge import (
 )
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.outcome import FinishRules
-from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices
@@ -146,8 +146,8 @@ class PolicySettings(BaseModel):
         """What its tokens cost."""
         given = Prices(self.price_input, self.price_output, self.price_cached_input)
         models = {each.model_name or self.model_name for each in self.replicas} or {self.model_name}
-        listed = given if len(models) > 1 else prices_of(given, self.urls, models.pop(), self.extra_body)
-        return api_of(self.api).prices(listed)
+        model = models.pop() if len(models) == 1 else ""  # several models have no common price but a given one
+        return prices_of(self.api, given, self.urls, model, self.extra_body)
 
     def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
         """What the policy's chat client needs.

@@ -43,13 +43,13 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.scorers.registry import ScorerSettings
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.juries import PARTS as JUDGES_REPORT
 from judgegym.reports.juries import JudgesReport, report_cascade, report_jury
 from judgegym.reports.labels.correction import CORRECTED, Correction, correct_run
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.labels.words import section_of
-from judgegym.reports.results.run import SavedRun, mapping_of
+from judgegym.reports.results.run import SavedRun
 
 _LONGEST_VALUE = 200
 _SAID_ELSEWHERE = ("env.seed", "env.judge_model_name", "openai.model_name")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -73,7 +72,6 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
             retries=self.judge_batch_retries,
             is_live_after=self.judge_batch_fallback == "live",
             poll_s=self.judge_batch_poll,
-            quiet_s=self.judge_batch_quiet,
         )
         return with_batch(chat, batch)
 
@@ -85,9 +83,9 @@ def with_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
         SettingsError: its endpoint cannot be asked in this kind of batch.
     """
     api, where = chat.endpoints[0].api, f"--{chat.section}judge_batch={batch.kind}"
-    wanted: Sequence[str] = ("anthropic",) if batch.kind == "anthropic" else ("openai",)
-    if api not in wanted:
-        raise SettingsError(f"{where}: the judge is asked in the form of judge_api={api}; expected {wanted[0]}")
+    wanted = "anthropic" if batch.kind == "anthropic" else "openai"
+    if api != wanted:
+        raise SettingsError(f"{where}: the judge is asked in the form of judge_api={api}; expected {wanted}")
     if len(chat.endpoints) > 1:
         raise SettingsError(f"{where}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint")
     live = chat.prices

@@ -271,8 +271,8 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         if not self.asks_endpoint:
             return Prices(0.0, 0.0)
         given = Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input)
-        listed = prices_of(given, split_urls(self.judge_base_url), self.judge_model_name, self.judge_extra_body)
-        return api_of(self.api).prices(listed)
+        urls = split_urls(self.judge_base_url)
+        return prices_of(self.api, given, urls, self.judge_model_name, self.judge_extra_body)
 
     def vote_count(self) -> int:
         """How many independent judgments make one verdict; judges with several votes override it."""
@@ -394,7 +394,7 @@ def endpoints_of(
                 f"{setting_name}: the base URL has a user and a password, and {what} would be sent, too; expected one "
                 "of both"
             )
-        if (header := api_of(api).key_header) in names:
+        if (header := api_of(api).key_header).lower() in names:
             raise SettingsError(f"{setting_name}: the extra headers have {header.title()}, too; expected one of both")
         secret = SecretStr(_sendable(key, f"{setting_name}: {what}"))
         return tuple(Endpoint(url, model, secret, headers, api) for url in servers)

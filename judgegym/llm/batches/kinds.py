@@ -16,28 +16,21 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import Upload
-from judgegym.llm.providers import ApiName
-from judgegym.llm.providers.api import RawResponse
-from judgegym.llm.types import BatchKind, BatchOptions
-from judgegym.llm.wire import JSON
+from judgegym.llm.outcome import RawResponse
+from judgegym.llm.types import BatchOptions
+from judgegym.llm.wire import JSON, mapping_of
+
+if TYPE_CHECKING:
+    from judgegym.llm.transport import Transport
 
 LOST_FOR_S = 120.0
 """The clock of a provider may differ from ours by so much."""
 _LOOK_S = 1.0
-_GET = Upload()
-
-
-@dataclass(frozen=True, slots=True)
-class BatchRequest:
-    """A request as a line of a batch: its id, and its body as JSON."""
-
-    custom_id: str
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +54,6 @@ class BatchState:
     refused: Mapping[int | None, str] = field(default_factory=dict)
 
 
-class Caller(Protocol):
-    """Sends requests beside the chat API: a `Transport`."""
-
-    async def beside_text(self, path: str, upload: Upload) -> str:
-        """Send a request, and return the text of its response. Raises `EndpointError`."""
-
-
 BatchResults = list[tuple[str, "RawResponse | str"]]
 """The id of each line of the results with its response; or why it has none."""
 
@@ -76,21 +62,24 @@ class BatchApi:
     """OpenAI's files and batches; the base of the others.
 
     Attributes:
-        kind: the value of the setting.
-        api: the form of the requests.
         most_bytes: of all lines of a batch.
     """
 
-    kind: BatchKind = "openai"
-    api: ApiName = "openai"
     most_bytes = 190_000_000
+    _path = "/v1/batches"
+    _after = "after"
+    """The parameter of the list that names the last batch of the page before."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Transport) -> None:
         """Speak to the provider through `caller`."""
         self._caller = caller
 
-    async def create(self, name: str, model: str, requests: Sequence[BatchRequest]) -> str:
+    async def create(self, name: str, requests: Mapping[str, bytes]) -> str:
         """Create a batch; return the provider's id.
+
+        Args:
+            name: our name of it.
+            requests: their bodies as JSON, by their ids.
 
         Raises:
             EndpointError: it was not created, or nobody knows whether it was (`FailureKind.retryable`).
@@ -109,8 +98,7 @@ class BatchApi:
             "completion_window": "24h",
             "metadata": {"judgegym_batch": name},
         }
-        created = await self._json("/v1/batches", Upload(wire.dumps(asked), may_count_twice=True))
-        return _id_of(created)
+        return _id_of(await self._json(self._path, Upload(wire.dumps(asked), may_count_twice=True)))
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """The id of the batch of this name, if it was created.
@@ -120,9 +108,9 @@ class BatchApi:
             requests: how many it has.
             since: when it was sent at the earliest (Unix time).
         """
-        async for batch in self._listed("/v1/batches"):
+        async for batch in self._listed():
             created = batch.get("created_at")
-            if _mapping(batch.get("metadata")).get("judgegym_batch") == name:
+            if mapping_of(batch.get("metadata")).get("judgegym_batch") == name:
                 return _id_of(batch)
             if isinstance(created, int | float) and created < since - LOST_FOR_S:
                 return None
@@ -130,10 +118,10 @@ class BatchApi:
 
     async def state(self, batch: str) -> BatchState:
         """How a batch stands."""
-        body = await self._json(f"/v1/batches/{batch}")
-        words, counts = str(body.get("status")), _mapping(body.get("request_counts"))
+        body = await self._json(f"{self._path}/{batch}")
+        words, counts = str(body.get("status")), mapping_of(body.get("request_counts"))
         files = [name for key in ("output_file_id", "error_file_id") if isinstance(name := body.get(key), str)]
-        errors = _list(_mapping(body.get("errors")).get("data"))
+        errors = _list(wire.lookup(body, "errors.data"))
         return BatchState(
             words,
             _count(counts, "completed", "failed"),
@@ -147,60 +135,52 @@ class BatchApi:
         """The lines of its results, in any order; some may be missing."""
         found: BatchResults = []
         for file in state.files:
-            text = await self._caller.beside_text(f"/v1/files/{file}/content", _GET)
+            text = await self._caller.beside_text(f"/v1/files/{file}/content")
             found += openai_results(text)
         return found
 
     async def cancel(self, batch: str) -> None:
         """Cancel a batch; what is done by then is billed, and its results stay."""
-        await self._json(f"/v1/batches/{batch}/cancel", Upload(b""))
+        await self._json(f"{self._path}/{batch}/cancel", Upload(b""))
 
     def hint(self, batch: str, model: str) -> str:
         """What the user does to get it answered, in words."""
         return ""
 
-    async def _json(self, path: str, upload: Upload = _GET) -> Mapping[str, JSON]:
-        text = await self._caller.beside_text(path, upload)
-        try:
-            return _mapping(wire.loads(text))
-        except ValueError:
-            said = f"the body is not JSON ({wire.shorten(text, 200)})"
-            raise EndpointError(FailureKind.BROKEN, endpoint=path, answer=said) from None
+    async def _json(self, path: str, upload: Upload | None = None) -> Mapping[str, JSON]:
+        return mapping_of(await self._caller.beside(path, upload=upload))
 
-    async def _listed(
-        self, path: str, after: str = "after", last: str = "last_id"
-    ) -> AsyncIterator[Mapping[str, JSON]]:
+    async def _listed(self) -> AsyncIterator[Mapping[str, JSON]]:
         query = "?limit=100"
         while True:
-            page = await self._json(path + query)
+            page = await self._json(self._path + query)
             for each in _list(page.get("data")):
-                yield _mapping(each)
-            if not page.get("has_more") or not isinstance(page.get(last), str):
+                yield mapping_of(each)
+            if not page.get("has_more") or not isinstance(page.get("last_id"), str):
                 return
-            query = f"?limit=100&{after}={page[last]}"
+            query = f"?limit=100&{self._after}={page['last_id']}"
 
 
 class AnthropicBatches(BatchApi):
     """Anthropic's message batches."""
 
-    kind: BatchKind = "anthropic"
-    api: ApiName = "anthropic"
     most_bytes = 240_000_000
-    _PATH = "/v1/messages/batches"
+    _path = "/v1/messages/batches"
+    _after = "after_id"
 
-    async def create(self, name: str, model: str, requests: Sequence[BatchRequest]) -> str:
+    async def create(self, name: str, requests: Mapping[str, bytes]) -> str:
         """See `BatchApi`."""
-        lines = (b'{"custom_id":%b,"params":%b}' % (wire.dumps(each.custom_id), each.body) for each in requests)
+        lines = (b'{"custom_id":%b,"params":%b}' % (wire.dumps(each), body) for each, body in requests.items())
         data = b'{"requests":[' + b",".join(lines) + b"]}"
-        return _id_of(await self._json(self._PATH, Upload(data, may_count_twice=True)))
+        return _id_of(await self._json(self._path, Upload(data, may_count_twice=True)))
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """See `BatchApi`; waits until the batches that may be the one are over."""
-        async for batch in self._listed(self._PATH, "after_id"):
+        async for batch in self._listed():
             created = _time_of(batch.get("created_at"))
             if created is not None and created < since - LOST_FOR_S:
                 return None
-            counts = _mapping(batch.get("request_counts"))
+            counts = mapping_of(batch.get("request_counts"))
             if sum(_count(counts, key) for key in counts) != requests:
                 continue
             found = _id_of(batch)
@@ -213,35 +193,29 @@ class AnthropicBatches(BatchApi):
 
     async def state(self, batch: str) -> BatchState:
         """See `BatchApi`."""
-        body = await self._json(f"{self._PATH}/{batch}")
-        counts, words = _mapping(body.get("request_counts")), str(body.get("processing_status"))
+        body = await self._json(f"{self._path}/{batch}")
+        counts, words = mapping_of(body.get("request_counts")), str(body.get("processing_status"))
         left = _count(counts, "processing")
         total = sum(_count(counts, key) for key in counts)
         return BatchState(words, total - left, total, words == "ended")
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """See `BatchApi`."""
-        text = await self._caller.beside_text(f"{self._PATH}/{batch}/results", _GET)
+        text = await self._caller.beside_text(f"{self._path}/{batch}/results")
         return [_anthropic_result(line) for line in _lines_of(text)]
-
-    async def cancel(self, batch: str) -> None:
-        """See `BatchApi`."""
-        await self._json(f"{self._PATH}/{batch}/cancel", Upload(b""))
 
 
 class BatchFolder(BatchApi):
     """A folder: `NAME.jsonl` is written, and `NAME.out.jsonl` is waited for."""
 
-    kind: BatchKind = "folder"
-
-    def __init__(self, caller: Caller, folder: Path) -> None:
+    def __init__(self, caller: Transport, folder: Path) -> None:
         """Write to `folder`, which is created."""
         super().__init__(caller)
         self._folder, self._sizes = folder, dict[str, int]()
 
-    async def create(self, name: str, model: str, requests: Sequence[BatchRequest]) -> str:
+    async def create(self, name: str, requests: Mapping[str, bytes]) -> str:
         """See `BatchApi`."""
-        path = self._path(name)
+        path = self._file(name)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(".part")
@@ -253,11 +227,11 @@ class BatchFolder(BatchApi):
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """See `BatchApi`."""
-        return name if self._path(name).exists() else None
+        return name if self._file(name).exists() else None
 
     async def state(self, batch: str) -> BatchState:
         """See `BatchApi`: it is over when it has all lines, or stands still with whole ones."""
-        path, out = self._path(batch), self._path(batch).with_suffix(".out.jsonl")
+        path, out = self._file(batch), self._file(batch).with_suffix(".out.jsonl")
         if not out.exists():
             if not path.exists():
                 raise EndpointError(FailureKind.REJECTED, endpoint=f"{path}", answer="the file is gone", status=404)
@@ -271,22 +245,22 @@ class BatchFolder(BatchApi):
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """See `BatchApi`."""
-        return openai_results(self._path(batch).with_suffix(".out.jsonl").read_text("utf-8", "replace"))
+        return openai_results(self._file(batch).with_suffix(".out.jsonl").read_text("utf-8", "replace"))
 
     async def cancel(self, batch: str) -> None:
         """See `BatchApi`: remove the file, unless it has been answered."""
-        self._path(batch).unlink(missing_ok=True)
+        self._file(batch).unlink(missing_ok=True)
 
     def hint(self, batch: str, model: str) -> str:
         """See `BatchApi`."""
-        path = self._path(batch)
+        path = self._file(batch)
         return f"; to answer it:\n  vllm run-batch -i {path} -o {path.with_suffix('.out.jsonl')} --model {model}"
 
-    def _path(self, name: str) -> Path:
+    def _file(self, name: str) -> Path:
         return self._folder / f"{name}.jsonl"
 
 
-def open_batches(settings: BatchOptions, caller: Caller) -> BatchApi:
+def open_batches(settings: BatchOptions, caller: Transport) -> BatchApi:
     """The batch endpoint that the settings name."""
     if settings.kind == "folder":
         return BatchFolder(caller, settings.folder or Path())
@@ -297,13 +271,13 @@ def openai_results(text: str) -> BatchResults:
     """The lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
     found: BatchResults = []
     for line in _lines_of(text):
-        response, error = _mapping(line.get("response")), line.get("error")
-        status, body = response.get("status_code"), response.get("body")
+        status, body = (wire.lookup(line, f"response.{name}") for name in ("status_code", "body"))
+        error: JSON = {"error": line.get("error")}
         answer: RawResponse | str
         if isinstance(status, int) and not isinstance(status, bool):
-            answer = RawResponse(status, wire.dumps(body if body is not None else {"error": error}))
+            answer = RawResponse(status, wire.dumps(error if body is None else body))
         else:
-            answer = f"no response: {wire.shorten(wire.error_text(wire.dumps({'error': error})), 200)}"
+            answer = f"no response: {wire.shorten(wire.error_text(wire.dumps(error)), 200)}"
         found.append((str(line.get("custom_id")), answer))
     return found
 
@@ -324,20 +298,20 @@ _STATUS_OF_ERROR = {
 
 def _anthropic_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
     """Id and response of a line of results."""
-    custom_id, result = str(line.get("custom_id")), _mapping(line.get("result"))
+    custom_id, result = str(line.get("custom_id")), mapping_of(line.get("result"))
     kind = result.get("type")
     if kind == "succeeded":
         return custom_id, RawResponse(200, wire.dumps(result.get("message")))
     if kind != "errored":
         return custom_id, f"no response: {kind}"
-    error = _mapping(result.get("error"))
-    inner = _mapping(error.get("error")) or error
+    error = mapping_of(result.get("error"))
+    inner = mapping_of(error.get("error")) or error
     return custom_id, RawResponse(_STATUS_OF_ERROR.get(str(inner.get("type")), 500), wire.dumps({"error": inner}))
 
 
-def _openai_lines(requests: Sequence[BatchRequest]) -> Iterator[bytes]:
+def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
     line = b'{"custom_id":%b,"method":"POST","url":"/v1/chat/completions","body":%b}\n'
-    return (line % (wire.dumps(each.custom_id), each.body) for each in requests)
+    return (line % (wire.dumps(each), body) for each, body in requests.items())
 
 
 def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
@@ -352,7 +326,7 @@ def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
 
 
 def _refusal(error: JSON) -> tuple[int | None, str]:
-    fields = _mapping(error)
+    fields = mapping_of(error)
     line = fields.get("line")  # counted from 1
     return line - 1 if isinstance(line, int) else None, str(fields.get("message") or fields.get("code"))
 
@@ -374,10 +348,6 @@ def _time_of(value: JSON) -> float | None:
 
 def _count(counts: Mapping[str, JSON], *names: str) -> int:
     return sum(value for name in names if isinstance(value := counts.get(name), int))
-
-
-def _mapping(value: JSON) -> Mapping[str, JSON]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: JSON) -> Sequence[JSON]:

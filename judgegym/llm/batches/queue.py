@@ -1,8 +1,7 @@
 """The batches of a run: requests wait in a queue, go out as a batch when the run is quiet, and get their responses.
 
-What was sent is on disk before it is uploaded (`BatchRecord`): a resumed run takes up the lines of a batch whose
-responses it has not recorded. A batch that may have been created, though nobody knows, is looked for before it is
-created once more.
+What was sent is on disk before it is uploaded: a resumed run takes up the lines of a batch whose responses it has not
+recorded. A batch that may have been created, though nobody knows, is looked for before it is created once more.
 
 Guarantees: a request is in one open batch at most; a line of the results counts once, whatever their order; a request
 whose line brought no response is sent again; a request whose line was refused has that as its response.
@@ -15,49 +14,34 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
-from judgegym.llm.at_once import ACTIVITY, Activity, blocked
-from judgegym.llm.batches.kinds import BatchApi, BatchRequest, BatchState, Caller, open_batches
+from judgegym.llm.at_once import ACTIVITY, Activity, blocked, fail
+from judgegym.llm.batches.kinds import BatchState, open_batches
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
-from judgegym.llm.providers.api import RawResponse
-from judgegym.llm.types import BatchOptions, ChatSettings
+from judgegym.llm.outcome import RawResponse
+from judgegym.llm.types import BatchKind
 from judgegym.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from judgegym.llm.transport import Transport
 
 logger = logging.getLogger(__name__)
 
+VOID = "void"
+"""The state of a batch that does not exist, or was refused as a whole: its lines went back to the queue."""
 _TURNS = 20
 """Turns of the event loop in which a row whose call was answered makes its next one."""
 _PLACE = re.compile(r"requests[.\[](\d+)|[Ll]ine (\d+)")
 """Where a message names one request of a batch: from 0 (Anthropic), or the line, from 1."""
 _TOO_LARGE = 413
-
-
-class BatchCaller(Caller, Protocol):
-    """What batches need of a `Transport`."""
-
-    settings: ChatSettings
-
-
-class BatchRecord(Protocol):
-    """Where the batches of a run are recorded (`judgegym.engine.runs.batches`)."""
-
-    @property
-    def run(self) -> str:
-        """What tells the run apart from all others."""
-
-    def append(self, line: Mapping[str, JSON]) -> None:
-        """Append a line."""
-
-    async def ready(self) -> None:
-        """Wait until what was appended is on disk."""
 
 
 @dataclass(slots=True)
@@ -67,20 +51,20 @@ class Line:
     Attributes:
         identity: what tells it apart from the other requests of the run.
         number: its number in the ledger; `None` if it has none.
-        call: the call that waits for it; `None` where an earlier part of the run has sent it.
+        call: the call that waits for it; `None` where only an earlier part of the run has made it.
         body: what is sent, as JSON.
-        answer: its response, or why it has none; `None` if it was never sent.
+        answer: its response, or why it has none.
     """
 
     identity: str
     number: int | None = None
     call: RequestRecord | None = None
     body: bytes = b""
-    answer: asyncio.Future[RawResponse | str | None] = field(
+    answer: asyncio.Future[RawResponse | str] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def resolve(self, answer: RawResponse | str | None) -> None:
+    def resolve(self, answer: RawResponse | str) -> None:
         """Give it what came back."""
         if not self.answer.done():
             self.answer.set_result(answer)
@@ -92,40 +76,47 @@ class Batch:
 
     Attributes:
         number: counted from 1.
-        lines: its requests, in the order of their ids.
         name: ours.
         at: when it was sent (Unix time).
+        kind: the kind of its endpoint.
+        endpoint: its base URL, or its folder.
+        model: the model that was asked for.
+        requests: the number in the ledger of each of its requests, and what tells it apart from the others.
         id: the provider's; `None` until it is known.
-        is_earlier: an earlier part of the run has sent it.
         state: as the provider said last.
+        is_earlier: an earlier part of the run has sent it.
+        lines: its requests, in the order of their ids.
         follows: that which brings its responses.
     """
 
     number: int
-    lines: Sequence[Line]
     name: str
     at: float
+    kind: BatchKind
+    endpoint: str
+    model: str
+    requests: Sequence[tuple[int | None, str]]
     id: str | None = None
-    is_earlier: bool = False
     state: BatchState = BatchState("")
+    is_earlier: bool = False
+    lines: Sequence[Line] = ()
     follows: asyncio.Task[None] | None = None
 
     @property
     def words(self) -> str:
         """How it stands, in words."""
-        of = self.state.of or len(self.lines)
-        return f"batch {self.number}: {self.state.done:,} of {of:,} done ({self.state.words or 'uploading'})"
+        of = self.state.of or len(self.requests)
+        return f"batch {self.number}: {self.state.done:,} of {of:,} done, {self.state.words or 'uploading'}"
 
 
-@dataclass(slots=True)
 class _Queue:
     """What waits for the next batch of one client."""
 
-    caller: BatchCaller
-    settings: BatchOptions
-    api: BatchApi
-    most_lines: int
-    lines: list[Line] = field(default_factory=list)
+    def __init__(self, caller: Transport) -> None:
+        assert caller.settings.batch is not None  # nobody else asks for a batch
+        self.settings, self.endpoint = caller.settings.batch, caller.settings.endpoints[0]
+        self.api = open_batches(self.settings, caller)
+        self.most_lines, self.lines = self.settings.lines, list[Line]()
 
     def parts(self) -> Iterator[list[Line]]:
         """Take all lines, in batches that the provider takes."""
@@ -144,16 +135,25 @@ class _Queue:
 class Batches:
     """The batches of one run; use with `async with`."""
 
-    def __init__(self, record: BatchRecord, earlier: Sequence[Batch], quiet_s: float) -> None:
+    def __init__(
+        self,
+        run: str,
+        record: Callable[[Mapping[str, JSON]], None],
+        recorded: Callable[[], Awaitable[None]],
+        earlier: Collection[Batch],
+        quiet_s: float,
+    ) -> None:
         """Begin.
 
         Args:
-            record: where they are recorded.
-            earlier: those of earlier parts of the run, with the lines whose responses the run's ledger does not have.
+            run: what tells the run apart from all others, in the names of its batches.
+            record: records a line about a batch.
+            recorded: waits until what was recorded is on disk.
+            earlier: those of earlier parts of the run; lines whose responses the run's ledger has are no longer named.
             quiet_s: send what waits if nothing has changed for so many seconds.
         """
         self.activity = Activity()
-        self._record, self._quiet_s = record, quiet_s
+        self._run, self._record, self._recorded, self._quiet_s = run, record, recorded, quiet_s
         self._last = max((batch.number for batch in earlier), default=0)
         self._claims = {line.identity: (batch, line) for batch in earlier for line in batch.lines if line.identity}
         self._queues: dict[int, _Queue] = {}
@@ -182,7 +182,7 @@ class Batches:
         """How the open batches stand, in words."""
         return "; ".join(batch.words for batch in self._open) or None
 
-    async def ask(self, caller: BatchCaller, call: RequestRecord, body: Mapping[str, JSON]) -> RawResponse | str:
+    async def ask(self, caller: Transport, call: RequestRecord, body: Mapping[str, JSON]) -> RawResponse | str:
         """Send a request with the next batch, unless it is in one that an earlier part of the run has sent.
 
         Returns:
@@ -191,36 +191,24 @@ class Batches:
         Raises:
             RunStop: no batch can be sent, or looked at.
         """
-        queue = self._queues.get(id(caller)) or self._queue_of(caller)
+        if (queue := self._queues.get(id(caller))) is None:
+            queue = self._queues[id(caller)] = _Queue(caller)
         identity = _identity(call)
-        if claimed := self._claims.pop(identity, None):
-            batch, line = claimed
-            call.number = line.number
-            if batch.follows is None:
-                self._begin(queue, batch)
-            if (answer := await self._answer(line)) is not None:
-                return answer
-            call.stays()
-        if self._stop is not None:
-            raise copy(self._stop)
-        line = Line(identity, call.number, call, wire.dumps(body))
-        queue.lines.append(line)
-        self.activity.note()
-        if len(queue.lines) >= queue.most_lines:
-            self._flush(queue)
-        answer = await self._answer(line)
-        assert answer is not None  # `None` is for the lines of an earlier part of the run
-        return answer
-
-    async def _answer(self, line: Line) -> RawResponse | str | None:
+        batch, line = self._claims.pop(identity, (None, Line(identity, call.number)))
+        line.call, line.body, call.number = call, wire.dumps(body), line.number
+        if batch is not None and batch.follows is None:
+            self._begin(queue, batch)
+        if batch is None or (batch.state.words == VOID and not line.answer.done()):
+            if self._stop is not None:
+                raise copy(self._stop)
+            if batch is not None:
+                call.stays()
+            queue.lines.append(line)
+            self.activity.note()
+            if len(queue.lines) >= queue.most_lines:
+                self._flush(queue)
         with blocked():
             return await line.answer
-
-    def _queue_of(self, caller: BatchCaller) -> _Queue:
-        settings = caller.settings.batch
-        assert settings is not None  # nobody else asks for a batch
-        queue = self._queues[id(caller)] = _Queue(caller, settings, open_batches(settings, caller), settings.lines)
-        return queue
 
     async def _send_when_quiet(self) -> None:
         activity = self.activity
@@ -243,24 +231,18 @@ class Batches:
         """Send what waits."""
         for queue in queues:
             for part in queue.parts():
-                self._last += 1
-                batch = Batch(self._last, part, f"{self._record.run}-{self._last}", time.time())
                 for line in part:
                     if line.call is not None:
                         line.call.leaves()
                         line.number = line.call.number
-                endpoint = queue.caller.settings.endpoints[0]
-                self._record.append(
-                    {
-                        "batch": batch.number,
-                        "at": batch.at,
-                        "kind": queue.api.kind,
-                        "endpoint": endpoint.shown if queue.settings.folder is None else str(queue.settings.folder),
-                        "model": endpoint.model,
-                        "requests": [[line.number, line.identity] for line in part],
-                    }
-                )
-                self._begin(queue, batch)
+                self._last += 1
+                number, at, kind, model = self._last, time.time(), queue.settings.kind, queue.endpoint.model
+                endpoint = queue.endpoint.shown if queue.settings.folder is None else str(queue.settings.folder)
+                requests = [(line.number, line.identity) for line in part]
+                sent: dict[str, JSON] = {"at": at, "kind": kind, "endpoint": endpoint, "model": model}
+                self._record({"batch": number, **sent, "requests": requests})
+                name = f"{self._run}-{number}"
+                self._begin(queue, Batch(number, name, at, kind, endpoint, model, requests, lines=part))
 
     def _begin(self, queue: _Queue, batch: Batch) -> None:
         self._open.append(batch)
@@ -268,8 +250,9 @@ class Batches:
 
     async def _follow(self, queue: _Queue, batch: Batch) -> None:
         """Bring a batch to its end; whatever happens, each of its lines gets an answer or an error."""
+        ACTIVITY.set(None)  # in this task: looking at a batch is no request of a row
         try:
-            await self._record.ready()
+            await self._recorded()
             if batch.id is None:
                 await self._create(queue, batch)
             if batch.id is not None:
@@ -277,11 +260,9 @@ class Batches:
         except EndpointError as error:
             if batch.is_earlier and error.status == 404:
                 logger.warning("batch %d of an earlier part of this run is gone: it is sent again", batch.number)
-                self._give_up(batch)
+                self._send_back(queue, batch, {})
             else:
                 self._end(batch, EndpointOutage(f"batch {batch.number}: {error}"))
-        except RunStop as error:
-            self._end(batch, error)
         except Exception as error:  # noqa: BLE001  # such as a disk that stays full: it ends the rows that wait
             self._end(batch, error)
         finally:
@@ -293,42 +274,30 @@ class Batches:
         self._stop = error if isinstance(error, RunStop) else self._stop
         for line in (*batch.lines, *(line for queue in self._queues.values() for line in queue.lines)):
             if not line.answer.done():
-                line.answer.set_exception(copy(error))
-                line.answer.exception()  # there may be nobody who waits
-
-    def _give_up(self, batch: Batch) -> None:
-        """Note that a batch does not exist: its lines are sent again."""
-        self._record.append({"batch": batch.number, "state": "void"})
-        for line in batch.lines:
-            line.resolve(None)
+                fail(line.answer, copy(error))
 
     async def _create(self, queue: _Queue, batch: Batch) -> None:
         """Create a batch that does not exist yet; `batch.id` stays `None` if its lines were sent back to the queue."""
         may_exist = batch.is_earlier
+        requests = {f"{batch.name}-{i}": line.body for i, line in enumerate(batch.lines)}
         while batch.id is None:
             if may_exist:
                 batch.id = await queue.api.find(batch.name, len(batch.lines), batch.at)
             if batch.id is None and batch.is_earlier:
-                self._give_up(batch)
+                self._send_back(queue, batch, {})
                 return
-            if batch.id is None:
-                requests = [BatchRequest(f"{batch.name}-{i}", line.body) for i, line in enumerate(batch.lines)]
-                model = queue.caller.settings.endpoints[0].model
-                try:
-                    batch.id = await queue.api.create(batch.name, model, requests)
-                except EndpointError as error:
-                    if not error.kind.retryable:
-                        self._refused(queue, batch, error)
-                        return
-                    logger.warning("batch %d: %s; it is looked for before it is sent again", batch.number, error)
-                    may_exist = True
-                    await asyncio.sleep(error.retry_after or min(1.0, queue.settings.poll_s))
-        self._record.append({"batch": batch.number, "id": batch.id})
-        hint = queue.api.hint(batch.id, queue.caller.settings.endpoints[0].model)
-        logger.info(
-            "batch %d: %d requests are sent as %s%s",
-            *(batch.number, len(batch.lines), batch.id, hint),
-        )
+            try:
+                batch.id = batch.id or await queue.api.create(batch.name, requests)
+            except EndpointError as error:
+                if not error.kind.retryable:
+                    self._refused(queue, batch, error)
+                    return
+                logger.warning("batch %d: %s; it is looked for before it is sent again", batch.number, error)
+                may_exist = True
+                await asyncio.sleep(error.retry_after or min(1.0, queue.settings.poll_s))
+        self._record({"batch": batch.number, "id": batch.id})
+        hint = queue.api.hint(batch.id, batch.model)
+        logger.info("batch %d: %d requests are sent as %s%s", batch.number, len(batch.lines), batch.id, hint)
 
     def _refused(self, queue: _Queue, batch: Batch, error: EndpointError) -> None:
         """Deal with a batch that the endpoint refuses.
@@ -349,14 +318,16 @@ class Batches:
         self._send_back(queue, batch, {place: error.answer})
 
     def _send_back(self, queue: _Queue, batch: Batch, refused: Mapping[int | None, str]) -> None:
-        """Give the refused requests their refusal, and put the others into the queue again."""
-        self._record.append({"batch": batch.number, "state": "void"})
+        """Note that a batch does not exist; give refused requests their refusal, and send the others again.
+
+        Those of an earlier part of the run are sent when their calls are made.
+        """
+        batch.state = BatchState(VOID)
+        self._record({"batch": batch.number, "state": VOID})
         for place, line in enumerate(batch.lines):
             if place in refused:
                 line.resolve(RawResponse(400, wire.dumps({"error": {"message": refused[place]}})))
-            elif line.call is None:
-                line.resolve(None)
-            else:
+            elif line.call is not None:
                 line.call.stays()
                 queue.lines.append(line)
 
@@ -369,8 +340,7 @@ class Batches:
         while True:
             state = await queue.api.state(name)
             if state.words != batch.state.words or state.is_over:
-                counts: dict[str, JSON] = {"done": state.done, "of": state.of}
-                self._record.append({"batch": batch.number, "state": state.words, **counts})
+                self._record({"batch": batch.number, "state": state.words, "done": state.done, "of": state.of})
             batch.state = state
             if state.is_over:
                 break
@@ -378,7 +348,7 @@ class Batches:
         if state.refused:
             if None in state.refused:
                 why = f"the batch was refused: {state.refused[None]}"
-                raise EndpointError(FailureKind.REJECTED, endpoint=queue.caller.settings.endpoints[0].shown, answer=why)
+                raise EndpointError(FailureKind.REJECTED, endpoint=queue.endpoint.shown, answer=why)
             self._send_back(queue, batch, state.refused)
             return
         places = {f"{batch.name}-{i}": line for i, line in enumerate(batch.lines)}

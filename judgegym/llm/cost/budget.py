@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import cast
 
 from judgegym.llm import wire
 from judgegym.llm.at_once import blocked
@@ -54,8 +55,8 @@ class Expense:
 class Budget:
     """A budget, and what of it is spent. All clients that share it belong to one event loop.
 
-    >>> Budget(calls=40, before=Expense(40, 0.2)).why()
-    'the budget of 40 calls is spent'
+    >>> Budget(calls=40).why() is None
+    True
     """
 
     def __init__(
@@ -63,23 +64,21 @@ class Budget:
         calls: int | None = None,
         usd: float | None = None,
         *,
-        before: Expense = Expense(),
         within: Budget | None = None,
         owner: str = "",
         ends: bool = True,
     ) -> None:
-        """Begin with what an earlier part of the run has spent.
+        """Begin with nothing spent.
 
         Args:
-            calls: the most requests, those before included; `None` for no limit.
-            usd: the most US dollars, those before included; `None` for no limit.
-            before: what was spent.
+            calls: the most requests; `None` for no limit.
+            usd: the most US dollars; `None` for no limit.
             within: the budget of which this one is a part: what is spent counts in both.
             owner: whose it is, for messages.
             ends: a run ends when one request is refused, so that all others are refused, too.
         """
         self._most_calls, self._most_usd = calls, usd
-        self._calls, self._usd = before.calls, before.usd
+        self._calls, self._usd = 0, cast("float | None", 0.0)
         self.within, self._owner, self._ends = within, f" for {owner}" if owner else "", ends
         self._reserved, self._unfinished = 0.0, 0
         self._end: str | None = None

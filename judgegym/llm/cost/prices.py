@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
@@ -55,26 +56,28 @@ def price_table() -> Mapping[tuple[str, str], ListPrice]:
     }
 
 
-def prices_of(given: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()) -> Prices:
+def prices_of(api: ApiName, given: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()) -> Prices:
     """The prices of a model.
 
     Args:
+        api: the form in which it is asked.
         given: those of the settings; if one is set, all count as they are.
         urls: the base URLs of its replicas.
         model: the name that is asked for.
         body: the names of further fields of its requests.
 
     Returns:
-        Those given, or else those of the table, which are logged once; unknown where neither has them.
+        Those given, or else those of the table, which are logged once; unknown where neither has them. Those of the
+        prefix cache may follow from them.
     """
     if given != Prices() or _OTHER_PRICES in body:
-        return given
+        return api_of(api).prices(given)
     found = {price_table().get((urlsplit(url).hostname or "", model)) for url in urls}
     listed = found.pop() if len(found) == 1 else None
     if listed is None:
         return given
     _say(model, listed)
-    return listed.prices
+    return api_of(api).prices(listed.prices)
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """Anthropic's Messages API: requests and responses between its form and OpenAI's.
 
-Pure functions: `message_request` makes the body of `POST /v1/messages` of a chat completion's, `chat_completion` reads
-a message as one. Nothing that was asked for is dropped: a field has a counterpart, or the request is refused.
+The body of `POST /v1/messages` is made of a chat completion's, and a message is read as one. Nothing that was asked for
+is dropped: a field has a counterpart, or the request is refused.
 
 * Leading system messages become `system`; turns of one role that follow each other become one turn of several blocks.
 * Thinking is `reasoning_content`, apart from the text. Blocks of tools are `tool_calls`. Blocks of a kind that nobody
@@ -17,14 +17,16 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import KNOWN_WORDS_ALONE
 from judgegym.llm.providers.api import Api, ApiName
 from judgegym.llm.usage import Prices
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of
 
+Block: TypeAlias = "Mapping[str, JSON]"
 VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 8192
 """The API requires `max_tokens`; sent where the settings set no limit. All models since Claude 3.5 take it."""
@@ -72,28 +74,66 @@ class AnthropicApi(Api):
 
     name: ApiName = "anthropic"
     path = "/messages"
-    is_translated = True
     takes_n = False
     takes_seed = False
     left_out = ("temperature",)  # newer models take none
     key_header = "x-api-key"
+    key_prefix = ""
+    own_headers: Mapping[str, str] = {**Api.own_headers, "anthropic-version": VERSION}
 
-    def headers(self, key: str | None) -> Mapping[str, str]:
-        """See `Api`."""
-        return {} if key is None else {"x-api-key": key}
-
-    @property
-    def own_headers(self) -> Mapping[str, str]:
-        """See `Api`."""
-        return {"Content-Type": "application/json", "anthropic-version": VERSION}
-
-    def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
-        """See `Api`."""
-        return message_request(body, cached)
+    def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dict[str, JSON]:
+        """See `Api`; `cached` has at most four."""
+        sent: dict[str, JSON] = {}
+        for name, value in body.items():
+            if name != "messages":
+                _translate(sent, name, value)
+        sent.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
+        temperature = sent.get("temperature")
+        if isinstance(temperature, int | float) and temperature > 1:
+            raise SettingsError(f"the temperature {temperature:g}: Anthropic's Messages API takes 0 to 1")
+        system: list[Block] = []
+        turns: list[tuple[str, list[Block]]] = []
+        for role, blocks in _turns(body, cached):
+            if role == "system" and not turns:
+                system += blocks
+            elif turns and turns[-1][0] == role:
+                turns[-1][1].extend(blocks)
+            elif blocks:
+                turns.append((role, blocks))
+        if turns and turns[-1][0] == "assistant":  # a prefill may not end with white space
+            last = turns[-1][1].pop()
+            turns[-1][1].append({**last, "text": str(last["text"]).rstrip()})
+        messages: JSON = [{"role": role, "content": blocks} for role, blocks in turns]
+        return {**sent, **({"system": system} if system else {}), "messages": messages}
 
     def response(self, body: JSON) -> JSON:
-        """See `Api`."""
-        return chat_completion(body)
+        """See `Api`; an error is no completion."""
+        content = body.get("content") if isinstance(body, Mapping) else None
+        if not isinstance(body, Mapping) or not isinstance(content, Sequence) or isinstance(content, str):
+            return body
+        texts: dict[str, list[str]] = {"text": [], "thinking": []}
+        calls, unknown = list[JSON](), ""
+        for block in content:
+            fields = mapping_of(block)
+            kind = fields.get("type")
+            if kind in ("text", "thinking"):
+                text = fields.get(str(kind))
+                texts[str(kind)].append(text if isinstance(text, str) else "")
+            elif kind == "tool_use":
+                called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
+                calls.append({"id": fields.get("id"), "type": "function", "function": called})
+            elif kind not in _SILENT_BLOCKS:
+                unknown = f"unknown_block_{kind}"
+        finish = unknown or finish_reason(body.get("stop_reason"))
+        message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
+        message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
+        message |= {"tool_calls": calls} if calls else {}
+        explanation = mapping_of(body.get("stop_details")).get("explanation")
+        if finish == "refusal" and isinstance(explanation, str):
+            message["refusal"] = explanation
+        choice: JSON = {"index": 0, "message": message, "finish_reason": finish}
+        kept = {name: value for name, value in body.items() if name in ("id", "model", "error")}
+        return {**kept, "choices": [choice], "usage": _usage(mapping_of(body.get("usage")))}
 
     def prices(self, prices: Prices) -> Prices:
         """See `Api`."""
@@ -104,53 +144,13 @@ class AnthropicApi(Api):
         return replace(prices, cached_input=read, cache_write=write)
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
-        """See `Api`."""
-        return prompt_text(body)
+        """See `Api`: the fields that shape the prompt, without its sampling, then the messages."""
+        said = (f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body))
+        return "".join((_shape(body), *said))
 
     def shortest_prefix(self, model: str) -> int | None:
         """See `Api`."""
         return next((tokens for part, tokens in _SHORTEST_PREFIXES.items() if re.search(part, model)), 1024)
-
-
-def message_request(body: Mapping[str, JSON], cached: Sequence[int] = ()) -> dict[str, JSON]:
-    """The body of a request to the Messages API.
-
-    Args:
-        body: the request in OpenAI's form.
-        cached: where beginnings of `prompt_text(body)` end that are to be kept in the prefix cache; at most four.
-
-    Raises:
-        SettingsError: a field or a message has no counterpart.
-    """
-    sent: dict[str, JSON] = {}
-    for name, value in body.items():
-        if name in _REFUSED:
-            raise SettingsError(f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai")
-        if name != "messages":
-            _translate(sent, name, value)
-    sent.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
-    temperature = sent.get("temperature")
-    if isinstance(temperature, int | float) and temperature > 1:
-        raise SettingsError(f"the temperature {temperature:g}: Anthropic's Messages API takes 0 to 1")
-    system: list[JSON] = []
-    turns: list[dict[str, JSON]] = []
-    for role, blocks in _turns(body, cached):
-        if role == "system" and not turns:
-            system += blocks
-        elif turns and turns[-1]["role"] == role:
-            turns[-1]["content"] = [*_blocks_of(turns[-1]["content"]), *blocks]
-        elif blocks:
-            turns.append({"role": role, "content": blocks})
-    if turns and turns[-1]["role"] == "assistant":  # a prefill may not end with white space
-        *before, last = _blocks_of(turns[-1]["content"])
-        turns[-1]["content"] = [*before, {**last, "text": str(last["text"]).rstrip()}]
-    return {**sent, **({"system": system} if system else {}), "messages": turns}
-
-
-def prompt_text(body: Mapping[str, JSON]) -> str:
-    """All that a prefix cache compares: the fields that shape the prompt, without its sampling, then the messages."""
-    said = (f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body))
-    return "".join((_shape(body), *said))
 
 
 def _shape(body: Mapping[str, JSON]) -> str:
@@ -160,7 +160,7 @@ def _shape(body: Mapping[str, JSON]) -> str:
 _NOT_CACHED = frozenset({"messages", "model", "seed", "temperature", "top_p", "top_k", "max_tokens", "stop", "n"})
 
 
-def _part(part: JSON) -> tuple[str, JSON]:
+def _part(part: JSON) -> tuple[str, Block | None]:
     """What a prefix cache compares of a part, and the block of an image: a text and nothing, or its digest and it."""
     text, url = wire.lookup(part, "text", part), str(wire.lookup(part, "image_url.url"))
     if isinstance(text, str):
@@ -170,7 +170,7 @@ def _part(part: JSON) -> tuple[str, JSON]:
     return f"\0{hashlib.sha256(url.encode()).hexdigest()}", {"type": "image", "source": source}
 
 
-def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, JSON]]]]:
+def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, Block | None]]]]:
     """Role and content of each message, by `_part`.
 
     Raises:
@@ -187,22 +187,20 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, J
         yield str(role), [_part(part) for part in ([content] if isinstance(content, str) else content)]
 
 
-def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> list[tuple[str, list[JSON]]]:
+def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> Iterator[tuple[str, list[Block]]]:
     """Each message as blocks, without empty ones; a block of text at whose end the cache begins is marked."""
-    turns: list[tuple[str, list[JSON]]] = []
     place = len(_shape(body))
     for role, parts in _messages(body):
         place += len(role) + 2
-        blocks: list[JSON] = []
+        blocks: list[Block] = []
         for text, image in parts:
             ends = [end - place for end in cached if 0 < end - place <= len(text)]
             blocks += _blocks_of_text(text, ends) if image is None else [image]
             place += len(text)
-        turns.append((role, blocks))
-    return turns
+        yield role, blocks
 
 
-def _blocks_of_text(content: str, ends: Sequence[int]) -> Iterator[JSON]:
+def _blocks_of_text(content: str, ends: Sequence[int]) -> Iterator[Block]:
     start = 0
     for end in ends:
         if wire.is_blank(content[end:]):  # no block may be blank
@@ -214,17 +212,15 @@ def _blocks_of_text(content: str, ends: Sequence[int]) -> Iterator[JSON]:
         yield {"type": "text", "text": content[start:]}
 
 
-def _blocks_of(content: JSON) -> list[Mapping[str, JSON]]:
-    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, Sequence) else []
-
-
 def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     """Add a field of OpenAI's form to a request; one that only the Messages API has stays as it is.
 
     Raises:
-        SettingsError: its value has no counterpart.
+        SettingsError: it, or its value, has no counterpart.
     """
-    fields = value if isinstance(value, Mapping) else {}
+    fields = mapping_of(value)
+    if name in _REFUSED:
+        raise SettingsError(f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai")
     if name in ("max_completion_tokens", "max_tokens"):
         sent["max_tokens"] = value
     elif name == "stop":
@@ -240,9 +236,9 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     elif name == "reasoning":
         sent["thinking"] = {"type": "enabled", "budget_tokens": fields.get("max_tokens")}
     elif name == "output_config":
-        sent[name] = {**_mapping(sent.get(name)), **fields}
+        sent[name] = {**mapping_of(sent.get(name)), **fields}
     elif name == "response_format":
-        schema = _mapping(fields.get("json_schema")).get("schema")
+        schema = mapping_of(fields.get("json_schema")).get("schema")
         if fields.get("type") != "json_schema" or schema is None:
             raise SettingsError(
                 f"response_format of type {fields.get('type')!r}: Anthropic's Messages API takes json_schema alone"
@@ -253,44 +249,7 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
 
 
 def _configure(sent: dict[str, JSON], name: str, value: JSON) -> None:
-    sent["output_config"] = {**_mapping(sent.get("output_config")), name: value}
-
-
-def _mapping(value: JSON) -> Mapping[str, JSON]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def chat_completion(body: JSON) -> JSON:
-    """A response of the Messages API as a chat completion; one that is no message, such as an error, stays as it is."""
-    content = body.get("content") if isinstance(body, Mapping) else None
-    if not isinstance(body, Mapping) or not isinstance(content, Sequence) or isinstance(content, str):
-        return body
-    texts: dict[str, list[str]] = {"text": [], "thinking": []}
-    calls, unknown = list[JSON](), ""
-    for block in content:
-        fields = _mapping(block)
-        kind = fields.get("type")
-        if kind in ("text", "thinking"):
-            text = fields.get(str(kind))
-            texts[str(kind)].append(text if isinstance(text, str) else "")
-        elif kind == "tool_use":
-            called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
-            calls.append({"id": fields.get("id"), "type": "function", "function": called})
-        elif kind not in _SILENT_BLOCKS:
-            unknown = f"unknown_block_{kind}"
-    finish = unknown or finish_reason(body.get("stop_reason"))
-    message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
-    message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
-    message |= {"tool_calls": calls} if calls else {}
-    explanation = _mapping(body.get("stop_details")).get("explanation")
-    if finish == "refusal" and isinstance(explanation, str):
-        message["refusal"] = explanation
-    choice: JSON = {"index": 0, "message": message, "finish_reason": finish}
-    return {**_without_content(body), "choices": [choice], "usage": _usage(_mapping(body.get("usage")))}
-
-
-def _without_content(body: Mapping[str, JSON]) -> dict[str, JSON]:
-    return {name: value for name, value in body.items() if name in ("id", "model", "error")}
+    sent["output_config"] = {**mapping_of(sent.get("output_config")), name: value}
 
 
 def finish_reason(stop_reason: JSON) -> str:

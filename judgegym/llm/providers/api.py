@@ -8,21 +8,17 @@ translates in between.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.outcome import RawResponse
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON
 
+if TYPE_CHECKING:
+    from judgegym.llm.types import Endpoint
+
 ApiName = Literal["openai", "anthropic", "litellm"]
-
-
-class RawResponse(NamedTuple):
-    """A response that did not come over our own HTTP session: its status, its body, its header `Retry-After`."""
-
-    status: int
-    body: bytes
-    retry_after: str | None = None
 
 
 class Api:
@@ -31,31 +27,24 @@ class Api:
     Attributes:
         name: the value of the setting.
         path: of a request, below the base URL; a base URL may end with it.
-        is_translated: bodies differ from OpenAI's.
         is_in_process: requests are sent by `send`, and not by our own HTTP session.
         takes_n: it takes `n`; otherwise each choice is asked for by itself.
         takes_seed: it takes seeds; otherwise those of votes are left out.
         left_out: fields that a request does without once the endpoint has refused them by name.
-        key_header: the header of the API key, in small letters.
+        key_header: the header of the API key.
+        key_prefix: stands before the key there.
+        own_headers: the headers of every request that are no secrets.
     """
 
     name: ApiName = "openai"
     path = "/chat/completions"
-    is_translated = False
     is_in_process = False
     takes_n = True
     takes_seed = True
     left_out: Sequence[str] = ("seed",)
-    key_header = "authorization"
-
-    def headers(self, key: str | None) -> Mapping[str, str]:
-        """The headers of a request that hold the key, if there is one."""
-        return {} if key is None else {"Authorization": f"Bearer {key}"}
-
-    @property
-    def own_headers(self) -> Mapping[str, str]:
-        """The headers of every request that are no secrets."""
-        return {"Content-Type": "application/json"}
+    key_header = "Authorization"
+    key_prefix = "Bearer "
+    own_headers: Mapping[str, str] = {"Content-Type": "application/json"}
 
     def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
         """The body to send.
@@ -86,7 +75,7 @@ class Api:
         return ""
 
     def check(self, fields: Mapping[str, JSON], where: str) -> None:
-        """Check the fields that the user adds to requests; `where` is the setting.
+        """Check fields of requests; `where` is the setting that adds them, or the model.
 
         Raises:
             SettingsError: the API does not take one of them.
@@ -96,9 +85,7 @@ class Api:
         except SettingsError as error:
             raise SettingsError(f"{where}: {error}") from None
 
-    async def send(
-        self, body: Mapping[str, JSON], *, base_url: str, key: str | None, headers: Mapping[str, str], timeout_s: float
-    ) -> RawResponse:
+    async def send(self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float) -> RawResponse:
         """Send a request that is not sent over our own session.
 
         Raises:

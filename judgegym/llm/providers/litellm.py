@@ -11,13 +11,16 @@ import asyncio
 import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import KNOWN_WORDS_ALONE
-from judgegym.llm.providers.api import Api, ApiName, RawResponse
+from judgegym.llm.outcome import KNOWN_WORDS_ALONE, RawResponse
+from judgegym.llm.providers.api import Api, ApiName
 from judgegym.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from judgegym.llm.types import Endpoint
 
 SCHEME = "litellm://"
 """Begins the base URL of an endpoint that litellm finds by itself; the provider's name follows."""
@@ -74,15 +77,14 @@ class LiteLLMApi(Api):
                 raise SettingsError(f"{name!r} is set by JudgeGym's own settings where api=litellm; leave it out")
         return body
 
-    async def send(
-        self, body: Mapping[str, JSON], *, base_url: str, key: str | None, headers: Mapping[str, str], timeout_s: float
-    ) -> RawResponse:
+    async def send(self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float) -> RawResponse:
         """See `Api`."""
-        is_given = not base_url.startswith(SCHEME)
+        is_given, headers = not endpoint.base_url.startswith(SCHEME), endpoint.headers
         asked: dict[str, Any] = {**body, "num_retries": 0, "max_retries": 0, "caching": False, "timeout": timeout_s}
-        asked |= {"api_base": base_url} if is_given else {}
-        asked |= {} if key is None else {"api_key": key}
-        asked |= {"extra_headers": dict(headers)} if headers else {}
+        asked |= {"api_base": endpoint.base_url} if is_given else {}
+        asked |= {} if endpoint.api_key is None else {"api_key": endpoint.api_key.get_secret_value()}
+        if headers:
+            asked["extra_headers"] = {name: value.get_secret_value() for name, value in headers.items()}
         try:
             answer = await asyncio.wait_for(self._complete(**asked), timeout_s)
         except asyncio.TimeoutError:

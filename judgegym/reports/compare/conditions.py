@@ -16,8 +16,8 @@ from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.judge import JudgeSettings, PromptLayoutSettings
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun, mapping_of
+from judgegym.llm.wire import JSON, mapping_of
+from judgegym.reports.results.run import SavedRun
 
 Condition = Literal["judge", "protocol", "data"]
 CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")

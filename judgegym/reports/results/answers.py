@@ -34,8 +34,8 @@ from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun, mapping_of
+from judgegym.llm.wire import JSON, mapping_of
+from judgegym.reports.results.run import SavedRun
 
 _LINES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""

@@ -26,7 +26,7 @@ from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of, text_of
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import RatioTerms
 
@@ -277,16 +277,6 @@ def _uid(line: RawLine) -> str:
     if not isinstance(uid, str):
         raise line.damage("not a sample: expected a uid")
     return uid
-
-
-def text_of(value: JSON) -> str:
-    """A value that is a text; empty for any other."""
-    return value if isinstance(value, str) else ""
-
-
-def mapping_of(value: JSON) -> Mapping[str, JSON]:
-    """A value that is an object; empty for any other."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def objects_in(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:

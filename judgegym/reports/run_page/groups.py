@@ -17,10 +17,9 @@ from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.judges.core.group import looks_in_words, orders_in_words
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.groups import SavedGroup, read_groups
-from judgegym.reports.results.run import mapping_of
 from judgegym.reports.run_page.charts import Words, by_place, charts
 from judgegym.reports.run_page.figures import RunFigures, total_cost
 from judgegym.reports.run_page.head import Facts, usable_seed, with_interval

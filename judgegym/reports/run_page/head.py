@@ -14,8 +14,8 @@ from judgegym.engine.terminal.output import dollars
 from judgegym.engine.terminal.summary import COMPLETION_FAULTS, ROLES
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun, mapping_of
+from judgegym.llm.wire import JSON, mapping_of
+from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.figures import Mean, RunFigures
 from judgegym.reports.run_page.items import View
 from judgegym.statistics.agreement import Interval

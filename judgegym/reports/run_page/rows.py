@@ -20,12 +20,12 @@ from judgegym.engine.runs.recorded_calls import RecordedCall
 from judgegym.judges.conversations.turns import headed_turns
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
-from judgegym.llm.wire import CUT_OFF, JSON, Message
+from judgegym.llm.wire import CUT_OFF, JSON, Message, mapping_of, text_of
 from judgegym.reports.juries import read_report
 from judgegym.reports.labels.correction import Correction, read_correction
 from judgegym.reports.labels.words import fact_of, table_of
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_about
-from judgegym.reports.results.run import SavedRun, mapping_of, objects_in, text_of
+from judgegym.reports.results.run import SavedRun, objects_in
 from judgegym.reports.run_page import head
 from judgegym.reports.run_page.charts import Words, charts
 from judgegym.reports.run_page.figures import Mean, RunFigures, orders_disagree, total_cost

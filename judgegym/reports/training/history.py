@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of, text_of
 from judgegym.monitoring.group import add_costs
 from judgegym.monitoring.monitors import MONITORS
-from judgegym.reports.results.run import mapping_of, text_of
 from judgegym.reports.training.curves import Curve
 from judgegym.statistics.gap_detector import ALARM_AT
 

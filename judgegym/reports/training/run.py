@@ -16,10 +16,9 @@ from zlib import crc32
 from judgegym.engine.runs.directory import LOCK, read_settings
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of, text_of
 from judgegym.monitoring.group import add_costs
 from judgegym.monitoring.live_file import LIVE, MONITOR, line_of
-from judgegym.reports.results.run import mapping_of, text_of
 from judgegym.reports.training.history import MonitorHistory, number_of
 
 MOST_ALARMS = 50

@@ -10,10 +10,10 @@ from typing import Any
 from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.engine.terminal.summary import ROLES
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of
 from judgegym.monitoring.live_file import LIVE, lines_of
 from judgegym.reports.results.folder import FoundRun, SavedGroups, SavedTraining, UnreadableRun
-from judgegym.reports.results.run import SavedRun, mapping_of, objects_in
+from judgegym.reports.results.run import SavedRun, objects_in
 
 _FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count", "eval/user_failed_count")
 _LONGEST_COUNTED = 100_000_000

@@ -15,9 +15,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.labels.file import Label
-from judgegym.reports.results.run import mapping_of
 from judgegym.validation.labelling.questions import QuestionPart, shown_texts
 from judgegym.validation.labelling.session import Session
 

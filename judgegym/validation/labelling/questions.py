@@ -18,9 +18,9 @@ from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_of, text_of
 from judgegym.reports.labels.file import row_digest
-from judgegym.reports.results.run import SavedRun, mapping_of, objects_in, text_of
+from judgegym.reports.results.run import SavedRun, objects_in
 
 BASELINE = "baseline"
 _KINDS = {"rubric_absolute": "rubric", "aspect_critique": "aspect", "rubric_checklist": "checklist"}

@@ -30,10 +30,10 @@ from judgegym.judges.core.naming import slug
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, text_of
 from judgegym.reports.compare.comparison import open_run
 from judgegym.reports.document import write_file
-from judgegym.reports.results.run import SavedRun, text_of
+from judgegym.reports.results.run import SavedRun
 from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
 
 _NOT_OF_A_PART = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}

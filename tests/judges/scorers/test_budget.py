@@ -13,7 +13,7 @@ from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.scorers.registry import JudgeKind, open_judge
 from judgegym.llm.client import ChatClient
-from judgegym.llm.cost.budget import Budget
+from judgegym.llm.cost.budget import Budget, Expense
 from judgegym.llm.errors import BudgetError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.usage import Prices
@@ -23,6 +23,12 @@ from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 SEVERAL_CALLS = [kind for kind in KINDS if kind != "choice"]
 
 
+def resumed(budget: Budget, before: Expense) -> Budget:
+    """The budget of a run of which an earlier part has spent something."""
+    budget.begin_after(before)
+    return budget
+
+
 async def judged(
     path: Path, endpoint: ScriptedEndpoint, kind: JudgeKind, calls: int | None, *, retries: int = 0
 ) -> Sequence[ResponseJudgment] | str:
@@ -30,7 +36,7 @@ async def judged(
     settings = settings_of(kind, judge_base_url=endpoint.base_url, judge_max_retries=retries)
     run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)
     with closing(run), closing(CallLedger(run, finished=(), keep_texts=True)) as ledger:
-        budget = Budget(calls=calls, before=ledger.earlier.priced({settings.judge_model_name: Prices(1.0, 1.0)}))
+        budget = resumed(Budget(calls=calls), ledger.earlier.priced({settings.judge_model_name: Prices(1.0, 1.0)}))
         async with ChatClient(settings.chat_settings(retry_delay=0.0), budget=budget) as client:
             with recorded_in(ledger.row("row-1")):
                 try:
@@ -85,7 +91,7 @@ async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: Judge
                 chat = settings.chat_settings()
                 spent = ledger.earlier.priced({settings.judge_model_name: chat.prices})
                 assert spent.usd == (5.0 if part else 0.0)
-                async with ChatClient(chat, budget=Budget(usd=14.0, before=spent)) as client:
+                async with ChatClient(chat, budget=resumed(Budget(usd=14.0), spent)) as client:
                     with recorded_in(ledger.row("row-1")), pytest.raises(BudgetError, match=r"\$14 is spent: \$5"):
                         await open_judge(settings, client).score(ITEMS[kind])
     assert len(endpoint.requests) == 1

@@ -22,6 +22,12 @@ PRICED = Prices(input=0.0, output=1e6)
 """A dollar a token of an answer, of which the usual one has five: five dollars."""
 
 
+def resumed(budget: Budget, before: Expense) -> Budget:
+    """The budget of a run of which an earlier part has spent something."""
+    budget.begin_after(before)
+    return budget
+
+
 def ask(number: int) -> list[Any]:
     return [{"role": "user", "content": f"question {number}"}]
 
@@ -46,8 +52,8 @@ async def test_a_budget_of_calls_is_used_up_and_never_exceeded(connect: Connect,
 
 async def test_what_was_spent_before_counts(connect: Connect) -> None:
     async with ScriptedEndpoint() as endpoint:
-        assert await asked(connect(endpoint, budget=Budget(calls=7, before=Expense(5))), 20) == (2, 18)
-        assert await asked(connect(endpoint, budget=Budget(calls=7, before=Expense(9))), 20) == (0, 20)
+        assert await asked(connect(endpoint, budget=resumed(Budget(calls=7), Expense(5))), 20) == (2, 18)
+        assert await asked(connect(endpoint, budget=resumed(Budget(calls=7), Expense(9))), 20) == (0, 20)
     assert len(endpoint.requests) == 2
 
 

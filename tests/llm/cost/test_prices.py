@@ -35,9 +35,9 @@ def test_every_entry_has_prices_a_date_and_a_source() -> None:
     ],
 )
 def test_a_price_is_that_of_the_name_at_the_providers_host(urls: list[str], model: str, known: bool) -> None:
-    assert prices_of(Prices(), urls, model) == (Prices(2.0, 8.0, 0.5) if known else Prices())
+    assert prices_of("openai", Prices(), urls, model) == (Prices(2.0, 8.0, 0.5) if known else Prices())
 
 
 def test_settings_and_another_tier_beat_the_table() -> None:
-    assert prices_of(Prices(input=1.0), [OPENAI], "gpt-4.1") == Prices(input=1.0)
-    assert prices_of(Prices(), [OPENAI], "gpt-4.1", {"service_tier"}) == Prices()
+    assert prices_of("openai", Prices(input=1.0), [OPENAI], "gpt-4.1") == Prices(input=1.0)
+    assert prices_of("openai", Prices(), [OPENAI], "gpt-4.1", {"service_tier"}) == Prices()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import AttemptFailure, ChatSuccess, FinishRules, Habits, known_reasons, of_answer
+from judgegym.llm.outcome import WORDS, AttemptFailure, ChatSuccess, FinishRules, Habits, RawResponse, of_answer
 from judgegym.llm.providers import api_of
-from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS, chat_completion, message_request, prompt_text
+from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Image, Message, messages_json
 from tests.messages import check_message, check_request, message, text
@@ -50,7 +50,7 @@ STOPS = {
 def read(body: Any) -> ChatSuccess | AttemptFailure:
     """What the one reader of responses makes of a body."""
     habits = Habits("x", FinishRules(takes_tool_calls=True))
-    found = of_answer(200, json.dumps(body).encode(), None, habits, translated=chat_completion)
+    found = of_answer(RawResponse(200, json.dumps(body).encode()), habits, api_of("anthropic").response)
     assert isinstance(found, ChatSuccess | AttemptFailure)
     return found
 
@@ -103,7 +103,7 @@ def test_refusal_says_why() -> None:
 
 def test_no_foreign_word_is_whole() -> None:
     ours = {"end_turn", "stop_sequence"}
-    bodies = {word: read(message(text("yes"), stop_reason=word)) for word in known_reasons("whole")}
+    bodies = {word: read(message(text("yes"), stop_reason=word)) for word in WORDS["whole"].split()}
     assert {word for word, found in bodies.items() if isinstance(found, ChatSuccess)} == ours
 
 
@@ -111,9 +111,9 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
     body = message(text("yes"), cache_read_input_tokens=1000, cache_creation_input_tokens=400)
     check_message(body)
     found = read(body)
-    assert isinstance(found, ChatSuccess) and found.tokens == (1410, 5, 1000, 400)
+    assert isinstance(found, ChatSuccess) and found.tokens == Usage(1410, 5, 0.0, 1000, 400)
     prices = api_of("anthropic").prices(Prices(10.0, 50.0))
-    assert prices.usage(*found.tokens) == Usage(1410, 5, pytest.approx((100 + 250 + 1000 + 5000) / 1e6), 1000, 400)
+    assert prices.priced(found.tokens) == Usage(1410, 5, pytest.approx((100 + 250 + 1000 + 5000) / 1e6), 1000, 400)
     assert api_of("anthropic").prices(Prices(None, 5.0)).cache_write is None
 
 
@@ -137,7 +137,7 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
     ],
 )
 def test_fields_have_their_counterparts(fields: dict[str, Any], sent: dict[str, Any]) -> None:
-    body = message_request({"model": "m", "messages": ASK, **fields})
+    body = api_of("anthropic").request({"model": "m", "messages": ASK, **fields})
     check_request(body)
     assert {name: body[name] for name in sent} == sent
     assert body["system"] == [{"type": "text", "text": "Judge."}]
@@ -150,14 +150,16 @@ def test_fields_have_their_counterparts(fields: dict[str, Any], sent: dict[str, 
 )
 def test_what_has_no_counterpart_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(fields))):
-        message_request({"model": "m", "messages": ASK, **fields})
+        api_of("anthropic").request({"model": "m", "messages": ASK, **fields})
     with pytest.raises(SettingsError, match="role 'tool'"):
-        message_request({"messages": [{"role": "tool", "content": "x"}]})
+        api_of("anthropic").request({"messages": [{"role": "tool", "content": "x"}]})
 
 
 def test_turns_of_one_role_are_one_and_a_prefill_ends_without_white_space() -> None:
     turns = [("system", "a"), ("system", "b"), ("user", "c"), ("user", ""), ("user", "d"), ("assistant", "[[ ")]
-    body = message_request({"model": "m", "messages": [{"role": role, "content": said} for role, said in turns]})
+    body = api_of("anthropic").request(
+        {"model": "m", "messages": [{"role": role, "content": said} for role, said in turns]}
+    )
     check_request(body)
     assert [block["text"] for block in body["system"]] == ["a", "b"]
     said = [(turn["role"], [block["text"] for block in turn["content"]]) for turn in body["messages"]]
@@ -167,10 +169,10 @@ def test_turns_of_one_role_are_one_and_a_prefill_ends_without_white_space() -> N
 def test_marks_change_no_text() -> None:
     asked = {"model": "m", "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
     asked["messages"] = [*ASK, {"role": "assistant", "content": "No.\n \n"}, {"role": "user", "content": "Sure?"}]
-    whole = prompt_text(asked)
+    whole = api_of("anthropic").prompt_text(asked)
     texts, marked = [], 0
     for end in (0, *range(len(whole) - 60, len(whole) + 1)):
-        body = message_request(asked, (end,))
+        body = api_of("anthropic").request(asked, (end,))
         check_request(body)
         marked += str(body).count("cache_control")
         turns = [*body["messages"], {"content": body["system"]}]
@@ -183,7 +185,7 @@ def test_images_are_blocks_among_those_of_text() -> None:
     asked = Message(role="user", content="first second")
     asked["images"] = [Image(remote, at=6), Image(local, at=None, mark="[image 2]")]
     body: dict[str, Any] = {"model": "m", "messages": messages_json([asked])}
-    (sent,) = message_request(body)["messages"]  # type: ignore[misc, union-attr]
+    (sent,) = api_of("anthropic").request(body)["messages"]  # type: ignore[misc, union-attr]
     _, _, data = local.partition(",")
     assert sent["content"] == [  # type: ignore[index, call-overload]
         {"type": "text", "text": "first "},
@@ -192,9 +194,9 @@ def test_images_are_blocks_among_those_of_text() -> None:
         {"type": "text", "text": "[image 2]"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
     ]
-    text = prompt_text(body)
+    text = api_of("anthropic").prompt_text(body)
     assert data not in text
     end = text.index("second") + len("second")
-    (marked,) = message_request(body, [end])["messages"]  # type: ignore[misc, union-attr]
+    (marked,) = api_of("anthropic").request(body, [end])["messages"]  # type: ignore[misc, union-attr]
     cached = [block for block in marked["content"] if "cache_control" in block]  # type: ignore[index, call-overload]
     assert [block["text"] for block in cached] == ["second"]
