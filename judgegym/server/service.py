@@ -25,11 +25,11 @@ from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER
 from judgegym.llm import tracing
 from judgegym.llm.cost.budget import OF_CALLER
-from judgegym.llm.errors import SettingsError, let_go
+from judgegym.llm.errors import let_go
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.urls import is_loopback
 from judgegym.llm.wire import JSON
-from judgegym.offline import StandIn
+from judgegym.offline import running_stand_ins
 from judgegym.server import openapi
 from judgegym.server.answers import UNUSABLE, RequestError
 from judgegym.server.budgets import ServerBudgets
@@ -123,17 +123,13 @@ async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[MountsO
     if not settings.offline:
         yield RewardServerSettings.mounted_judges, ""
         return
-    try:
-        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
-    except ValueError as error:
-        raise SettingsError(f"--faults or --latency_ms: {error}") from error
-    async with stand_in:
-        update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
-        yield lambda settings: _updated(settings.mounted_judges(), update), STAND_IN_IDENTITY
+    async with running_stand_ins({"judge": True}, settings.latency_ms, settings.faults) as urls:
+        update = {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"}
 
+        def of_stand_in(settings: RewardServerSettings) -> Mapping[str, JudgeMount]:
+            return {name: mount.model_copy(update=update) for name, mount in settings.mounted_judges().items()}
 
-def _updated(mounts: Mapping[str, JudgeMount], update: Mapping[str, str]) -> dict[str, JudgeMount]:
-    return {name: mount.model_copy(update=update) for name, mount in mounts.items()}
+        yield of_stand_in, STAND_IN_IDENTITY
 
 
 def failed_response(error: RequestError, identity: str) -> ServerResponse:

@@ -189,7 +189,7 @@ async def judge_rows(
     budget = budget or settings.budget()
     async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
-            run = ScoreRun(settings, str(path), out, clients, budget=budget)
+            run = ScoreRun(settings, str(path), out, clients)
         event_loop.spare_the_collector()
 
         again = partial(resume_command, settings, command)

@@ -105,7 +105,6 @@ async def conclude(
     judged: int = 0,
     is_resumed: bool = False,
     asked: ScoreClients | None = None,
-    notices: Sequence[str] = (),
     anchors: AnchorResult | None = None,
 ) -> EvaluationResult:
     """Compute the metrics, write `metrics.json` and the log.
@@ -120,7 +119,6 @@ async def conclude(
         judged: how many responses it has judged.
         is_resumed: an earlier command has judged others.
         asked: the clients of this command; `None` if it has asked nobody.
-        notices: of the judge's client.
         anchors: what they show of the judge, if there are any.
 
     Raises:
@@ -131,7 +129,7 @@ async def conclude(
     numbers = await asyncio.to_thread(
         score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed, parts=settings.part_names
     )
-    metrics, said = numbers.metrics, [*notices]
+    metrics, said = numbers.metrics, [] if asked is None else asked.notices
     if settings.stand_ins:
         said.append(terminal.offline_notice(settings.stand_ins))
     if len(numbers.categories) > MOST_CATEGORIES:

@@ -272,8 +272,8 @@ async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) 
     if settings.anchors is None:
         return calls, prompts
     name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
-    of = AnchorJudge(settings.judge, name, settings, judge.fewest, lambda: ())
-    anchors, few, most = looks_ahead(settings.anchors, of, run)
+    of = AnchorJudge(settings.anchors, settings.judge, name, settings, judge.fewest, lambda: ())
+    anchors, few, most = looks_ahead(of, run)
     for anchor in anchors:
         asked, tokens = await judge.asked(anchor.task)
         calls += Range(few * asked.low, asked.times(most).high)

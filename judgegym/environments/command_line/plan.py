@@ -194,14 +194,14 @@ def _about(numbers: Range | None, shown: Callable[[float], str]) -> str:
 class PlanClient(ChatClient):
     """A client that sends nothing."""
 
-    def __init__(self, settings: ChatSettings, plan: RunPlan, cache: JudgmentCache | None = None) -> None:
+    def __init__(self, plan: RunPlan, settings: ChatSettings, *, cache: JudgmentCache | None = None, **_: Any) -> None:
         """Count in `plan` what is asked and not in the cache."""
         super().__init__(settings, cache=cache)
         self._plan = plan
 
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Count for another model, too."""
-        return PlanClient(settings, self._plan, self._cache)
+        return PlanClient(self._plan, settings, cache=self._cache)
 
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
@@ -224,30 +224,11 @@ class _ReadCache(JudgmentCache):
         return choice
 
 
-class PlanClients(Clients):
-    """The clients of a plan."""
-
-    plan: RunPlan
-
-    def count_in(self, plan: RunPlan, cache: Path | None) -> None:
-        """Count in a plan what is asked and not in this judgment cache, if it is there."""
-        self.plan = plan
-        self._cache = _ReadCache(cache) if cache is not None and cache.exists() else None
-
-    def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
-        """See `Clients`."""
-        return PlanClient(chat_settings, self.plan, self._cache)
-
-    def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
-        """See `Clients`."""
-        return PlanClient(chat_settings, self.plan)
-
-    open_user = open_policy
-
-
 def _with_keys(settings: EnvSettings[Any]) -> EnvSettings[Any]:
-    """The settings with keys, which are never sent, and without the judgment cache, to which nothing is written."""
-    env, openai, key, update = settings.env, settings.openai, SecretStr("-"), dict[str, object](judge_cache=None)
+    """The settings with keys, which are never sent; without batches, and without a judgment cache that is not there."""
+    env, openai, key, update = settings.env, settings.openai, SecretStr("-"), dict[str, object](judge_batch=None)
+    if env.judge_cache is not None and not env.judge_cache.exists():
+        update["judge_cache"] = None
     for role in ("judge", "user"):
         if not getattr(env, f"{role}_extra_headers", True):
             update[f"{role}_api_key"] = getattr(env, f"{role}_api_key") or key
@@ -283,14 +264,14 @@ async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSetti
     plan, keyed = RunPlan(settings, env_type.offline_prompts, run), _with_keys(settings)
     identity = STAND_IN_IDENTITY if config.judge_base_url == STAND_IN_URL else ""
     async with open_session() as session:
-        with closing(PlanClients(keyed, session, judge_identity=identity)) as clients:
-            clients.count_in(plan, config.judge_cache)
+        make = partial(PlanClient, plan)
+        with closing(Clients(keyed, session, judge_identity=identity, make=make, make_cache=_ReadCache)) as clients:
             env = env_type.kind_for(keyed)(keyed, clients, verb=verb)
             if verb == "evaluate":
                 evaluation = Evaluation(env)
                 judge, tasks = evaluation.anchor_judge, evaluation.tasks
-                if judge is not None and settings.anchors is not None:
-                    anchors, looks, _ = looks_ahead(settings.anchors, judge, run)
+                if judge is not None:
+                    anchors, looks, _ = looks_ahead(judge, run)
                     with component(_ANCHORS):
                         for anchor in anchors:
                             await judge_responses(judge.judge, anchor.task)
