@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import gc
 import logging
-import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -27,17 +26,17 @@ from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import SettingsError, UserError
+from judgegym.offline.process import allow_many_connections
 from judgegym.server import workers
 from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
-from judgegym.server.operation import JsonLines
+from judgegym.server.operation import log_to_stderr
 from judgegym.server.reload import Load, Reloader, reloaded
 from judgegym.server.service import opened
-from judgegym.server.settings import RewardServerSettings, gathering, with_preset
+from judgegym.server.settings import RewardServerSettings, bracketed, gathering, with_preset
 
 logger = logging.getLogger(__name__)
 
-_OTHER_FILES = 256
 _COLLECTIONS = (50_000, 20, 100)
 """So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of
 requests in flight were walked through again and again, which took more time than answering them."""
@@ -94,8 +93,8 @@ def _run(arguments: list[str], prog: str) -> int:
     if settings.workers > 1 and workers.worker_place() is None:
         presets.check(settings.profile)
         return workers.supervise(settings, arguments, check=lambda: reloaded(settings, read().settings))
-    _log()
-    _allow_descriptors(settings)
+    log_to_stderr()
+    allow_many_connections()
     with presets.profiled(workers.own_file(settings.profile)), traced(settings.trace):
         event_loop.run(_serve(loaded, read))
     return 0
@@ -127,15 +126,6 @@ def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
     settings.budgets()
     if settings.is_watched and settings.workers > 1:
         raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
-
-
-def _allow_descriptors(settings: RewardServerSettings) -> None:
-    """Raise this process's limit of open files, as far as the system allows, to what all connections may need."""
-    wanted = settings.max_connections + settings.judge_max_concurrency + _OTHER_FILES
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    if allowed != resource.RLIM_INFINITY and allowed < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> None:
@@ -174,7 +164,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
             gc.set_threshold(*_COLLECTIONS)
             if place is not None:
                 place.listens()
-            sys.stdout.write(f"judgegym.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+            sys.stdout.write(f"judgegym.server listens at http://{bracketed(host)}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()
             if place is not None:
@@ -182,10 +172,3 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
             service.drain()
             by = {"signal": signal.Signals(received[0]).name} if received else {}
             logger.info("stopping", extra={"fields": {"pending": service.core.pending, **by}})
-
-
-def _log() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("judgegym").setLevel(logging.INFO)

@@ -15,10 +15,9 @@ from typing import Any
 
 import aiohttp
 
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.scorers.registry import open_judge
-from judgegym.llm.cache import JudgmentCache
-from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.server.operation import JudgeHealth, Telemetry
@@ -135,14 +134,8 @@ class MountedJudges:
     async def _opened(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> MountedJudge:
         async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be
             try:
-                cache = None
-                if mount.judge_cache is not None:
-                    cache = JudgmentCache(mount.judge_cache)
-                    stack.callback(cache.close)
-                chat = mount.chat_settings(identity=self._identity, section="")
-                client = ChatClient(chat, cache=cache, session=session, budget=self._budget)
+                client = await open_client(stack, mount, identity=self._identity, session=session, budget=self._budget)
                 client.meter.observer = self._telemetry.observer(name)
-                stack.push_async_callback(client.close)
                 scorer = open_judge(mount, client)
             except SettingsError as error:
                 raise SettingsError(f"{named(name)}{error}") from error

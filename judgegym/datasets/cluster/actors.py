@@ -38,11 +38,11 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from judgegym.api.session import open_client
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
 from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
 from judgegym.judges.scorers.registry import open_judge

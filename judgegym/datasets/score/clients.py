@@ -18,11 +18,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from judgegym.api.session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy, RunClients
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.environments.command_line.arguments import without_secrets
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm.client import ChatClient

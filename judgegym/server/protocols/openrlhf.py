@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TypedDict
+from dataclasses import replace
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.checklists.criteria import Criterion
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
@@ -30,16 +29,6 @@ from judgegym.server.protocols.continuation import NOT_FOUND, response_in
 from judgegym.server.request import ServerResponse, json_response
 
 _SHOWN = 80
-
-
-class LabelFields(TypedDict):
-    """What a label says of a task; `group` is the id of the row, which parts its samples from those of an equal row."""
-
-    reference: str | None
-    rubric: str | None
-    levels: tuple[tuple[int, str], ...]
-    group: str | None
-    criteria: tuple[Criterion, ...] | None
 
 
 class RewardBody(RequestBody):
@@ -69,8 +58,8 @@ class RewardBody(RequestBody):
         for place, (query, prompt, label) in enumerate(rows):
             response = response_in(query, prompt)
             fault = f"query[{place}]: {NOT_FOUND}" if response is None else None
-            shown = plain_response(response or "")
-            tasks.append(JudgeTask(plain_prompt(prompt), (shown,), fault=fault, **fields_of_label(label)))
+            task = labelled(JudgeTask(plain_prompt(prompt), (plain_response(response or ""),), fault=fault), label)
+            tasks.append(task)
         return tasks
 
     def reply(
@@ -108,8 +97,10 @@ def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> Se
     return json_response({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 
-def fields_of_label(label: object) -> LabelFields:
-    """A label as it is meant: text is a reference, unless it is a JSON object of reference, rubric or criteria.
+def labelled(task: JudgeTask, label: object) -> JudgeTask:
+    """The task with its label: text is a reference, unless it is a JSON object of reference, rubric or criteria.
+
+    The object's `group` is the id of the row, which parts its samples from those of an equal row.
 
     Raises:
         ValueError: the object's rubric is neither text nor an object, or its criteria cannot be read.
@@ -119,16 +110,16 @@ def fields_of_label(label: object) -> LabelFields:
         with suppress(ValueError):
             fields = wire.loads(label)
     if not (isinstance(fields, Mapping) and {"reference", "rubric", "criteria"} & fields.keys()):
-        return {"reference": _text_of(label), "rubric": None, "levels": (), "group": None, "criteria": None}
+        return replace(task, reference=_text_of(label))
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
         shown, found = str(label), type(rubric).__name__
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         raise ValueError(f"labels: the rubric of {shown} is {found}; expected text or an object")
-    criteria, levels = rubric_of(rubric)
-    reference, group = _text_of(fields.get("reference")), id_of(fields.get("group"))
-    listed = criteria_of(fields.get("criteria"))
-    return {"reference": reference, "rubric": criteria, "levels": levels, "group": group, "criteria": listed}
+    text, levels = rubric_of(rubric)
+    criteria, reference = criteria_of(fields.get("criteria")), _text_of(fields.get("reference"))
+    group = id_of(fields.get("group"))
+    return replace(task, reference=reference, rubric=text, levels=levels, criteria=criteria, group=group)
 
 
 def _text_of(label: object) -> str | None:

@@ -17,7 +17,7 @@ from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
 from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
-from judgegym.server.protocols.openrlhf import fields_of_label
+from judgegym.server.protocols.openrlhf import labelled
 from judgegym.server.request import ServerResponse, json_response
 
 FAILED_HEADER = "X-Judge-Failed"
@@ -38,7 +38,7 @@ class SlimeBody(RequestBody):
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One task."""
         prompt = plain_prompt(self.prompt) if isinstance(self.prompt, str) else text_of(self.prompt)
-        return [JudgeTask(prompt, (plain_response(self.response),), **fields_of_label(self.label))]
+        return [labelled(JudgeTask(prompt, (plain_response(self.response),)), self.label)]
 
     @classmethod
     def is_patient(cls, answers: FailureAnswers) -> bool:
