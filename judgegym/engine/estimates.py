@@ -6,7 +6,7 @@ A plan is text of at most 80 columns: a line for each number, and sentences for 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from judgegym.engine.terminal.output import UNKNOWN, dollars
@@ -55,6 +55,40 @@ def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:
         is_free = not prices.input + prices.output
         return Range(0.0, 0.0) if is_free else Range(low / 1e6, None)
     return Range(low / 1e6, (prompts.high * prices.input + completions.high * prices.output) / 1e6)
+
+
+def sum_costs(costs: Iterable[Range | None]) -> Range | None:
+    """The sum of costs; `None` if one is not known."""
+    total = Range(0.0, 0.0)
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """What a model is asked, and US dollars for it, if its prices are known."""
+
+    calls: Range
+    prompt_tokens: Range
+    completion_tokens: Range
+    cost: Range | None
+
+    @classmethod
+    def of(cls, prices: Prices, calls: Range, prompts: Range, completions: Range) -> ModelPlan:
+        """The plan of a model with these prices."""
+        return cls(calls, prompts, completions, cost_of(prices, prompts, completions))
+
+    def __add__(self, other: ModelPlan) -> ModelPlan:
+        """Both together."""
+        return ModelPlan(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            sum_costs((self.cost, other.cost)),
+        )
 
 
 def enough(needed: Range, budget: float) -> str:

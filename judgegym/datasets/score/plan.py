@@ -13,10 +13,10 @@ import math
 import textwrap
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import conversation_of
@@ -32,13 +32,14 @@ from judgegym.engine.estimates import (
     BATCH,
     LABEL,
     WIDTH,
+    ModelPlan,
     Range,
     at_most,
-    cost_of,
     cost_words,
     enough,
     plan_line,
     range_words,
+    sum_costs,
 )
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import LinesOfFile
@@ -84,31 +85,6 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyPlan:
-    """What a policy would be asked for responses. Those that are too short are asked for again, which is not in it.
-
-    Attributes:
-        calls: from one request for all responses to a prompt to one for each, as its endpoint takes them.
-        prompt_tokens: of these, by our count.
-        completion_tokens: of all responses.
-        cost: US dollars; `None` without a price.
-    """
-
-    calls: Range
-    prompt_tokens: Range
-    completion_tokens: Range
-    cost: Range | None
-
-
-class PartPlan(NamedTuple):
-    """What the judge of one part of a reward would be asked: its calls, and US dollars if the prices are known."""
-
-    name: str
-    calls: int
-    cost: Range | None
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What a run would ask. Failed requests and answers without a verdict, which are asked for again, are not in it.
 
@@ -120,11 +96,9 @@ class Plan:
         tasks: what is judged together: rows, or groups of rows, that are neither equal to an earlier one nor judged
             already.
         equal: tasks that are equal to an earlier one, and share its judgment.
-        calls: requests to the judge, without those whose answers the ledger holds.
-        prompt_tokens: of these, by our count.
-        completion_tokens: of their answers.
-        cost: US dollars for the judge; `None` without a price.
-        policy: what a policy is asked first; `None` without one.
+        judge: what the judge is asked, without the calls whose answers the ledger holds; tokens are by our count.
+        policy: what a policy is asked first; `None` without one. Its calls are from one request for all responses to a
+            prompt to one for each, as its endpoint takes them.
         counted: the tasks on whose prompts tokens were counted; the others have as many on average.
         estimated_calls: how many tasks' calls are not counted either, but have the average of the others.
         earlier: of the run that is resumed; `None` without one.
@@ -138,38 +112,28 @@ class Plan:
     empty: int
     tasks: int
     equal: int
-    calls: Range
-    prompt_tokens: Range
-    completion_tokens: Range
-    cost: Range | None
-    policy: PolicyPlan | None
+    judge: ModelPlan
+    policy: ModelPlan | None
     counted: int
     estimated_calls: int
     earlier: Earlier | None
     notes: tuple[str, ...] = ()
-    parts: tuple[PartPlan, ...] = ()
+    parts: Mapping[str, ModelPlan] = field(default_factory=dict)
 
     @property
-    def total_cost(self) -> Range | None:
-        """The cost of judge and policy; `None` if one is not known."""
-        if self.policy is None or self.cost is None:
-            return self.cost
-        return None if self.policy.cost is None else self.cost + self.policy.cost
+    def whole(self) -> ModelPlan:
+        """Judge and policy together."""
+        return self.judge if self.policy is None else self.judge + self.policy
 
     @property
     def rate_seconds(self) -> float | None:
         """The least time by the limits a minute, in seconds: a minute's worth goes at once; `None` without a limit."""
         limits = (
-            (self.calls, self.settings.judge_requests_per_minute),
-            (self.prompt_tokens, self.settings.judge_tokens_per_minute),
+            (self.judge.calls, self.settings.judge_requests_per_minute),
+            (self.judge.prompt_tokens, self.settings.judge_tokens_per_minute),
         )
         times = [60.0 * max(0.0, needed.low / limit - 1.0) for needed, limit in limits if limit is not None]
         return max(times, default=None)
-
-    @property
-    def rounds(self) -> float:
-        """How often the limit on requests in flight is filled: so many times the time of an answer is the least."""
-        return self.calls.low / self.settings.judge_max_concurrency
 
 
 def _earlier(tasks: ScoreTasks, run: Path, judged: bytearray, left: array[int]) -> Earlier:
@@ -230,22 +194,11 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     if held:
         prompts = prompts.times(1.0 - min(1.0, held / calls.low) if calls.low else 1.0)
     calls = Range(max(0, calls.low - held), max(0, (calls.high or 0) - held))
-    calls, prompts = calls + anchors[0], prompts + anchors[1]
-    longest = settings.judge_max_tokens
-    completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
-    if settings.judge == "reward_model":  # a request carries up to so many responses, and its answer has no tokens
-        calls, completions = Range(math.ceil(calls.low / settings.reward_batch), calls.high), Range(0, 0)
-    if not calls.high:
-        prompts = completions = Range(0, 0)
     parts = judge.parts(len(left) / len(chosen) if chosen else 0.0)
-    costs = [part.cost for part in parts]
-    cost = cost_of(settings.prices, prompts, completions)
-    if parts:
-        known = [each for each in costs if each is not None]
-        cost = sum(known, Range(0, 0)) if len(known) == len(costs) else None
-        if settings.anchors is not None and cost is not None:  # the parts are those of the data
-            of_anchors = cost_of(settings.prices, anchors[1], Range(anchors[0].low, anchors[0].times(longest).high))
-            cost = None if of_anchors is None else cost + of_anchors
+    asked = _judge_plan(settings, calls + anchors[0], prompts + anchors[1])
+    if parts:  # they are those of the data
+        of_anchors = _judge_plan(settings, *anchors)
+        asked = replace(asked, cost=sum_costs(each.cost for each in (*parts.values(), of_anchors)))
     return Plan(
         settings=settings,
         rows=len(tasks.numbers),
@@ -253,10 +206,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         empty=tasks.empty,
         tasks=len(left),
         equal=sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number)),
-        calls=calls,
-        prompt_tokens=prompts,
-        completion_tokens=completions,
-        cost=cost,
+        judge=asked,
         policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier),
         counted=len(chosen),
         estimated_calls=estimated,
@@ -264,6 +214,17 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         notes=_notes(settings, is_tournament=judge.is_tournament(tasks)),
         parts=parts,
     )
+
+
+def _judge_plan(settings: ScorerSettings, calls: Range, prompts: Range) -> ModelPlan:
+    """What a judge is asked by so many calls with prompts of so many tokens."""
+    longest = settings.judge_max_tokens
+    completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
+    if settings.judge == "reward_model":  # a request carries up to so many responses, and its answer has no tokens
+        calls, completions = Range(math.ceil(calls.low / settings.reward_batch), calls.high), Range(0, 0)
+    if not calls.high:
+        prompts = completions = Range(0, 0)
+    return ModelPlan.of(settings.prices, calls, prompts, completions)
 
 
 async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) -> tuple[Range, Range]:
@@ -283,7 +244,7 @@ async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) 
 
 def _policy_plan(
     settings: ScoreSettings, tasks: ScoreTasks, left: Sequence[int], counted: Sequence[int], earlier: Earlier | None
-) -> PolicyPlan | None:
+) -> ModelPlan | None:
     """What the policy would be asked; `None` if none is asked. Tokens are counted of some of the tasks."""
     each, longest, policy = settings.responses_per_prompt, settings.eval_max_tokens, settings.openai
     if each is None:
@@ -303,7 +264,7 @@ def _policy_plan(
     responses = each * len(left) * share
     of_prompts = Range(together * prompts, each * prompts).times(share)
     of_responses = Range(responses, responses * longest if longest else None)
-    return PolicyPlan(calls, of_prompts, of_responses, cost_of(policy.prices, of_prompts, of_responses))
+    return ModelPlan.of(policy.prices, calls, of_prompts, of_responses)
 
 
 class _BothWays:
@@ -333,16 +294,14 @@ class _BothWays:
         self._fewest.calls_of.clear()
         self._fewest.tokens_of.clear()
 
-    def parts(self, factor: float) -> tuple[PartPlan, ...]:
+    def parts(self, factor: float) -> Mapping[str, ModelPlan]:
         """The plan of each part of a reward that asks a model: what was counted, so many times."""
-        found = []
+        found = dict[str, ModelPlan]()
         for name, _, settings in self._parts:
             if settings.asks_endpoint:
-                calls = round(self._fewest.calls_of[name] * factor)
-                tokens, longest = self._fewest.tokens_of[name] * factor, settings.judge_max_tokens
-                completions = Range(calls, calls * longest if longest else None)
-                found.append(PartPlan(name, calls, cost_of(settings.prices, Range(tokens, tokens), completions)))
-        return tuple(found)
+                calls, tokens = round(self._fewest.calls_of[name] * factor), self._fewest.tokens_of[name] * factor
+                found[name] = _judge_plan(settings, Range(calls, calls), Range(tokens, tokens))
+        return found
 
     def shape(self, task: JudgeTask) -> Shape | None:
         """What determines the number of calls; `None` if the texts do."""
@@ -465,10 +424,9 @@ def budget_line(plan: Plan) -> str | None:
     earlier, calls, usd, said = plan.earlier, plan.settings.budget_calls, plan.settings.budget_usd, list[str]()
     before = 0 if earlier is None else earlier.answers + earlier.held_responses
     if calls is not None:
-        needed = plan.calls if plan.policy is None else plan.calls + plan.policy.calls
-        said.append(f"{calls:,} calls {enough(needed, calls - before)}")
-    if usd is not None and plan.total_cost is not None:
-        said.append(f"{dollars(usd)} {enough(plan.total_cost, usd)}")
+        said.append(f"{calls:,} calls {enough(plan.whole.calls, calls - before)}")
+    if usd is not None and plan.whole.cost is not None:
+        said.append(f"{dollars(usd)} {enough(plan.whole.cost, usd)}")
     return f"The budget: {'; '.join(said)}." if said else None
 
 
@@ -487,49 +445,52 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "policy cost", cost_words(plan.policy.cost, "--openai.price_")
     average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
     held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
-    yield "judge calls", f"{range_words(plan.calls)}{average}{held}"
+    cost = plan.whole.cost
+    yield "judge calls", f"{range_words(plan.judge.calls)}{average}{held}"
     if not plan.settings.asks_endpoint:
-        yield "cost", cost_words(plan.total_cost, "--openai.price_")
+        yield "cost", cost_words(cost, "--openai.price_")
         return
-    for each in plan.parts:
+    for name, each in plan.parts.items():
         usd = "" if each.cost is None else f", {cost_words(each.cost, '')}"
-        yield f"  {each.name}"[:LABEL], f"{each.calls:,}{usd}"
+        yield f"  {name}"[:LABEL], f"{range_words(each.calls)}{usd}"
     part = f" (counted on {plan.counted:,} of {plan.tasks:,})" if plan.counted < plan.tasks else ""
-    yield "prompt tokens", f"{range_words(plan.prompt_tokens)}{part}"
+    yield "prompt tokens", f"{range_words(plan.judge.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)
     if plan.policy is not None:
-        yield "judge cost", cost_words(plan.cost, _price_setting(plan.settings))
-    yield "cost", cost_words(plan.total_cost, _price_setting(plan.settings))
-    if plan.total_cost is not None:
-        yield "in a batch", cost_words(plan.total_cost.times(BATCH), "")
+        yield "judge cost", cost_words(plan.judge.cost, _price_setting(plan.settings))
+    yield "cost", cost_words(cost, _price_setting(plan.settings))
+    if cost is not None:
+        yield "in a batch", cost_words(cost.times(BATCH), "")
     yield "least time", _least_time(plan)
 
 
 def _completions(plan: Plan) -> str:
-    if plan.completion_tokens.high is None:
+    highest = plan.judge.completion_tokens.high
+    if highest is None:
         most = "no limit (--judge_max_tokens)"
-    elif not plan.completion_tokens.high or not plan.settings.judge_max_tokens:
+    elif not highest or not plan.settings.judge_max_tokens:
         most = "none"
     else:
-        most = f"at most {plan.completion_tokens.high:,.0f}, {plan.settings.judge_max_tokens:,} an answer"
+        most = f"at most {highest:,.0f}, {plan.settings.judge_max_tokens:,} an answer"
     earlier = plan.earlier
     if earlier is None or not earlier.answers:
         return most
     mean = earlier.completion_tokens / earlier.answers
-    return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.calls.low:,.0f}"
+    return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.judge.calls.low:,.0f}"
 
 
 def _least_time(plan: Plan) -> str:
-    earlier, parts = plan.earlier, list[str]()
+    earlier, parts, at_once = plan.earlier, list[str](), plan.settings.judge_max_concurrency
+    rounds = plan.judge.calls.low / at_once
     if plan.rate_seconds is not None:
         parts.append(f"{duration(plan.rate_seconds)} by the limits a minute")
     if earlier is not None and earlier.answers:
         mean = earlier.seconds / earlier.answers
-        parts.append(f"{duration(plan.rounds * mean)} at {duration(mean)} an answer, as so far")
+        parts.append(f"{duration(rounds * mean)} at {duration(mean)} an answer, as so far")
     else:
-        times = (f"{duration(max(1.0, plan.rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)
+        times = (f"{duration(max(1.0, rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)
         parts.append(f"{', '.join(times)} an answer")
-    return f"{'; '.join(parts)} ({plan.settings.judge_max_concurrency:,} at once)"
+    return f"{'; '.join(parts)} ({at_once:,} at once)"
 
 
 async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:

@@ -25,7 +25,7 @@ from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.anchors import looks_ahead
 from judgegym.engine.completions import Clients, Conversation, read_completion
-from judgegym.engine.estimates import BATCH, Range, cost_of, enough, plan_line
+from judgegym.engine.estimates import BATCH, ModelPlan, Range, enough, plan_line
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import read_calls
@@ -60,26 +60,22 @@ _tokens = lru_cache(maxsize=256)(count_tokens)
 
 
 @dataclass(slots=True)
-class ModelPlan:
+class CountedPart:
     """What one model is asked for one part of a run, on the rows that were gone through.
 
     Attributes:
         prices: of the model.
         of_policy: its answers are completions, and not verdicts.
         calls: requests.
-        prompts: tokens of the prompts, with completions of the assumed length in those that show some.
-        more: the most further tokens of the prompts, with the longest completions; `None` without a limit.
-        answers: how many are asked for.
-        longest: tokens of all of them, if they are as long as they may be; `None` without a limit.
+        prompts: tokens of the prompts, from completions of the assumed length in those that show some to the longest.
+        answers: tokens of the answers, from those of the assumed length to the longest.
     """
 
     prices: Prices
     of_policy: bool
     calls: int = 0
-    prompts: float = 0.0
-    more: float | None = 0.0
-    answers: int = 0
-    longest: float | None = 0.0
+    prompts: Range = Range(0.0, 0.0)
+    answers: Range = Range(0.0, 0.0)
 
 
 class RunPlan:
@@ -101,7 +97,7 @@ class RunPlan:
         parts = part_settings(settings.env) if isinstance(settings.env, ScorerSettings) else ()
         self._names = {_ANCHORS, *(part.name for part in parts)}
         self._limits = settings.env.budget_calls, settings.env.budget_usd
-        self.parts, self.shown = dict[str, ModelPlan](), dict[str, int]()
+        self.parts, self.shown = dict[str, CountedPart](), dict[str, int]()
         lines = whole_lines(run / SAMPLES) if run is not None and settings.verb == "evaluate" else ()
         self.finished = frozenset(str(line.fields()["uid"]) for line in lines)
         self.held, answered, usages = Counter[bool](), Counter[bool](), {True: Usage(), False: Usage()}
@@ -114,22 +110,22 @@ class RunPlan:
         whole = usages[True] + usages[False]
         self.cached_share = whole.cached_prompt_tokens / max(1, whole.prompt_tokens)
 
-    def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> ModelPlan:
+    def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> CountedPart:
         """Count a request for `n` answers of at most so many tokens; 0 for no limit."""
         own = next((f" {each}" for each in current_component().split("/") if each in self._names), "")
         name = settings.title.removeprefix("the ") + own
-        fresh = ModelPlan(settings.prices, settings.title not in ("the judge", "the user"))
-        part, typical = self.parts.setdefault(name, fresh), self.typical[True]
+        fresh = CountedPart(settings.prices, settings.title not in ("the judge", "the user"))
+        part = self.parts.setdefault(name, fresh)
         part.calls += 1
-        part.answers += n
-        part.longest = None if part.longest is None or not longest else part.longest + n * longest
-        part.prompts += tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
+        part.answers += Range(n * self.typical[part.of_policy], n * longest if longest else None)
+        images = tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
+        part.prompts += Range(images, images)
         for text in (message["content"] for message in messages):
-            part.prompts += _tokens(text)
+            part.prompts += Range(_tokens(text), _tokens(text))
             for completion, most in self.shown.items():
                 if times := text.count(completion):
-                    part.prompts += times * (typical - _tokens(completion))
-                    part.more = None if part.more is None or not most else part.more + times * (most - typical)
+                    length = _tokens(completion)
+                    part.prompts += Range(self.typical[True] - length, most - length if most else None).times(times)
         return part
 
     def answer(self, settings: ChatSettings, messages: Sequence[Message], body: Mapping[str, JSON]) -> ChatResponse:
@@ -142,36 +138,31 @@ class RunPlan:
             self.shown |= {text.rpartition("</think>")[2].strip(): longest for text in texts}
         return ChatResponse(tuple(map(Choice, texts)))
 
-    def times(self, name: str, factor: float) -> tuple[float, Range, Range, Range | None]:
-        """Calls, tokens of prompts and answers, and US dollars of a part, `factor` times: as assumed, and at most."""
-        part = self.parts[name]
-        prompts = Range(part.prompts, None if part.more is None else part.prompts + part.more).times(factor)
-        replies = Range(part.answers * self.typical[part.of_policy], part.longest).times(factor)
-        cost = cost_of(replace(part.prices, cached_input=None), prompts, replies)
-        if cost is not None and part.prices.cached_input is not None and part.prices.input is not None:
+    def times(self, part: CountedPart, factor: float) -> ModelPlan:
+        """The plan of a part, `factor` times: as assumed, and at most."""
+        calls, prompts = Range(part.calls, part.calls).times(factor), part.prompts.times(factor)
+        plan = ModelPlan.of(replace(part.prices, cached_input=None), calls, prompts, part.answers.times(factor))
+        if plan.cost is not None and part.prices.cached_input is not None and part.prices.input is not None:
             saved = prompts.low * self.cached_share * (part.prices.input - part.prices.cached_input) / 1e6
-            cost = Range(cost.low - saved, cost.high)
-        return part.calls * factor, prompts, replies, cost
+            plan = replace(plan, cost=Range(plan.cost.low - saved, plan.cost.high))
+        return plan
 
     def lines(self, factor: float, looks: int) -> Iterator[tuple[str, str]]:
         """The lines of the plan: so many times what was counted, and anchors that are judged so often."""
-        costs, calls, asked = list[Range | None](), 0.0, Counter[bool]()
+        asked, whole = Counter[bool](), ModelPlan(*[Range(0.0, 0.0)] * 4)
         for part in self.parts.values():
             asked[part.of_policy] += part.calls
         for name, part in self.parts.items():
             held = self.held[part.of_policy]
             left = 1.0 - min(1.0, held / max(1.0, factor * asked[part.of_policy]))
-            of_part, prompts, replies, cost = self.times(name, looks if name.endswith(_ANCHORS) else factor * left)
-            costs.append(cost)
-            calls += of_part
-            yield f"{name} calls", f"{of_part:,.0f}" + (f"; {held:,} answers are in the ledger" if held else "")
-            yield "  prompt tokens", _about(prompts, "{:,.0f}".format)
-            yield "  answer tokens", _about(replies, "{:,.0f}".format)
-            yield "  cost", _about(cost, dollars)
-        known = [cost for cost in costs if cost is not None]
-        total = sum(known, Range(0.0, 0.0)) if len(known) == len(costs) else None
-        yield "cost", _about(total, dollars)
-        yield "in a batch", _about(None if total is None else total.times(BATCH), dollars)
+            plan = self.times(part, looks if name.endswith(_ANCHORS) else factor * left)
+            whole += plan
+            yield f"{name} calls", f"{plan.calls.low:,.0f}" + (f"; {held:,} answers are in the ledger" if held else "")
+            yield "  prompt tokens", _about(plan.prompt_tokens, "{:,.0f}".format)
+            yield "  answer tokens", _about(plan.completion_tokens, "{:,.0f}".format)
+            yield "  cost", _about(plan.cost, dollars)
+        yield "cost", _about(whole.cost, dollars)
+        yield "in a batch", _about(None if whole.cost is None else whole.cost.times(BATCH), dollars)
         policy, judge = (f"{self.typical[of]:,.0f}" for of in (True, False))
         yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan_tokens, or as so far)"
         yield (
@@ -179,7 +170,7 @@ class RunPlan:
             f"{self.cached_share:.0%} of prompts, as so far" if self.cached_share else "not known: none assumed",
         )
         yield "counted as", f"{how_counted()}; what fails, and answers without a verdict, are asked for again, on top"
-        budgets = (("{:,} calls", self._limits[0], Range(calls, calls)), ("${:g}", self._limits[1], total))
+        budgets = (("{:,} calls", self._limits[0], whole.calls), ("${:g}", self._limits[1], whole.cost))
         for words, limit, needed in budgets:
             if limit is not None and needed is not None:
                 yield "budget", f"{words.format(limit)} {enough(needed, limit)}"
