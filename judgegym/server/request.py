@@ -23,6 +23,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
+from judgegym.judges.config.explaining import place_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
@@ -242,41 +243,19 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise RequestError(422, "invalid", "; ".join(_explained(error.errors(), model, raw))) from error
+        raise RequestError(422, "invalid", "; ".join(_explained(error.errors(), model))) from error
 
 
-def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel], raw: JSON) -> list[str]:
+def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[str]:
     """The errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
-    reasons: dict[tuple[str | int, ...], dict[str, None]] = {}
+    reasons: dict[str, dict[str, None]] = {}
     for wrong in errors:
         message = wrong["msg"].removeprefix("Value error, ")
         if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
             message = f"unknown field; expected {', '.join(model.model_fields)}"
-        reasons.setdefault(_place(wrong, raw), {})[message] = None
-    deepest = [place for place in reasons if not any(_is_within(other, place) for other in reasons)]
-    return [
-        f"{'.'.join(map(str, place)) or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]
-    ]
-
-
-def _place(wrong: ErrorDetails, raw: JSON) -> tuple[str | int, ...]:
-    """Where in the body the error is: pydantic's place without the names of the kinds that it has tried."""
-    place: list[str | int] = []
-    at: JSON = raw
-    last = len(wrong["loc"]) - 1
-    for number, part in enumerate(wrong["loc"]):
-        if isinstance(at, Mapping) and part in at:
-            at = at[str(part)]
-        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
-            at = at[part]
-        elif not (number == last and wrong["type"] == "missing"):
-            continue
-        place.append(part)
-    return tuple(place)
-
-
-def _is_within(inner: tuple[str | int, ...], outer: tuple[str | int, ...]) -> bool:
-    return len(inner) > len(outer) > 0 and inner[: len(outer)] == outer
+        reasons.setdefault(".".join(place_of(wrong)), {})[message] = None
+    deepest = [place for place in reasons if not any(other.startswith(f"{place}.") for other in reasons)]
+    return [f"{place or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]]
 
 
 PREFIX = "token"

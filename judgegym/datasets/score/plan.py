@@ -416,10 +416,11 @@ def plan_lines(plan: Plan) -> list[str]:
     lines = [line for label, words in _words(plan) for line in plan_line(label, words)]
     for note in plan.notes:
         lines += ["", *textwrap.wrap(note, WIDTH)]
-    return lines
+    budget = _budget_line(plan)
+    return lines if budget is None else [*lines, "", budget]
 
 
-def budget_line(plan: Plan) -> str | None:
+def _budget_line(plan: Plan) -> str | None:
     """Whether the budgets of a run are enough for its plan, in a sentence; `None` without a budget."""
     earlier, calls, usd, said = plan.earlier, plan.settings.budget_calls, plan.settings.budget_usd, list[str]()
     before = 0 if earlier is None else earlier.answers + earlier.held_responses
@@ -507,8 +508,4 @@ async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:
     with interruptible(is_profiled=settings.profile is not None):
         tasks = ScoreRun(settings, data, out, ScoreClients(CountingClient(settings))).tasks
     plan = await plan_of(settings, tasks, run=run_directory_of(out) if settings.resume else None)
-    for line in plan_lines(plan):
-        terminal.say(line)
-    budget = budget_line(plan)
-    if budget is not None:
-        terminal.say(f"\n{budget}")
+    terminal.say("\n".join(plan_lines(plan)))

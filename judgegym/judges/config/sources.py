@@ -13,15 +13,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import CliSettingsSource, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as ParsingError
 
+from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
-from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, section_of
+from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
 from judgegym.judges.config.presets import config_file, default_name, load_yaml
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
@@ -55,7 +57,17 @@ class SourcedSettings(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    help_group: ClassVar[str] = "run"
+
     config: Path | None = None
+    show_config: ShowConfig = operational(None)
+    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
+    profile: Path | None = operational(None, presets.ABOUT)
+    trace: TraceMode = operational("off", tracing.ABOUT)
+    latency_ms: float = operational(0.0, ge=0)
+    """With --offline: delay each answer of a stand-in by this many milliseconds."""
+    faults: dict[str, float] = operational({})
+    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
 
 
 SettingsT = TypeVar("SettingsT", bound=SourcedSettings)

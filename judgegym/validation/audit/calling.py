@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from judgegym.datasets.score.command import with_data
-from judgegym.datasets.score.plan import Earlier, Plan, budget_line, plan_lines
+from judgegym.datasets.score.plan import Earlier, Plan, plan_lines
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
 from judgegym.engine.runs.directory import run_directory_of
@@ -121,8 +121,7 @@ def _plan_lines(plans: Mapping[str, Plan]) -> list[str]:
     """The calls of each part, and the plan of all parts together."""
     whole = whole_plan([*plans.values()])
     lines = [f"{name}: {plan.judge.calls.low:,.0f} calls" for name, plan in plans.items()] if len(plans) > 1 else []
-    budget = budget_line(whole)
-    return [*lines, *plan_lines(whole), *(() if budget is None else (budget,))]
+    return [*lines, *plan_lines(whole)]
 
 
 def whole_plan(plans: Sequence[Plan]) -> Plan:
