@@ -27,17 +27,17 @@ async def trace_request(
         RequestError: the one of `response`, whose status code the span has.
     """
     name, attributes = f"{request.method} {route}", {"http.request.method": request.method, "http.route": route}
-    refused: RequestError | None = None
+    answer: ServerResponse | RequestError
     with tracing.span(name, {**attributes}, kind=tracing.kinds.SERVER, carrier=request.headers) as span:
         try:
             answer = await response
             code = answer.status
         except RequestError as error:
-            refused, code = error, error.code
+            answer, code = error, error.code
         span.attributes["http.response.status_code"] = code
         span.error = str(code) if code >= 500 else None
-    if refused is not None:
-        raise refused
+    if isinstance(answer, RequestError):
+        raise answer
     return answer
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import model_validator
 from pydantic_settings import CliImplicitFlag
-from typing_extensions import Self
 
 from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.sample import SampleSettings, of_policy_alone
-from judgegym.engine.settings.env import share_max_retries, without_secrets
+from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import declared_settings, operational, setting
@@ -96,11 +94,6 @@ class ScoreRunSettings(RowsRunSettings):
 
 class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings):
     """All settings of the command, under one set of names."""
-
-    @model_validator(mode="after")
-    def _max_retries_is_the_judges_too(self) -> Self:
-        share_max_retries(self, self)
-        return self
 
     @property
     def stand_ins(self) -> tuple[str, ...]:
