@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 from judgegym.judges.core.tasks import (
     ComparingJudge,
@@ -275,7 +276,9 @@ class Core:
                 if left_s <= 0:
                     wait.judge.health.late()
                     break
-                settled = asyncio.gather(*(pending.task for pending in waiting), return_exceptions=True)
+                settled: asyncio.Future[Any] = waiting[0].task
+                if len(waiting) > 1:
+                    settled = asyncio.gather(*(pending.task for pending in waiting), return_exceptions=True)
                 await asyncio.wait({settled, hurry}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:  # re-raised: the caller leaves, or asks again
             for pending in asked:

@@ -41,8 +41,7 @@ from judgegym.server.operation import Telemetry, telemetry
 from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.native import ScoreBody, result_json
 from judgegym.server.protocols.nemo_gym import MOUNT, AggregateBody, CompareBody, VerifyBody, aggregate
-from judgegym.server.protocols.openrlhf import RewardBody
-from judgegym.server.protocols.slime import SlimeBody
+from judgegym.server.protocols.remote_rewards import RewardBody, SlimeBody
 from judgegym.server.request import (
     PREFIX,
     ServerRequest,

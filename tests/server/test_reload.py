@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from judgegym.judges.config.sources import load
-from judgegym.server.reload import Reloader
+from judgegym.server.command import Reloader
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S, eventually
 from tests.scripted import Json
@@ -22,7 +22,7 @@ from tests.server.served import started
 
 ASK = {"prompt": "Q", "response": "A"}
 OLD, NEW = {"Authorization": "Bearer old"}, {"Authorization": "Bearer new"}
-LOG = "judgegym.server.reload"
+LOG = "judgegym.server.command"
 
 
 def reloader(server: Running, path: Path, *flags: str) -> Reloader:
