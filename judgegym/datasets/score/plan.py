@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from judgegym.engine.estimates import (
     BATCH,
     LABEL,
     WIDTH,
+    EarlierCalls,
     ModelPlan,
     Range,
     at_most,
@@ -43,7 +43,6 @@ from judgegym.engine.estimates import (
 )
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import LinesOfFile
-from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
@@ -64,27 +63,6 @@ Shape: TypeAlias = "tuple[int, int, bool, bool, int, int]"
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """What the ledger of the run holds.
-
-    Attributes:
-        judged: responses that are judged already, and are kept.
-        held: the judge's answers to calls of the other rows, which are not asked for again.
-        held_responses: the policy's answers for the other rows, likewise.
-        answers: all answers of the judge that were paid for.
-        completion_tokens: of these together.
-        seconds: that these took, one after the other.
-    """
-
-    judged: int = 0
-    held: int = 0
-    held_responses: int = 0
-    answers: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What a run would ask. Failed requests and answers without a verdict, which are asked for again, are not in it.
 
@@ -101,7 +79,7 @@ class Plan:
             prompt to one for each, as its endpoint takes them.
         counted: the tasks on whose prompts tokens were counted; the others have as many on average.
         estimated_calls: how many tasks' calls are not counted either, but have the average of the others.
-        earlier: of the run that is resumed; `None` without one.
+        earlier: of the run that is resumed.
         notes: what the numbers leave out, in sentences.
         parts: of a reward of several parts that ask a model.
     """
@@ -116,7 +94,7 @@ class Plan:
     policy: ModelPlan | None
     counted: int
     estimated_calls: int
-    earlier: Earlier | None
+    earlier: EarlierCalls
     notes: tuple[str, ...] = ()
     parts: Mapping[str, ModelPlan] = field(default_factory=dict)
 
@@ -136,30 +114,6 @@ class Plan:
         return max(times, default=None)
 
 
-def _earlier(tasks: ScoreTasks, run: Path, judged: bytearray, left: array[int]) -> Earlier:
-    """What the ledger of a run holds.
-
-    Args:
-        tasks: all tasks of the data.
-        run: the run's directory, which may not exist.
-        judged: which responses are judged.
-        left: the tasks that are left to judge.
-    """
-    rows = frozenset(tasks.uid(number) for number in left)
-    held = held_responses = answers = tokens = 0
-    seconds = 0.0
-    for call in read_calls(run):
-        if call.is_of_policy:
-            held_responses += call.row in rows
-            continue
-        held += call.has_verdict and call.row in rows
-        if call.answer.attempts:
-            answers += 1
-            tokens += call.answer.usage.completion_tokens
-            seconds += call.answer.latency_s
-    return Earlier(sum(judged), held, held_responses, answers, tokens, seconds)
-
-
 async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | None = None) -> Plan:
     """Count what judging a data set would ask.
 
@@ -177,7 +131,9 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         if place is not None:
             judged[place] = 1
     left = missing_tasks(tasks, (place for place, is_judged in enumerate(judged) if not is_judged))
-    earlier = None if run is None else _earlier(tasks, run, judged, left)
+    rows, earlier = frozenset(tasks.uid(number) for number in left), EarlierCalls()
+    if run is not None:
+        earlier = EarlierCalls.of_run(run, rows.__contains__, judged=sum(judged))
     calls, estimated = await _calls(judge, tasks, left)
     each = calls.high or calls.low
     size = min(len(left), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left) / each)) if each else UNITS_COUNTED)
@@ -190,7 +146,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         prompts += tokens
     if chosen:
         prompts = prompts.times(len(left) / len(chosen))
-    held = 0 if earlier is None else earlier.held
+    held = earlier.held[False]
     if held:
         prompts = prompts.times(1.0 - min(1.0, held / calls.low) if calls.low else 1.0)
     calls = Range(max(0, calls.low - held), max(0, (calls.high or 0) - held))
@@ -207,7 +163,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         tasks=len(left),
         equal=sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number)),
         judge=asked,
-        policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier),
+        policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier.held[True]),
         counted=len(chosen),
         estimated_calls=estimated,
         earlier=earlier,
@@ -243,7 +199,7 @@ async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) 
 
 
 def _policy_plan(
-    settings: ScoreSettings, tasks: ScoreTasks, left: Sequence[int], counted: Sequence[int], earlier: Earlier | None
+    settings: ScoreSettings, tasks: ScoreTasks, left: Sequence[int], counted: Sequence[int], held: int
 ) -> ModelPlan | None:
     """What the policy would be asked; `None` if none is asked. Tokens are counted of some of the tasks."""
     each, longest, policy = settings.responses_per_prompt, settings.eval_max_tokens, settings.openai
@@ -258,7 +214,6 @@ def _policy_plan(
         tokens += tokens_of_images(messages, policy.api, policy.model_name)
     prompts = tokens * len(left) / max(1, len(counted))
     together = each if policy.n_kwarg_is_ignored else 1
-    held = 0 if earlier is None else earlier.held_responses
     calls = Range(max(0, together * len(left) - held), max(0, each * len(left) - held))
     share = calls.high / (each * len(left)) if calls.high else 0.0
     responses = each * len(left) * share
@@ -423,9 +378,8 @@ def plan_lines(plan: Plan) -> list[str]:
 def _budget_line(plan: Plan) -> str | None:
     """Whether the budgets of a run are enough for its plan, in a sentence; `None` without a budget."""
     earlier, calls, usd, said = plan.earlier, plan.settings.budget_calls, plan.settings.budget_usd, list[str]()
-    before = 0 if earlier is None else earlier.answers + earlier.held_responses
     if calls is not None:
-        said.append(f"{calls:,} calls {enough(plan.whole.calls, calls - before)}")
+        said.append(f"{calls:,} calls {enough(plan.whole.calls, calls - earlier.paid[False] - earlier.held[True])}")
     if usd is not None and plan.whole.cost is not None:
         said.append(f"{dollars(usd)} {enough(plan.whole.cost, usd)}")
     return f"The budget: {'; '.join(said)}." if said else None
@@ -435,7 +389,7 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     empty = f", {plan.empty:,} of them empty, which are not judged" if plan.empty else ""
     yield "rows", f"{plan.rows:,}"
     yield "responses", f"{plan.responses:,}{empty}"
-    if plan.earlier is not None:
+    if plan.settings.resume:
         yield "judged already", f"{plan.earlier.judged:,} responses"
     equal = f"; {plan.equal:,} more are equal to one of the data and share its judgment" if plan.equal else ""
     yield "to judge", f"{plan.tasks:,} rows or groups{equal}"
@@ -445,7 +399,7 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "policy responses", at_most(plan.policy.completion_tokens, "--eval_max_tokens")
         yield "policy cost", cost_words(plan.policy.cost, "--openai.price_")
     average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
-    held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
+    held = f"; {plan.earlier.held[False]:,} more are answered in the ledger" if plan.earlier.held[False] else ""
     cost = plan.whole.cost
     yield "judge calls", f"{range_words(plan.judge.calls)}{average}{held}"
     if not plan.settings.asks_endpoint:
@@ -473,10 +427,9 @@ def _completions(plan: Plan) -> str:
         most = "none"
     else:
         most = f"at most {highest:,.0f}, {plan.settings.judge_max_tokens:,} an answer"
-    earlier = plan.earlier
-    if earlier is None or not earlier.answers:
+    if not plan.earlier.paid[False]:
         return most
-    mean = earlier.completion_tokens / earlier.answers
+    mean = plan.earlier.tokens[False] / plan.earlier.paid[False]
     return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.judge.calls.low:,.0f}"
 
 
@@ -485,8 +438,8 @@ def _least_time(plan: Plan) -> str:
     rounds = plan.judge.calls.low / at_once
     if plan.rate_seconds is not None:
         parts.append(f"{duration(plan.rate_seconds)} by the limits a minute")
-    if earlier is not None and earlier.answers:
-        mean = earlier.seconds / earlier.answers
+    if earlier.paid[False]:
+        mean = earlier.seconds / earlier.paid[False]
         parts.append(f"{duration(rounds * mean)} at {duration(mean)} an answer, as so far")
     else:
         times = (f"{duration(max(1.0, rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)

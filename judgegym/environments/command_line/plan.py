@@ -25,10 +25,9 @@ from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.anchors import looks_ahead
 from judgegym.engine.completions import Clients, Conversation, read_completion
-from judgegym.engine.estimates import BATCH, ModelPlan, Range, enough, plan_line
+from judgegym.engine.estimates import BATCH, EarlierCalls, ModelPlan, Range, enough, plan_line
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
-from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.terminal.output import UNKNOWN, dollars
 from judgegym.environments.base import JudgedEnv
@@ -48,7 +47,7 @@ from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.ledger import RequestRecord, component, current_component
 from judgegym.llm.transport import open_session
 from judgegym.llm.types import ChatResponse, ChatSettings
-from judgegym.llm.usage import Prices, Usage, count_tokens, how_counted
+from judgegym.llm.usage import Prices, count_tokens, how_counted
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.offline.answers import BUILT_IN, answers, load_prompt
 from judgegym.offline.request import ChatRequest
@@ -100,15 +99,12 @@ class RunPlan:
         self.parts, self.shown = dict[str, CountedPart](), dict[str, int]()
         lines = whole_lines(run / SAMPLES) if run is not None and settings.verb == "evaluate" else ()
         self.finished = frozenset(str(line.fields()["uid"]) for line in lines)
-        self.held, answered, usages = Counter[bool](), Counter[bool](), {True: Usage(), False: Usage()}
-        for call in read_calls(run) if run is not None else ():
-            self.held[call.is_of_policy] += call.row not in self.finished
-            answered[call.is_of_policy] += len(call.answer.choices) if call.answer.attempts else 0
-            usages[call.is_of_policy] += call.answer.usage
-        usual = settings.plan_tokens
-        self.typical = {of: usages[of].completion_tokens / answered[of] if answered[of] else usual for of in usages}
-        whole = usages[True] + usages[False]
-        self.cached_share = whole.cached_prompt_tokens / max(1, whole.prompt_tokens)
+        earlier, usual = EarlierCalls(), settings.plan_tokens
+        if run is not None:
+            earlier = EarlierCalls.of_run(run, lambda row: row not in self.finished)
+        self.held, choices, tokens = earlier.held, earlier.choices, earlier.tokens
+        self.typical = {of: tokens[of] / choices[of] if choices[of] else usual for of in (True, False)}
+        self.cached_share = earlier.usage.cached_prompt_tokens / max(1, earlier.usage.prompt_tokens)
 
     def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> CountedPart:
         """Count a request for `n` answers of at most so many tokens; 0 for no limit."""

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from judgegym.datasets.score.command import with_data
-from judgegym.datasets.score.plan import Earlier, Plan, plan_lines
+from judgegym.datasets.score.plan import Plan, plan_lines
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
 from judgegym.engine.runs.directory import run_directory_of
@@ -128,11 +128,7 @@ def whole_plan(plans: Sequence[Plan]) -> Plan:
     """The plan of several runs together."""
     whole = plans[0]
     for plan in plans[1:]:
-        names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls")
+        names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls", "earlier")
         sums = {name: getattr(whole, name) + getattr(plan, name) for name in names}
-        earlier = whole.earlier
-        if earlier is not None and plan.earlier is not None:
-            both = zip(dataclasses.astuple(earlier), dataclasses.astuple(plan.earlier), strict=True)
-            earlier = Earlier(*(one + other for one, other in both))
-        whole = dataclasses.replace(whole, **sums, earlier=earlier, parts={})
+        whole = dataclasses.replace(whole, **sums, parts={})
     return whole

@@ -172,8 +172,7 @@ def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> Non
         before = {path: path.read_bytes() for path in run_directory_of(out).iterdir()}
         plan = planned(data, words, run_directory_of(out))
         assert {path: path.read_bytes() for path in run_directory_of(out).iterdir()} == before
-        assert plan.earlier is not None
-        assert (plan.judge.calls, plan.earlier.answers, plan.earlier.completion_tokens) == (Range(13, 13), 7, 35)
+        assert (plan.judge.calls, plan.earlier.paid[False], plan.earlier.tokens[False]) == (Range(13, 13), 7, 35)
         assert plan.tasks + plan.earlier.judged == 10
         assert score(data, *flags, "--resume").code == 0
         assert len(judge.requests) == 7 + 13
