@@ -94,10 +94,6 @@ class ModelPlan:
         )
 
 
-def _counter() -> Counter[bool]:
-    return Counter()
-
-
 @dataclass(slots=True)
 class EarlierCalls:
     """What the ledger of a run that a plan is to resume holds, of calls to policies (`True`) and to judges (`False`).
@@ -113,10 +109,10 @@ class EarlierCalls:
     """
 
     judged: int = 0
-    held: Counter[bool] = field(default_factory=_counter)
-    paid: Counter[bool] = field(default_factory=_counter)
-    choices: Counter[bool] = field(default_factory=_counter)
-    tokens: Counter[bool] = field(default_factory=_counter)
+    held: Counter[bool] = field(default_factory=Counter)
+    paid: Counter[bool] = field(default_factory=Counter)
+    choices: Counter[bool] = field(default_factory=Counter)
+    tokens: Counter[bool] = field(default_factory=Counter)
     seconds: float = 0.0
     usage: Usage = Usage()
 

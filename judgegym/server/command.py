@@ -121,8 +121,6 @@ def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """
     settings = loaded.settings
     settings.check_access()
-    if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
-        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     check_flags_are_read(loaded, {mount.judge for mount in settings.mounted_judges().values()})
     check_one_process(gathering(settings.mounted_judges()), settings.workers)
     settings.budgets()

@@ -36,12 +36,11 @@ from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
 from judgegym.server.cohorts.register import Connect
-from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named
+from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named, trace_judgment
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import RecentJudgment, Record, Telemetry, watch
 from judgegym.server.pending import Asked, PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
-from judgegym.server.tracing import trace_judgment
 
 logger = logging.getLogger(__name__)
 

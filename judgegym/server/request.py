@@ -4,6 +4,9 @@ Every refusal is a `RequestError`. Tokens are compared in constant time, each ha
 bearer token; or, for trainers that can set a URL and no header, the user or the password of the URL
 (`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path (`http://host:8400/token/TOKEN/…`).
 `without_token` removes the last one from what is shown.
+
+The span of a request (`judgegym.llm.tracing`), which takes over the trace context of its headers. Probes and scrapes
+have none. Source: OpenTelemetry, semantic conventions for HTTP servers.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pydantic_core import ErrorDetails
 
 from judgegym.judges.config.explaining import place_of
 from judgegym.llm import wire
+from judgegym.llm.tracing import SpanTracer
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
 from judgegym.server.settings import RewardServerSettings
@@ -228,6 +232,29 @@ def json_response(
     return ServerResponse(
         status, wire.dumps(value), {"Content-Type": "application/json", **(headers or {})}, failed=failed
     )
+
+
+async def trace_request(
+    tracing: SpanTracer, route: str, request: ServerRequest, response: Awaitable[ServerResponse]
+) -> ServerResponse:
+    """Answer a request within a span; `route` is its path without data.
+
+    Raises:
+        RequestError: the one of `response`, whose status code the span has.
+    """
+    name, attributes = f"{request.method} {route}", {"http.request.method": request.method, "http.route": route}
+    answer: ServerResponse | RequestError
+    with tracing.span(name, {**attributes}, kind=tracing.kinds.SERVER, carrier=request.headers) as span:
+        try:
+            answer = await response
+            code = answer.status
+        except RequestError as error:
+            answer, code = error, error.code
+        span.attributes["http.response.status_code"] = code
+        span.error = str(code) if code >= 500 else None
+    if isinstance(answer, RequestError):
+        raise answer
+    return answer
 
 
 BodyT = TypeVar("BodyT", bound=BaseModel)

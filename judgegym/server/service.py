@@ -48,17 +48,16 @@ from judgegym.server.request import (
     ServerResponse,
     json_response,
     known_caller,
+    trace_request,
     validated,
     without_token,
 )
 from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
-from judgegym.server.tracing import trace_request
 
 logger = logging.getLogger(__name__)
 
 PROTOCOLS: tuple[type[RequestBody], ...] = (ScoreBody, RewardBody, SlimeBody, VerifyBody, CompareBody)
 Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ServerResponse]]
-MountsOf: TypeAlias = Callable[[RewardServerSettings], Mapping[str, JudgeMount]]
 
 REQUEST_ID = "X-Request-Id"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
@@ -92,8 +91,8 @@ async def opened(
         RunDirectoryError: another process uses the run directory, or it cannot be written to.
     """
     settings = loaded.settings
-    async with _judges(settings) as (mounts_of, identity):
-        mounts = mounts_of(settings)
+    async with _stand_in(settings) as endpoint:
+        mounts = _mounted(settings, endpoint)
         counts = telemetry()
         monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
         budgets = settings.budgets()
@@ -103,7 +102,7 @@ async def opened(
             queue_s=settings.queue_deadline,
             max_pending=settings.max_pending,
             telemetry=counts,
-            judge_identity=identity,
+            judge_identity=STAND_IN_IDENTITY if settings.offline else "",
             connect=connect,
             monitors=monitors,
             budget=budgets.whole,
@@ -111,24 +110,24 @@ async def opened(
         async with core:
             watching = asyncio.create_task(core.watch())
             try:
-                yield Service(settings, mounts_of, core, budgets)
+                yield Service(settings, endpoint, core, budgets)
             finally:
                 watching.cancel()
 
 
 @asynccontextmanager
-async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[MountsOf, str]]:
-    """What the judges of settings are; with `--offline` all call the stand-in, whatever endpoint the settings name."""
+async def _stand_in(settings: RewardServerSettings) -> AsyncIterator[Mapping[str, str]]:
+    """The settings of an endpoint that all judges get with `--offline`, whatever theirs name; without it none."""
     if not settings.offline:
-        yield RewardServerSettings.mounted_judges, ""
+        yield {}
         return
     async with running_stand_ins({"judge": True}, settings.latency_ms, settings.faults) as urls:
-        update = {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"}
+        yield {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"}
 
-        def of_stand_in(settings: RewardServerSettings) -> Mapping[str, JudgeMount]:
-            return {name: mount.model_copy(update=update) for name, mount in settings.mounted_judges().items()}
 
-        yield of_stand_in, STAND_IN_IDENTITY
+def _mounted(settings: RewardServerSettings, endpoint: Mapping[str, str]) -> dict[str, JudgeMount]:
+    """The judges of the settings at this endpoint, or at their own."""
+    return {name: mount.model_copy(update=endpoint) for name, mount in settings.mounted_judges().items()}
 
 
 def failed_response(error: RequestError, identity: str) -> ServerResponse:
@@ -148,10 +147,12 @@ class Service:
         draining: new requests are refused.
     """
 
-    def __init__(self, settings: RewardServerSettings, mounts_of: MountsOf, core: Core, budgets: ServerBudgets) -> None:
-        """Make the table of routes."""
+    def __init__(
+        self, settings: RewardServerSettings, endpoint: Mapping[str, str], core: Core, budgets: ServerBudgets
+    ) -> None:
+        """Make the table of routes; `endpoint` are the settings of a stand-in for all judges."""
         self.settings, self.core, self.draining = settings, core, False
-        self._mounts_of, self._budgets = mounts_of, budgets
+        self._endpoint, self._budgets = endpoint, budgets
         self._telemetry: Telemetry = core.telemetry
         self._answers = settings.failure_answers()
         self._make_routes()
@@ -162,7 +163,7 @@ class Service:
         Raises:
             SettingsError: a judge's settings are wrong; nothing has changed.
         """
-        await self.core.remount(self._mounts_of(settings))
+        await self.core.remount(_mounted(settings, self._endpoint))
         self._budgets.add_clients(settings.tokens)
         self.settings = settings
         self._make_routes()

@@ -60,8 +60,6 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
             contradict each other.
     """
     settings = loaded.settings
-    if not settings.offline and (settings.latency_ms or settings.faults):
-        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     named = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
     if settings.offline and named:
         raise SettingsError(f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two")

@@ -59,7 +59,7 @@ CALLS_COUNTED = 10_000
 UNITS_GONE_THROUGH = 10_000
 """The most tasks that are gone through because their calls depend on their texts."""
 
-Shape: TypeAlias = "tuple[int, int, bool, bool, int, int]"
+Shape: TypeAlias = "tuple[int, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +140,9 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left)), size))
     prompts = Range(0, 0)
     anchors = await _anchors(settings, judge, run)
-    judge.begin_parts()
+    of_chosen = _BothWays(settings)  # begins to count the parts of a reward
     for place in chosen:
-        _, tokens = await judge.asked(with_responses(tasks[left[place]]))
+        _, tokens = await of_chosen.asked(with_responses(tasks[left[place]]))
         prompts += tokens
     if chosen:
         prompts = prompts.times(len(left) / len(chosen))
@@ -150,7 +150,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     if held:
         prompts = prompts.times(1.0 - min(1.0, held / calls.low) if calls.low else 1.0)
     calls = Range(max(0, calls.low - held), max(0, (calls.high or 0) - held))
-    parts = judge.parts(len(left) / len(chosen) if chosen else 0.0)
+    parts = of_chosen.parts(len(left) / len(chosen) if chosen else 0.0)
     asked = _judge_plan(settings, calls + anchors[0], prompts + anchors[1])
     if parts:  # they are those of the data
         of_anchors = _judge_plan(settings, *anchors)
@@ -244,13 +244,8 @@ class _BothWays:
         """The judge that asks the fewest."""
         return self._fewest.judge
 
-    def begin_parts(self) -> None:
-        """Count the calls of the parts of a reward from here."""
-        self._fewest.calls_of.clear()
-        self._fewest.tokens_of.clear()
-
     def parts(self, factor: float) -> Mapping[str, ModelPlan]:
-        """The plan of each part of a reward that asks a model: what was counted, so many times."""
+        """The plan of each part of a reward that asks a model: what was counted so far, so many times."""
         found = dict[str, ModelPlan]()
         for name, _, settings in self._parts:
             if settings.asks_endpoint:
@@ -269,14 +264,8 @@ class _BothWays:
             if has_limit or len(distinct) < len(filled) or task.baseline in distinct:
                 return None
         aspects = len(task.aspects) if task.aspects is not None else 0
-        return (
-            len(distinct),
-            len(task.responses),
-            task.baseline is not None,
-            task.reference is not None,
-            aspects,
-            len(task.criteria or ()),
-        )
+        shown = task.baseline is not None, task.reference is not None
+        return (len(distinct), len(task.responses), *shown, aspects, len(task.criteria or ()))
 
     def is_tournament(self, tasks: ScoreTasks) -> bool:
         """Whether the responses of the first task that can be judged play against each other."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
-from pydantic_settings import CliSettingsSource, EnvSettingsSource, SettingsConfigDict
+from pydantic_settings import CliImplicitFlag, CliSettingsSource, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as ParsingError
 
 from judgegym.judges.config import presets, tracing
@@ -60,6 +60,7 @@ class SourcedSettings(BaseModel):
     help_group: ClassVar[str] = "run"
 
     config: Path | None = None
+    offline: CliImplicitFlag[bool] = False
     show_config: ShowConfig = operational(None)
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = operational(None, presets.ABOUT)
@@ -164,7 +165,7 @@ def load(
         reshape: changes the sources, in order of priority, before they are merged: adds presets, converts layouts.
 
     Raises:
-        SettingsError: an unknown setting, a wrong type, a missing or unreadable file.
+        SettingsError: an unknown setting, a wrong type, a missing or unreadable file, or one that has no effect.
     """
     merged: Values = {}
     origins: dict[str, str] = {}
@@ -178,7 +179,11 @@ def load(
         settings = settings_type(**_in_sections(settings_type, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
-    return LoadedSettings(settings, origins, tuple(notes), verb)
+    loaded = LoadedSettings(settings, origins, tuple(notes), verb)
+    for name in ("latency_ms", "faults"):
+        if loaded.given(name) and not settings.offline:
+            raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
+    return loaded
 
 
 def _of_one_thing(

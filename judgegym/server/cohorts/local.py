@@ -29,8 +29,8 @@ from judgegym.judges.core.tasks import (
 from judgegym.llm import tracing
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
+from judgegym.server.judges import trace_judgment
 from judgegym.server.operation import Record
-from judgegym.server.tracing import trace_judgment
 
 
 @dataclass(frozen=True, slots=True)
