@@ -132,36 +132,33 @@ class ScoreRun:
             disk=Disk(settings.disk_full_deadline),
             elsewhere=OUT,
         )
-        try:
-            with run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
-                self._read_earlier(before, saved)
-                run.drop_results()
-                remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
-                earlier = await self._judge(run, saved)
-                anchors = await judge_anchors(self._anchor_judge, run, keep_texts=settings.keep_calls)
-                await saved.sort()
-                packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
-                try:
-                    await self._write(run, saved)
-                    result = await conclude(
-                        settings,
-                        self.input,
-                        self.tasks,
-                        saved,
-                        run,
-                        started=started,
-                        judged=len(saved) - earlier,
-                        is_resumed=earlier > 0,
-                        asked=self.clients,
-                        anchors=anchors,
-                    )
-                finally:
-                    await packing  # the directory is this process's until then
-                if settings.write_report:
-                    await write_report_after(run.path, run.disk)
-                return result
-        finally:
-            run.close()
+        with closing(run), run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
+            self._read_earlier(before, saved)
+            run.drop_results()
+            remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
+            earlier = await self._judge(run, saved)
+            anchors = await judge_anchors(self._anchor_judge, run, keep_texts=settings.keep_calls)
+            await saved.sort()
+            packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
+            try:
+                await self._write(run, saved)
+                result = await conclude(
+                    settings,
+                    self.input,
+                    self.tasks,
+                    saved,
+                    run,
+                    started=started,
+                    judged=len(saved) - earlier,
+                    is_resumed=earlier > 0,
+                    asked=self.clients,
+                    anchors=anchors,
+                )
+            finally:
+                await packing  # the directory is this process's until then
+            if settings.write_report:
+                await write_report_after(run.path, run.disk)
+            return result
 
     def _read_earlier(self, before: EarlierLines, saved: SavedResponses) -> None:
         """Note which responses an earlier run has judged, unless their rows have changed. Failures are judged again.

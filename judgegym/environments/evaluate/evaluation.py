@@ -154,21 +154,17 @@ class Evaluation(Generic[TaskT, DetailT]):
         )
         saved = SavedRows(self.tasks, run, SampleReader[DetailT](env.detail_type))
         headline = f"eval/{env.headline[0]}"
-        try:
-            with run.log.ending():
-                progress = RunProgress(env.headline[1], lambda: env.clients.waiting, display)
-                result = await self._evaluate(run, before, saved, progress, in_flight)
-                if env.config.write_report:
-                    await write_report_after(path, run.disk)
-                if headline in result.metrics.values:  # the log says what the terminal shows
-                    run.log.write(f"{headline}: {result.metrics.values[headline]:.4f}")
-                for notice in result.notices:
-                    run.log.write(notice, logging.WARNING)
-                if result.problem is not None:
-                    run.log.write(result.problem, logging.ERROR)
-        finally:
-            saved.close()
-            run.close()
+        with closing(run), closing(saved), run.log.ending():
+            progress = RunProgress(env.headline[1], lambda: env.clients.waiting, display)
+            result = await self._evaluate(run, before, saved, progress, in_flight)
+            if env.config.write_report:
+                await write_report_after(path, run.disk)
+            if headline in result.metrics.values:  # the log says what the terminal shows
+                run.log.write(f"{headline}: {result.metrics.values[headline]:.4f}")
+            for notice in result.notices:
+                run.log.write(notice, logging.WARNING)
+            if result.problem is not None:
+                run.log.write(result.problem, logging.ERROR)
         return result
 
     async def _evaluate(
