@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from judgegym.llm.errors import EndpointError, RunStop
 
@@ -165,3 +165,13 @@ class SingleFlight(Generic[T]):
 def _fail(future: asyncio.Future[T], error: Exception) -> None:
     future.set_exception(error)
     future.exception()  # mark as retrieved: there may be no other caller
+
+
+@contextmanager
+def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Let a variable of the context have this value inside, in tasks that begin there, too."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)

@@ -24,6 +24,7 @@ from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER
 from judgegym.llm import tracing
+from judgegym.llm.at_once import holding
 from judgegym.llm.cost.budget import OF_CALLER
 from judgegym.llm.errors import let_go
 from judgegym.llm.retry import REQUEST_DEADLINE
@@ -315,20 +316,18 @@ class Service:
             raise RequestError(422, "invalid", str(error)) from error
         if request.client is not None and settings.group_size is not None:
             tasks = [replace(task, client=request.client) for task in tasks]
-        token = OF_CALLER.set(self._budgets.of(request.client))  # of the calls of the tasks that are begun here
         try:
-            results = await self.core.score(
-                mount,
-                tasks,
-                spent_s=time.monotonic() - started,
-                within_s=self._seconds_left(request),
-                is_patient=protocol.is_patient(self._answers),
-                table=table,
-            )
+            with holding(OF_CALLER, self._budgets.of(request.client)):  # of the calls of the tasks that are begun here
+                results = await self.core.score(
+                    mount,
+                    tasks,
+                    spent_s=time.monotonic() - started,
+                    within_s=self._seconds_left(request),
+                    is_patient=protocol.is_patient(self._answers),
+                    table=table,
+                )
         except TaskError as error:
             raise RequestError(422, UNUSABLE, str(error)) from error
-        finally:
-            OF_CALLER.reset(token)
         return body.reply(raw, results, self._answers)
 
     def _seconds_left(self, request: ServerRequest) -> float | None:

@@ -102,8 +102,7 @@ async def conclude(
     run: RunDirectory,
     *,
     started: float,
-    judged: int = 0,
-    is_resumed: bool = False,
+    earlier: int = 0,
     asked: ScoreClients | None = None,
     anchors: AnchorResult | None = None,
 ) -> EvaluationResult:
@@ -116,8 +115,7 @@ async def conclude(
         saved: its responses, each with a line.
         run: the run directory.
         started: when this command began to judge.
-        judged: how many responses it has judged.
-        is_resumed: an earlier command has judged others.
+        earlier: how many responses an earlier command has judged.
         asked: the clients of this command; `None` if it has asked nobody.
         anchors: what they show of the judge, if there are any.
 
@@ -152,8 +150,9 @@ async def conclude(
     content, judges = await write_judges(run, content, settings, labels)
     correction = await write_correction(run, content, labels)
     problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
+    judged = 0 if asked is None else len(saved) - earlier
     rate = rate_words(judged / seconds, "responses") if seconds else ""
-    remarks = ("since it was resumed" if is_resumed else "", rate, latency_words(metrics, "eval"))
+    remarks = ("since it was resumed" if earlier else "", rate, latency_words(metrics, "eval"))
     is_whole = outcomes.finished == outcomes.rows
     of = f"{outcomes.rows:,} responses" if is_whole else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
     summary = Summary(

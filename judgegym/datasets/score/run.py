@@ -149,8 +149,7 @@ class ScoreRun:
                     saved,
                     run,
                     started=started,
-                    judged=len(saved) - earlier,
-                    is_resumed=earlier > 0,
+                    earlier=earlier,
                     asked=self.clients,
                     anchors=anchors,
                 )
