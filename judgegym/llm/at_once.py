@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -113,10 +113,15 @@ async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
             raise stops[0] from None
         raise
     except BaseException:  # a fault, or the caller is cancelled: none may be left running
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
         raise
+
+
+async def cancel_all(tasks: Collection[asyncio.Future[T]]) -> list[T | BaseException]:
+    """Cancel tasks, and wait until they have ended; return the results or the errors of all."""
+    for task in tasks:
+        task.cancel()
+    return await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _RunnerCancelled(Exception):

@@ -30,6 +30,7 @@ from judgegym.judges.core.tasks import (
     parts_of,
 )
 from judgegym.llm import tracing
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import UserError
 from judgegym.llm.transport import open_session
@@ -345,9 +346,7 @@ class Core:
         try:
             await asyncio.wait(joining, timeout=_TO_JOIN_S)
         finally:
-            for task in joining:
-                task.cancel()  # who leaves keeps its place
-            ended = await asyncio.gather(*joining, return_exceptions=True)
+            ended = await cancel_all(joining)  # who leaves keeps its place
         results = [result for result in ended if isinstance(result, ResponseJudgment)]
         return results if len(results) == len(tasks) else None
 

@@ -47,6 +47,7 @@ from judgegym.judges.config.extras import require
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm import wire
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
 from judgegym.llm.ledger import (
     CallInProgress,
@@ -288,9 +289,7 @@ class ActorPool:
         """End the actors."""
         import ray  # late: the extra `ray`
 
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await cancel_all(self._keepers)
         for actor in self._actors:
             ray.kill(actor, no_restart=True)
 
