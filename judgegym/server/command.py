@@ -224,7 +224,7 @@ class Reloader:
             except (UserError, OSError) as error:
                 logger.error(refusal(error))
                 return
-            names = [name or settings.judge for name in self._service.core.table.judges]
+            names = [name or settings.judge for name in self._service.core.judges.table.judges]
             logger.warning("reloaded", extra={"fields": {"judges": names, "tokens": [*settings.tokens]}})
             if kept:
                 flags = ", ".join(f"--{name}" for name in kept)

@@ -171,7 +171,7 @@ class Service:
 
     def _make_routes(self) -> None:
         """Make handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
-        self._mounts = {name: judge.settings for name, judge in self.core.table.judges.items()}
+        self._mounts = {name: judge.settings for name, judge in self.core.judges.table.judges.items()}
         self._of_judges: dict[str, dict[str, Handler]] = {}
         for mount in self._mounts:
             prefix = f"/{mount}" if mount else ""
@@ -270,7 +270,7 @@ class Service:
         """Answer in one protocol for one judge."""
         started, code, judge = time.monotonic(), 500, mount
         try:
-            with self.core.table.in_use() as table:
+            with self.core.judges.table.in_use() as table:
                 raw = await request.json_object(self.settings)
                 try:
                     judge = _judge_named(raw, mount, table) if protocol.names_judge else mount
@@ -399,7 +399,7 @@ class Service:
                 "seconds": judgment.seconds,
                 "result": result_json(judgment.result),
             }
-            for judgment in reversed(self.core.recent)
+            for judgment in reversed(self.core.record.recent)
         ]
         return json_response({"judgments": shown})
 

@@ -195,7 +195,7 @@ async def judge_rows(
         again = partial(resume_command, settings, command)
 
         def kept() -> str:
-            return kept_words(run.judged, run.tasks.places.count, out)
+            return kept_words(run.progress.done, run.tasks.places.count, out)
 
         with resumable(again, kept, "go on", budget), terminal.ProgressDisplay(command[1], "responses") as shown:
             result = await run.run(shown)

@@ -137,7 +137,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         with (
             resumable(
                 partial(resume_command, settings, command),
-                lambda: kept_words(run.judged, run.tasks.places.count, out),
+                lambda: kept_words(run.progress.done, run.tasks.places.count, out),
                 "go on",
                 budget,
             ),

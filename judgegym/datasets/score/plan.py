@@ -46,7 +46,7 @@ from judgegym.engine.runs.lines import LinesOfFile
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import JudgeTask, TaskJudge
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.composite import TermOptions
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, ScorerSettings, part_settings
 from judgegym.llm.cost.images import tokens_of_images
@@ -189,7 +189,7 @@ async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) 
     if settings.anchors is None:
         return calls, prompts
     name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
-    of = AnchorJudge(settings.anchors, settings.judge, name, settings, judge.fewest, lambda: ())
+    of = AnchorJudge(settings.anchors, settings.judge, name, settings, judge.fewest.judge, lambda: ())
     anchors, few, most = looks_ahead(of, run)
     for anchor in anchors:
         asked, tokens = await judge.asked(anchor.task)
@@ -227,7 +227,7 @@ class _BothWays:
 
     def __init__(self, settings: ScoreSettings) -> None:
         self.settings = settings
-        self._fewest = CountingClient(settings)
+        self.fewest = CountingClient(settings)
         self._parts = part_settings(settings)
         judges = [settings, *(part.settings for part in self._parts)]
         varies = any(each.judge in ("aspect", "cascade") or each.judge_critique_rounds > 0 for each in judges)
@@ -235,21 +235,16 @@ class _BothWays:
 
     async def asked(self, task: JudgeTask) -> tuple[Range, Range]:
         """The calls that a task would take, and the tokens of their prompts."""
-        low = await self._fewest.asked(task)
+        low = await self.fewest.asked(task)
         high = low if self._most is None else await self._most.asked(task)
         return Range(low.calls, high.calls), Range(low.prompt_tokens, self._longest(high))
-
-    @property
-    def fewest(self) -> TaskJudge:
-        """The judge that asks the fewest."""
-        return self._fewest.judge
 
     def parts(self, factor: float) -> Mapping[str, ModelPlan]:
         """The plan of each part of a reward that asks a model: what was counted so far, so many times."""
         found = dict[str, ModelPlan]()
         for name, _, settings in self._parts:
             if settings.asks_endpoint:
-                calls, tokens = round(self._fewest.calls_of[name] * factor), self._fewest.tokens_of[name] * factor
+                calls, tokens = round(self.fewest.calls_of[name] * factor), self.fewest.tokens_of[name] * factor
                 found[name] = _judge_plan(settings, Range(calls, calls), Range(tokens, tokens))
         return found
 
@@ -259,7 +254,7 @@ class _BothWays:
             return None  # a rule, or a gate, may save the calls of other parts
         filled = [response for response in task.responses if response.strip()]
         distinct = set(filled)
-        if self._fewest.judge.compares(task):
+        if self.fewest.judge.compares(task):
             has_limit = self.settings.judge == "listwise" and self.settings.judge_max_input_tokens is not None
             if has_limit or len(distinct) < len(filled) or task.baseline in distinct:
                 return None
@@ -272,7 +267,7 @@ class _BothWays:
         first = next((number for number in range(len(tasks)) if tasks.places.of_task(number)), None)
         if first is None or self.settings.judge not in ("tournament", "arena_hard"):
             return False
-        return self._fewest.judge.compares(with_responses(tasks[first]))
+        return self.fewest.judge.compares(with_responses(tasks[first]))
 
     def _longest(self, asked: AskedInAll) -> int | None:
         """The tokens of all prompts if all answers and responses that they show are as long as they may be."""

@@ -60,7 +60,11 @@ logger = logging.getLogger(__name__)
 
 
 class ScoreRun:
-    """The rows of a data set, and their judge."""
+    """The rows of a data set, and their judge.
+
+    Attributes:
+        progress: how many responses have ended, with a score or a failure, those of earlier runs included.
+    """
 
     def __init__(self, settings: ScoreSettings, data: str, out: Path, clients: ScoreClients) -> None:
         """Read and check all rows.
@@ -96,7 +100,7 @@ class ScoreRun:
             )
             read_anchors(self._anchor_judge)
         self._elsewhere: ActorPool | None = None
-        self._progress = RunProgress("mean score", lambda: self._waiting, None)
+        self.progress = RunProgress("mean score", lambda: self._waiting, None)
         warn_of_unread(data, tasks.reader.unread)
         if tasks.bad:
             first = tasks.bad[min(tasks.bad)]
@@ -122,7 +126,7 @@ class ScoreRun:
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
         """
         self._elsewhere = elsewhere
-        self._progress = RunProgress("mean score", lambda: self._waiting, display)
+        self.progress = RunProgress("mean score", lambda: self._waiting, display)
         started, settings = time.monotonic(), self.settings
         run, before = RunDirectory.open(
             run_directory_of(self.out),
@@ -172,7 +176,7 @@ class ScoreRun:
             saved.begin_after(SAMPLES, line.offset + len(line.data))
             if place is not None:
                 saved.note(place, line.offset, len(line.data), sample.status, is_complete=True)
-                self._progress.add(sample)
+                self.progress.add(sample)
                 continue
             row, _ = response_of(line, sample.uid)
             if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
@@ -196,7 +200,7 @@ class ScoreRun:
                 if number != first:
                     equals[first].append(number)
         finished = frozenset(tasks.uid(number) for number in range(len(tasks)) if number not in to_judge)
-        self._progress.done = earlier = len(saved) - left
+        self.progress.done = earlier = len(saved) - left
         in_flight = self.settings.rows_in_progress(self.settings.units_in_flight)
         if policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
@@ -214,7 +218,7 @@ class ScoreRun:
                 self.clients.note_served(ledger.earlier.served)
             self.clients.begin_after(ledger.earlier)
             async with judged_in_batches(run, ledger, self.settings):
-                with self._progress.shown(run.disk, run.log.write, left=left):
+                with self.progress.shown(run.disk, run.log.write, left=left):
                     try:
                         await judge_rows(
                             tasks,
@@ -238,12 +242,7 @@ class ScoreRun:
         samples = samples_of(task, self.tasks.key(number).hex(), judged, seconds, self.gold)
         for place, sample in zip(self.tasks.places.of_task(number), samples, strict=True):
             saved.append(place, sample, is_complete=sample.finished)
-            self._progress.add(sample)
-
-    @property
-    def judged(self) -> int:
-        """How many responses have ended, with a score or a failure, those of earlier runs included."""
-        return self._progress.done
+            self.progress.add(sample)
 
     @property
     def _waiting(self) -> str | None:
