@@ -163,7 +163,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
             gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
             gc.set_threshold(*_COLLECTIONS)
             if place is not None:
-                place.listens()
+                place.started.touch()
             sys.stdout.write(f"judgegym.server listens at http://{bracketed(host)}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()

@@ -71,6 +71,7 @@ class Core:
         telemetry: counts responses and cohorts.
         judges: the judges; their `table` has those that requests find now.
         record: of the results; it has the last ones.
+        own_cohorts: those that this process keeps.
     """
 
     def __init__(
@@ -127,11 +128,11 @@ class Core:
                 plan = judge.settings.cohorts(self._deadline_s, named(name))
                 if plan is not None and isinstance(judge.scorer, ComparingJudge):
                     gatherers[name] = Gatherer(judge.scorer, *plan, kind=judge.settings.judge)
-            self._own_cohorts = LocalCohorts(
+            self.own_cohorts = LocalCohorts(
                 gatherers, deadline_s=self._deadline_s, record=self.record, is_full=lambda: self.full
             )
-            self._stack.push_async_callback(self._own_cohorts.aclose)
-            self._cohorts = await self._stack.enter_async_context(self._connect(self._own_cohorts))
+            self._stack.push_async_callback(self.own_cohorts.aclose)
+            self._cohorts = await self._stack.enter_async_context(self._connect(self.own_cohorts))
             if self._monitors is not None:
                 self._stack.push_async_callback(self._monitors.aclose)
                 await self._monitors.open(session, self._identity)
@@ -158,21 +159,12 @@ class Core:
     @property
     def pending(self) -> int:
         """Judgments in flight or waiting, and responses that wait for the others of their cohort."""
-        return len(self._pending.in_flight) + self._own_cohorts.pending
-
-    def stop_gathering(self) -> None:
-        """Judge the cohorts of this process that are open, since no more members come."""
-        self._own_cohorts.stop()
+        return len(self._pending.in_flight) + self.own_cohorts.pending
 
     @property
     def full(self) -> bool:
         """Whether the limit of pending judgments is reached."""
         return self.pending >= self._max_pending
-
-    @property
-    def down(self) -> list[str]:
-        """The names of the judges that do not answer."""
-        return [name for name, judge in self.judges.table.judges.items() if judge.health.is_down]
 
     async def watch(self) -> None:
         """Log when a judge goes down and when it is back; never ends."""

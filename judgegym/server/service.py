@@ -192,7 +192,7 @@ class Service:
     def drain(self) -> None:
         """Refuse new requests, and judge the cohorts that wait for members: none come."""
         self.draining = True
-        self.core.stop_gathering()
+        self.core.own_cohorts.stop()
 
     async def respond(self, request: ServerRequest) -> ServerResponse:
         """Answer a request.
@@ -374,7 +374,7 @@ class Service:
         """Whether new requests are taken."""
         if self.draining or self.core.full:
             raise RequestError(503, "draining" if self.draining else "overloaded", "no new requests are taken")
-        if down := self.core.down:
+        if down := [name for name, judge in self.core.judges.table.judges.items() if judge.health.is_down]:
             named = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
             raise RequestError(503, "judge_down", f"no answer from {named}; the log says why")
         return json_response({"status": "ready"})

@@ -47,13 +47,9 @@ class WorkerPlace:
     directory: Path
     supervisor: int
 
-    def listens(self) -> None:
-        """Tell the supervisor that this worker has started: if it dies from now on, it is replaced."""
-        self.started.touch()
-
     @property
     def started(self) -> Path:
-        """The file that exists once the worker has started."""
+        """The file that tells the supervisor that this worker has started: if it dies from then on, it is replaced."""
         return self.directory / f"{self.number}.started"
 
 
