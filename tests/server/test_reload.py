@@ -83,9 +83,9 @@ async def test_judges_that_stay_the_same_stay_open_and_others_are_closed(tmp_pat
         after = dict(core.judges.table.judges)
         assert (after["a"], after[""]) == (before["a"], before[""])
         assert after["b"] is not before["b"]
-        assert core._judges._retiring is not None
-        await core._judges._retiring
-        assert before["b"] not in core._judges._open and after["b"] in core._judges._open
+        assert core.judges._retiring is not None
+        await core.judges._retiring
+        assert before["b"] not in core.judges._open and after["b"] in core._judges._open
         assert (await server.post("/b/v1/score", ASK)).status == 200
 
 
