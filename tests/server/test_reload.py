@@ -85,7 +85,7 @@ async def test_judges_that_stay_the_same_stay_open_and_others_are_closed(tmp_pat
         assert after["b"] is not before["b"]
         assert core.judges._retiring is not None
         await core.judges._retiring
-        assert before["b"] not in core.judges._open and after["b"] in core._judges._open
+        assert before["b"] not in core.judges._open and after["b"] in core.judges._open
         assert (await server.post("/b/v1/score", ASK)).status == 200
 
 
