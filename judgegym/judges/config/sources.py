@@ -181,7 +181,7 @@ def load(
         raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
     loaded = LoadedSettings(settings, origins, tuple(notes), verb)
     for name in ("latency_ms", "faults"):
-        if loaded.given(name) and not settings.offline:
+        if loaded.given(name) and getattr(settings, name) and not settings.offline:  # files of runs have the defaults
             raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
     return loaded
 
