@@ -11,7 +11,8 @@ from itertools import product
 from typing import TypedDict
 
 from judgegym.api.results import TextTable
-from judgegym.api.session import in_sync, open_client, stand_in_settings
+from judgegym.api.session import in_sync, stand_in_settings
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import CritiqueRound

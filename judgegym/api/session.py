@@ -17,14 +17,12 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from typing_extensions import Self
 
-from judgegym.judges.config.batches import JudgeBatchSettings
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
-from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import DataError, SettingsError
 
 SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
@@ -103,30 +101,6 @@ async def stand_in_settings(
     return settings.model_copy(
         update={"judge_base_url": stand_in.base_url, "judge_api_key": None, "judge_api": "openai"}
     )
-
-
-async def open_client(
-    stack: AsyncExitStack,
-    settings: JudgeSettings,
-    *,
-    identity: str = "",
-    budget: Budget | None = None,
-    retry_delay: float = 1.0,
-) -> ChatClient:
-    """A chat client for the judge's endpoint; `stack` closes it.
-
-    Raises:
-        SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be opened, or the
-            budget is of dollars and the judge's price is not known.
-    """
-    cache = None
-    if settings.judge_cache is not None:
-        cache = JudgmentCache(settings.judge_cache)
-        stack.callback(cache.close)
-    chat_settings = settings.chat_settings(section="", identity=identity, retry_delay=retry_delay)
-    if isinstance(settings, JudgeBatchSettings):
-        chat_settings = settings.in_batches(chat_settings)
-    return await stack.enter_async_context(ChatClient(chat_settings, cache=cache, budget=budget))
 
 
 class WithSession(Generic[JudgeT]):

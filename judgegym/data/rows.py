@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from judgegym.data.opening import STDIN, kind_of, open_data
 from judgegym.judges.conversations.images import images_shown
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.llm import wire
+from judgegym.llm.at_once import holding
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
@@ -394,15 +395,9 @@ class DatasetRead:
         return {"name": self.name, "split": self.split, "rows": self.rows, "digest": self.digest}
 
 
-@contextmanager
-def recording() -> Iterator[list[DatasetRead]]:
+def recording() -> AbstractContextManager[list[DatasetRead]]:
     """A list to which each dataset is added that is read within the block, once."""
-    read: list[DatasetRead] = []
-    token = _READ.set(read)
-    try:
-        yield read
-    finally:
-        _READ.reset(token)
+    return holding(_READ, list[DatasetRead]())
 
 
 def record(name: str, *, split: str | None, rows: int, digest: str) -> None:

@@ -69,6 +69,7 @@ class AnchorJudge:
     """Who judges anchors.
 
     Attributes:
+        path: the file of anchors.
         kind: of judge, as `judgegym score --judge` names it.
         name: by which results call it.
         settings: of the judge.
@@ -76,6 +77,7 @@ class AnchorJudge:
         served: the models that its endpoint has said to be so far, each with the fingerprint that it gave.
     """
 
+    path: Path
     kind: str
     name: str
     settings: JudgeSettings
@@ -163,8 +165,8 @@ class AnchorResult:
         return {**numbers, "first_run": since, "served_first": served, "has_changed": self.has_changed}
 
 
-def read_anchors(path: Path, judge: AnchorJudge) -> list[Anchor]:
-    """The anchors of a file.
+def read_anchors(judge: AnchorJudge) -> list[Anchor]:
+    """The anchors of a judge.
 
     Raises:
         DataError: it cannot be read, or a row cannot be judged by this judge.
@@ -174,7 +176,7 @@ def read_anchors(path: Path, judge: AnchorJudge) -> list[Anchor]:
         raise SettingsError("--anchors: the judge asks no endpoint, so that it cannot change behind a name")
     settings = judge.settings
     shown = shown_fields(settings) if isinstance(settings, ScorerSettings) else JUDGES[judge.kind].fields
-    rows = by_uid(load_rows(str(path.expanduser()), split="train"), numbered=True)
+    rows = by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
     return [_anchor(uid, row, judge.judge, shown) for uid, row in rows.items()]
 
 
@@ -225,12 +227,11 @@ class _OtherRows:
         return not str(uid).startswith(_UID)
 
 
-async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, keep_texts: bool) -> AnchorResult:
+async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_texts: bool) -> AnchorResult | None:
     """Judge the anchors of a file for a run, and compare them with the first run; that is added to the state.
 
     Args:
-        path: the file of anchors.
-        judge: the run's judge.
+        judge: the run's judge; `None` for a run without anchors.
         run: its directory, in whose ledger the calls are.
         keep_texts: record prompts, too.
 
@@ -238,8 +239,10 @@ async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, ke
         UserError: a file cannot be read or written.
         RunStop: no request may be sent any more.
     """
-    anchors, state = read_anchors(path, judge), _state_of(path)
-    key, records, own = _records(path, judge, anchors, run.path)
+    if judge is None:
+        return None
+    anchors, state = read_anchors(judge), _state_of(judge.path)
+    key, records, own = _records(judge, anchors, run.path)
     first = records[0] if records and records[0] != own else None
     if own is None:
         with closing(CallLedger(run, finished=_OtherRows(), keep_texts=keep_texts)) as ledger:
@@ -262,24 +265,24 @@ async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, ke
 
 
 def _records(
-    path: Path, judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
+    judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
 ) -> tuple[tuple[str, str, str], list[AnchorRecord], AnchorRecord | None]:
     """The key of this judge with these anchors, what earlier runs have recorded, and this one, if it is resumed."""
     of_anchors = digest([(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors])
     key = (judge.name, judge.digest, of_anchors)
     of_run = read_state(run / OF_RUN) if run is not None else []
-    records = [one for one in read_state(_state_of(path)) if one.key == key]
+    records = [one for one in read_state(_state_of(judge.path)) if one.key == key]
     return key, records, next((one for one in of_run if one.key == key), None)
 
 
-def looks_ahead(path: Path, judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
+def looks_ahead(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
     """The anchors of a file, and the fewest and the most judgments of each that a run, new or resumed, asks for.
 
     Raises:
         UserError: a file cannot be read.
     """
-    anchors = read_anchors(path, judge)
-    _, records, own = _records(path, judge, anchors, run)
+    anchors = read_anchors(judge)
+    _, records, own = _records(judge, anchors, run)
     return (anchors, 0, 0) if own is not None else (anchors, 1 if records else LOOKS, LOOKS)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import aiohttp
@@ -29,6 +30,7 @@ from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import component
 from judgegym.llm.types import ChatResponse, ChatSettings
@@ -274,60 +276,22 @@ async def judge_completions(
     return await judge(task, completions)
 
 
-class Clients:
-    """Opens each client at its first use. All share one HTTP session; the judges share one judgment cache."""
+class RunClients:
+    """The clients that a run asks, by role.
 
-    def __init__(self, settings: EnvSettings[Any], session: aiohttp.ClientSession, *, judge_identity: str = "") -> None:
-        """Open the judgment cache, if the settings name one, and the budget that all clients share.
+    Attributes:
+        budget: that all of them share; `None` without one.
+    """
 
-        Args:
-            settings: validated settings of the command, with the URLs of the stand-ins.
-            session: the HTTP session of the process.
-            judge_identity: the judge's endpoint in the keys of the judgment cache, instead of its URL.
-
-        Raises:
-            SettingsError: the judgment cache cannot be opened.
-        """
-        self.session = session
-        self._settings = settings
-        self._judge_identity = judge_identity
-        cache = settings.env.judge_cache
-        self._cache = JudgmentCache(cache) if cache is not None else None
-        self.budget = settings.env.budget()
+    def __init__(self, budget: Budget | None = None) -> None:
+        """Begin without a client."""
+        self.budget = budget
         self._clients: dict[str, list[ChatClient]] = {"policy": [], "judge": []}
         """By role; those of simulated users are there where one is opened."""
         self._served_before: dict[str, Mapping[str, int]] = {}
 
-    @cached_property
-    def judge(self) -> ChatClient:
-        """Return the client of the judge that the `judge_*` settings name.
-
-        Raises:
-            SettingsError: its API key is missing.
-        """
-        config = self._settings.env
-        return self.open_judge(config.chat_settings(retry_delay=config.retry_delay, identity=self._judge_identity))
-
-    @cached_property
-    def policy(self) -> Policy:
-        """Return the policy of evaluations.
-
-        Raises:
-            SettingsError: its API key is missing.
-        """
-        config, openai = self._settings.env, self._settings.openai
-        chat_settings = openai.chat_settings(config, max_concurrency=openai.num_requests_for_eval)
-        return Policy(self.open("policy", chat_settings), config)
-
-    def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
-        """Open the client of another judge."""
-        if self._settings.verb != "serve":
-            chat_settings = self._settings.env.in_batches(chat_settings)
-        return self.open("judge", chat_settings, self._cache)
-
-    def open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
-        """Open a client of a `policy`, a `user` or a `judge`; without a cache, as what a policy or a user says."""
-        client = ChatClient(chat_settings, cache=cache, session=self.session, budget=self.budget)
+    def add(self, role: str, client: ChatClient) -> ChatClient:
+        """Add a client of a role; return it."""
         self._clients.setdefault(role, []).append(client)
         self.note_served({})
         return client
@@ -369,6 +333,69 @@ class Clients:
     def notices(self) -> list[str]:
         """Return what a reader of the numbers must know of how the judges were asked."""
         return list(dict.fromkeys(sentence for client in self._clients["judge"] for sentence in client.notices))
+
+
+class Clients(RunClients):
+    """Opens each client at its first use. All share one HTTP session; the judges share one judgment cache."""
+
+    def __init__(
+        self,
+        settings: EnvSettings[Any],
+        session: aiohttp.ClientSession,
+        *,
+        judge_identity: str = "",
+        make: Callable[..., ChatClient] = ChatClient,
+        make_cache: Callable[[Path], JudgmentCache] = JudgmentCache,
+    ) -> None:
+        """Open the judgment cache, if the settings name one, and the budget that all clients share.
+
+        Args:
+            settings: validated settings of the command, with the URLs of the stand-ins.
+            session: the HTTP session of the process.
+            judge_identity: the judge's endpoint in the keys of the judgment cache, instead of its URL.
+            make: makes a client, as `ChatClient` does.
+            make_cache: opens the judgment cache.
+
+        Raises:
+            SettingsError: the judgment cache cannot be opened.
+        """
+        super().__init__(settings.env.budget())
+        self.session = session
+        self._settings, self._judge_identity, self._make = settings, judge_identity, make
+        cache = settings.env.judge_cache
+        self._cache = make_cache(cache) if cache is not None else None
+
+    @cached_property
+    def judge(self) -> ChatClient:
+        """Return the client of the judge that the `judge_*` settings name.
+
+        Raises:
+            SettingsError: its API key is missing.
+        """
+        config = self._settings.env
+        return self.open_judge(config.chat_settings(retry_delay=config.retry_delay, identity=self._judge_identity))
+
+    @cached_property
+    def policy(self) -> Policy:
+        """Return the policy of evaluations.
+
+        Raises:
+            SettingsError: its API key is missing.
+        """
+        config, openai = self._settings.env, self._settings.openai
+        chat_settings = openai.chat_settings(config, max_concurrency=openai.num_requests_for_eval)
+        return Policy(self.open("policy", chat_settings), config)
+
+    def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
+        """Open the client of another judge."""
+        if self._settings.verb != "serve":
+            chat_settings = self._settings.env.in_batches(chat_settings)
+        return self.open("judge", chat_settings, self._cache)
+
+    def open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
+        """Open a client of a `policy`, a `user` or a `judge`; without a cache, as what a policy or a user says."""
+        made = self._make(chat_settings, cache=cache, session=self.session, budget=self.budget)
+        return self.add(role, made)
 
     def close(self) -> None:
         """Close the judgment cache."""

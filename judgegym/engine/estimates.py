@@ -6,11 +6,14 @@ A plan is text of at most 80 columns: a line for each number, and sentences for 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 
+from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.terminal.output import UNKNOWN, dollars
-from judgegym.llm.usage import Prices
+from judgegym.llm.usage import Prices, Usage
 
 WIDTH = 80
 LABEL = 19
@@ -55,6 +58,86 @@ def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:
         is_free = not prices.input + prices.output
         return Range(0.0, 0.0) if is_free else Range(low / 1e6, None)
     return Range(low / 1e6, (prompts.high * prices.input + completions.high * prices.output) / 1e6)
+
+
+def sum_costs(costs: Iterable[Range | None]) -> Range | None:
+    """The sum of costs; `None` if one is not known."""
+    total = Range(0.0, 0.0)
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """What a model is asked, and US dollars for it, if its prices are known."""
+
+    calls: Range
+    prompt_tokens: Range
+    completion_tokens: Range
+    cost: Range | None
+
+    @classmethod
+    def of(cls, prices: Prices, calls: Range, prompts: Range, completions: Range) -> ModelPlan:
+        """The plan of a model with these prices."""
+        return cls(calls, prompts, completions, cost_of(prices, prompts, completions))
+
+    def __add__(self, other: ModelPlan) -> ModelPlan:
+        """Both together."""
+        return ModelPlan(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            sum_costs((self.cost, other.cost)),
+        )
+
+
+@dataclass(slots=True)
+class EarlierCalls:
+    """What the ledger of a run that a plan is to resume holds, of calls to policies (`True`) and to judges (`False`).
+
+    Attributes:
+        judged: responses that are judged already, and are kept.
+        held: answers to calls for the other rows, which are not asked for again.
+        paid: calls whose answers were paid for.
+        choices: the answers that they brought.
+        tokens: of these answers.
+        seconds: that those of judges took, one after the other.
+        usage: of all.
+    """
+
+    judged: int = 0
+    held: Counter[bool] = field(default_factory=Counter)
+    paid: Counter[bool] = field(default_factory=Counter)
+    choices: Counter[bool] = field(default_factory=Counter)
+    tokens: Counter[bool] = field(default_factory=Counter)
+    seconds: float = 0.0
+    usage: Usage = Usage()
+
+    def __add__(self, other: EarlierCalls) -> EarlierCalls:
+        """Both together."""
+        return EarlierCalls(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @classmethod
+    def of_run(cls, run: Path, is_left: Callable[[str], bool], *, judged: int = 0) -> EarlierCalls:
+        """Read the ledger of a run's directory, which may not exist; `is_left` says which rows are to be run.
+
+        Raises:
+            RunDirectoryError: a line is damaged.
+        """
+        found = cls(judged)
+        for call in read_calls(run):
+            of, answer = call.is_of_policy, call.answer
+            found.held[of] += call.has_verdict and is_left(call.row)
+            if answer.attempts:
+                found.paid[of] += 1
+                found.choices[of] += len(answer.choices)
+                found.tokens[of] += answer.usage.completion_tokens
+                found.seconds += 0.0 if of else answer.latency_s
+                found.usage += answer.usage
+        return found
 
 
 def enough(needed: Range, budget: float) -> str:

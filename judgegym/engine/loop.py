@@ -25,6 +25,7 @@ from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.terminal import ProgressDisplay, ProgressState
 from judgegym.judges.core.judgment import Judgment
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import EndpointError, EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.tracing import row_span
@@ -97,9 +98,7 @@ async def all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
     try:
         await asyncio.gather(*running)
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel_all(running)
 
 
 async def run_each(

@@ -8,8 +8,8 @@ elsewhere than at its end, is asked for again; what fails after that is a `UserF
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.llm.at_once import holding
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, UserFailure, let_go
@@ -204,15 +205,9 @@ def read_message(choice: Choice) -> str | None:
     return "" if is_over else text
 
 
-@contextmanager
-def user_calls() -> Iterator[list[CallRun]]:
+def user_calls() -> AbstractContextManager[list[CallRun]]:
     """Collect the calls of simulated users that are made inside, in tasks that begin there, too."""
-    calls: list[CallRun] = []
-    token = _CALLS.set(calls)
-    try:
-        yield calls
-    finally:
-        _CALLS.reset(token)
+    return holding(_CALLS, list[CallRun]())
 
 
 def _note(run: CallRun) -> None:

@@ -41,8 +41,7 @@ from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
-from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
-from judgegym.server.protocols.continuation import NOT_FOUND, response_in
+from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain_response, response_in
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")

@@ -22,13 +22,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-from judgegym.judges.core.tasks import ResponseJudgment
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import OverloadError
 from judgegym.server.asgi import RewardServer
 from judgegym.server.cohorts.register import Cohorts, Connect
-from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
+from judgegym.server.cohorts.shared import OwnerLostError, SharedCohorts
 from judgegym.server.settings import RewardServerSettings, gathering
 
 _TARGET_ONGOING = 256
@@ -144,14 +144,10 @@ class _CohortOwner:
         """Prepare; the judges are opened by the first response."""
         self._server = RewardServer(**named)
 
-    async def join(self, member: Member) -> ResponseJudgment:
-        """The result of a member.
-
-        Raises:
-            OverloadError: too many judgments are pending.
-        """
+    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
+        """See `Cohorts`."""
         core = (await self._server.service()).core
-        ((result,),) = await core.score(member.mount, [member.task], spent_s=member.spent_s, is_patient=True)
+        ((result,),) = await core.score(mount, [task], spent_s=spent_s, is_patient=True)
         return result
 
 
@@ -163,8 +159,8 @@ class _KeeperOwner:
 
         self._handle = serve.get_deployment_handle(_KEEPER, serve.get_replica_context().app_name)
 
-    async def ask(self, member: Member) -> ResponseJudgment:
-        """The result of a member.
+    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
+        """See `Cohorts`.
 
         Raises:
             OwnerLostError: the replica has died before it answered, or there is none.
@@ -173,7 +169,7 @@ class _KeeperOwner:
         from ray.exceptions import RayActorError
         from ray.serve.exceptions import RayServeException
 
-        asked = self._handle.join.remote(member)
+        asked = self._handle.join.remote(mount, task, spent_s)
         try:
             result: ResponseJudgment = await asked
         except asyncio.CancelledError:

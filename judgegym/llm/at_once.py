@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from judgegym.llm.errors import EndpointError, RunStop
 
@@ -113,10 +113,15 @@ async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
             raise stops[0] from None
         raise
     except BaseException:  # a fault, or the caller is cancelled: none may be left running
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
         raise
+
+
+async def cancel_all(tasks: Collection[asyncio.Future[T]]) -> list[T | BaseException]:
+    """Cancel tasks, and wait until they have ended; return the results or the errors of all."""
+    for task in tasks:
+        task.cancel()
+    return await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _RunnerCancelled(Exception):
@@ -166,3 +171,13 @@ def fail(future: asyncio.Future[T], error: Exception) -> None:
     """Give a future an error, for which nobody may wait any more."""
     future.set_exception(error)
     future.exception()  # mark as retrieved
+
+
+@contextmanager
+def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Let a variable of the context have this value inside, in tasks that begin there, too."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)

@@ -5,6 +5,6 @@ of the request body, so that two runs of one configuration are identical. It mea
 compares words.
 """
 
-from judgegym.offline.process import StandIn
+from judgegym.offline.process import StandIn, running_stand_ins
 
-__all__ = ["StandIn"]
+__all__ = ["StandIn", "running_stand_ins"]

@@ -18,13 +18,15 @@ import sys
 import tempfile
 import threading
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm.errors import SettingsError
 from judgegym.offline.answers import reference_of
 from judgegym.offline.faults import Faults, Outage
 
@@ -136,6 +138,39 @@ class StandIn:
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             process.kill()  # it has nothing to clean up
         await process.communicate()
+
+
+@asynccontextmanager
+async def running_stand_ins(
+    judges: Mapping[str, bool],
+    latency_ms: float,
+    faults: Mapping[str, float],
+    prompts: Sequence[str | PromptFormat] = (),
+) -> AsyncIterator[Mapping[str, str]]:
+    """Run a stand-in for each role while the block runs; yield their URLs by role.
+
+    Args:
+        judges: the roles, and whether each knows judges' prompts only.
+        latency_ms: as in `StandInSettings`.
+        faults: as in `StandInSettings`.
+        prompts: further prompts of judges.
+
+    Raises:
+        SettingsError: the latency, the faults or a prompt is wrong, or a stand-in does not start.
+    """
+    try:
+        made = [StandIn(latency_ms, faults, judge_only=is_judge, prompts=prompts) for is_judge in judges.values()]
+    except ValueError as error:
+        names = "--faults, --latency_ms or offline_prompts" if prompts else "--faults or --latency_ms"
+        raise SettingsError(f"{names}: {error}") from error
+    async with AsyncExitStack() as stack:
+        # All at once; when one fails, the others are there to be stopped.
+        for failed in await asyncio.gather(*map(stack.enter_async_context, made), return_exceptions=True):
+            if isinstance(failed, RuntimeError):
+                raise SettingsError(f"--offline: {failed}") from failed
+            if isinstance(failed, BaseException):
+                raise failed
+        yield {role: stand_in.base_url for role, stand_in in zip(judges, made, strict=True)}
 
 
 def _search_path() -> str:

@@ -27,7 +27,7 @@ from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
 from judgegym.server.cohorts.register import Connect
 from judgegym.server.cohorts.shared import check_one_process
-from judgegym.server.operation import JsonLines
+from judgegym.server.operation import log_to_stderr
 from judgegym.server.request import Message, Receive, Send, ServerRequest, without_token
 from judgegym.server.service import Service, failed_response, opened
 from judgegym.server.settings import RewardServerSettings, gathering, with_preset
@@ -108,7 +108,8 @@ class RewardServer:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        _log()
+        if not logging.getLogger("judgegym").hasHandlers():  # else the process has its own place for logs
+            log_to_stderr("judgegym")
         try:
             async with self.lifespan():
                 await send({"type": "lifespan.startup.complete"})
@@ -162,16 +163,6 @@ async def answer(service: Service | None, scope: Message, receive: Receive, send
 
 def _word(value: JSON) -> str:
     return value if isinstance(value, str) else wire.dumps(value).decode()
-
-
-def _log() -> None:
-    """Log requests to standard error, unless the process has its own place for them."""
-    ours = logging.getLogger("judgegym")
-    if not ours.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(JsonLines())
-        ours.addHandler(handler)
-        ours.setLevel(logging.INFO)
 
 
 app = RewardServer()

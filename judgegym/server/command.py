@@ -2,7 +2,10 @@
 
 It loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
 
-SIGHUP reloads tokens and judges (`reload.py`); where the server had a terminal that is gone, it stops it.
+SIGHUP: read the settings again, and serve their tokens and judges without dropping a request; where the server had a
+terminal that is gone, it stops it. Guarantees: settings that are wrong change nothing, and the log has one line that
+says why; a request in flight is answered by the judges, and for the token, that it came with; what only a restart can
+change keeps its value and is named in the log.
 
 Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
 """
@@ -13,10 +16,9 @@ import argparse
 import asyncio
 import gc
 import logging
-import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from judgegym.judges.config import presets
@@ -27,17 +29,16 @@ from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import SettingsError, UserError
+from judgegym.offline.process import allow_many_connections
 from judgegym.server import workers
 from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
-from judgegym.server.operation import JsonLines
-from judgegym.server.reload import Load, Reloader, reloaded
-from judgegym.server.service import opened
-from judgegym.server.settings import RewardServerSettings, gathering, with_preset
+from judgegym.server.operation import log_to_stderr
+from judgegym.server.service import Service, opened
+from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed, gathering, with_preset
 
 logger = logging.getLogger(__name__)
 
-_OTHER_FILES = 256
 _COLLECTIONS = (50_000, 20, 100)
 """So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of
 requests in flight were walked through again and again, which took more time than answering them."""
@@ -94,8 +95,8 @@ def _run(arguments: list[str], prog: str) -> int:
     if settings.workers > 1 and workers.worker_place() is None:
         presets.check(settings.profile)
         return workers.supervise(settings, arguments, check=lambda: reloaded(settings, read().settings))
-    _log()
-    _allow_descriptors(settings)
+    log_to_stderr()
+    allow_many_connections()
     with presets.profiled(workers.own_file(settings.profile)), traced(settings.trace):
         event_loop.run(_serve(loaded, read))
     return 0
@@ -120,22 +121,11 @@ def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """
     settings = loaded.settings
     settings.check_access()
-    if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
-        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     check_flags_are_read(loaded, {mount.judge for mount in settings.mounted_judges().values()})
     check_one_process(gathering(settings.mounted_judges()), settings.workers)
     settings.budgets()
     if settings.is_watched and settings.workers > 1:
         raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
-
-
-def _allow_descriptors(settings: RewardServerSettings) -> None:
-    """Raise this process's limit of open files, as far as the system allows, to what all connections may need."""
-    wanted = settings.max_connections + settings.judge_max_concurrency + _OTHER_FILES
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    if allowed != resource.RLIM_INFINITY and allowed < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> None:
@@ -173,8 +163,8 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
             gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
             gc.set_threshold(*_COLLECTIONS)
             if place is not None:
-                place.listens()
-            sys.stdout.write(f"judgegym.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+                place.started.touch()
+            sys.stdout.write(f"judgegym.server listens at http://{bracketed(host)}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()
             if place is not None:
@@ -184,8 +174,63 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
             logger.info("stopping", extra={"fields": {"pending": service.core.pending, **by}})
 
 
-def _log() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("judgegym").setLevel(logging.INFO)
+Load = Callable[[], LoadedSettings[RewardServerSettings]]
+_RELOADED = frozenset({"tokens", "mounts", *JudgeMount.model_fields})
+"""The settings that a reload changes; the names of files and what is only printed do not matter to it."""
+_IGNORED = frozenset({"config", "show_config"})
+
+
+def reloaded(old: RewardServerSettings, new: RewardServerSettings) -> tuple[RewardServerSettings, list[str]]:
+    """The settings after a reload, and the names of those that would need a restart to change.
+
+    Raises:
+        SettingsError: judges differ that gather single responses or are watched, which keep what they know of groups;
+            or the server would be open without tokens.
+    """
+    differ = [name for name in type(old).model_fields if getattr(old, name) != getattr(new, name)]
+    kept = [name for name in differ if name not in _RELOADED | _IGNORED]
+    found = new.model_copy(update={name: getattr(old, name) for name in kept})
+    found.check_access()
+    before, after = old.mounted_judges(), found.mounted_judges()
+    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    gathers = [name for name in changed if any(name in each and each[name].gathers for each in (before, after))]
+    if gathers or (changed and old.is_watched):
+        why = "it gathers groups (--group_size)" if gathers else "judges are watched (--run_dir, --gold_judge)"
+        raise SettingsError(f"the judge {(gathers or changed)[0]!r} can be changed by a restart only: {why}")
+    return found, kept
+
+
+class Reloader:
+    """Reloads a service, one time after the other."""
+
+    def __init__(self, service: Service, load: Load) -> None:
+        """Reload this service; `load` reads and checks the settings."""
+        self._service, self._load = service, load
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Begin a reload, after those that are under way."""
+        task = asyncio.create_task(self.reload())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def reload(self) -> None:
+        """Reload; whatever happens is told in the log."""
+        async with self._lock:
+            try:
+                settings, kept = reloaded(self._service.settings, self._load().settings)
+                await self._service.remount(settings)
+            except (UserError, OSError) as error:
+                logger.error(refusal(error))
+                return
+            names = [name or settings.judge for name in self._service.core.judges.table.judges]
+            logger.warning("reloaded", extra={"fields": {"judges": names, "tokens": [*settings.tokens]}})
+            if kept:
+                flags = ", ".join(f"--{name}" for name in kept)
+                logger.warning("the new values of %s need a restart: the old ones stay", flags)
+
+
+def refusal(error: Exception) -> str:
+    """The line of the log for settings that are wrong."""
+    return "the new settings are refused, and the old ones stay: " + "; ".join(str(error).splitlines())

@@ -13,7 +13,6 @@ import asyncio
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
@@ -30,18 +29,18 @@ from judgegym.judges.core.tasks import (
     parts_of,
 )
 from judgegym.llm import tracing
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import UserError
 from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
 from judgegym.server.cohorts.register import Connect
-from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named
+from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named, trace_judgment
 from judgegym.server.monitoring import ServerMonitors
-from judgegym.server.operation import RecentJudgment, Record, Telemetry, watch
+from judgegym.server.operation import Record, Telemetry, watch
 from judgegym.server.pending import Asked, PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
-from judgegym.server.tracing import trace_judgment
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +69,9 @@ class Core:
 
     Attributes:
         telemetry: counts responses and cohorts.
+        judges: the judges; their `table` has those that requests find now.
+        record: of the results; it has the last ones.
+        own_cohorts: those that this process keeps.
     """
 
     def __init__(
@@ -106,8 +108,8 @@ class Core:
         self._connect = connect
         self._monitors = monitors
         self._stack = AsyncExitStack()
-        self._judges = MountedJudges(judge_identity, budget, self.telemetry)
-        self._record = Record(self._judges.health, self.telemetry)
+        self.judges = MountedJudges(judge_identity, budget, self.telemetry)
+        self.record = Record(self.judges.health, self.telemetry)
         self._recent_scores = RecentScores(deadline_s)
         self._pending = PendingJudgments(self._judge)
 
@@ -118,19 +120,19 @@ class Core:
             SettingsError: a judge's settings are wrong, or it cannot gather responses.
         """
         session = self._session = await self._stack.enter_async_context(open_session())
-        self._stack.push_async_callback(self._judges.aclose)
+        self._stack.push_async_callback(self.judges.aclose)
         gatherers: dict[str, Gatherer] = {}
         try:
             await self.remount(self._mounts)
-            for name, judge in self.table.judges.items():
+            for name, judge in self.judges.table.judges.items():
                 plan = judge.settings.cohorts(self._deadline_s, named(name))
                 if plan is not None and isinstance(judge.scorer, ComparingJudge):
                     gatherers[name] = Gatherer(judge.scorer, *plan, kind=judge.settings.judge)
-            self._own_cohorts = LocalCohorts(
-                gatherers, deadline_s=self._deadline_s, record=self._record, is_full=lambda: self.full
+            self.own_cohorts = LocalCohorts(
+                gatherers, deadline_s=self._deadline_s, record=self.record, is_full=lambda: self.full
             )
-            self._stack.push_async_callback(self._own_cohorts.aclose)
-            self._cohorts = await self._stack.enter_async_context(self._connect(self._own_cohorts))
+            self._stack.push_async_callback(self.own_cohorts.aclose)
+            self._cohorts = await self._stack.enter_async_context(self._connect(self.own_cohorts))
             if self._monitors is not None:
                 self._stack.push_async_callback(self._monitors.aclose)
                 await self._monitors.open(session, self._identity)
@@ -139,18 +141,13 @@ class Core:
             raise
         return self
 
-    @property
-    def table(self) -> JudgeTable:
-        """The judges that requests find now."""
-        return self._judges.table
-
     async def remount(self, mounts: Mapping[str, JudgeMount]) -> None:
         """Let requests find these judges from now on; those that gather single responses must be the same.
 
         Raises:
             SettingsError: one cannot be opened; requests find those of before.
         """
-        await self._judges.mount(mounts, self._session, self._pending.tasks_of)
+        await self.judges.mount(mounts, self._session, self._pending.tasks_of)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -162,30 +159,16 @@ class Core:
     @property
     def pending(self) -> int:
         """Judgments in flight or waiting, and responses that wait for the others of their cohort."""
-        return len(self._pending.in_flight) + self._own_cohorts.pending
-
-    @property
-    def recent(self) -> deque[RecentJudgment]:
-        """The last judgments."""
-        return self._record.recent
-
-    def stop_gathering(self) -> None:
-        """Judge the cohorts of this process that are open, since no more members come."""
-        self._own_cohorts.stop()
+        return len(self._pending.in_flight) + self.own_cohorts.pending
 
     @property
     def full(self) -> bool:
         """Whether the limit of pending judgments is reached."""
         return self.pending >= self._max_pending
 
-    @property
-    def down(self) -> list[str]:
-        """The names of the judges that do not answer."""
-        return [name for name, judge in self.table.judges.items() if judge.health.is_down]
-
     async def watch(self) -> None:
         """Log when a judge goes down and when it is back; never ends."""
-        await watch(self._judges.health, self._session)
+        await watch(self.judges.health, self._session)
 
     async def score(
         self,
@@ -216,7 +199,7 @@ class Core:
             OverloadError: too many judgments are pending; no judge was called.
             NotYetError: ask again.
         """
-        arrived, judge = time.monotonic() - spent_s, (table or self.table).judges[mount]
+        arrived, judge = time.monotonic() - spent_s, (table or self.judges.table).judges[mount]
         scorer = judge.scorer
         # An answer takes some time to arrive.
         until = math.inf if within_s is None else arrived + within_s - min(_ON_ITS_WAY_S, within_s / 10)
@@ -346,9 +329,7 @@ class Core:
         try:
             await asyncio.wait(joining, timeout=_TO_JOIN_S)
         finally:
-            for task in joining:
-                task.cancel()  # who leaves keeps its place
-            ended = await asyncio.gather(*joining, return_exceptions=True)
+            ended = await cancel_all(joining)  # who leaves keeps its place
         results = [result for result in ended if isinstance(result, ResponseJudgment)]
         return results if len(results) == len(tasks) else None
 
@@ -359,15 +340,15 @@ class Core:
         results, mount = list[ResponseJudgment](), judge.name
         for response, known in zip(task.responses, parts.results, strict=True):
             if isinstance(known, ResponseJudgment):
-                self._record.known(mount, task.prompt, response, known)
+                self.record.known(mount, task.prompt, response, known)
                 results.append(known)
                 continue
             number, place = known
             pending, taken = asked[number]
             has_result = pending.task.done() and not pending.task.cancelled()
-            result = pending.task.result()[place] if has_result else self._record.overdue(judge.health)
+            result = pending.task.result()[place] if has_result else self.record.overdue(judge.health)
             if place in taken:
-                shared = self._record.shared(mount, result)
+                shared = self.record.shared(mount, result)
                 result = shared if has_result else result
             results.append(result)
             if pending.task.done():
@@ -381,7 +362,7 @@ class Core:
         started, mount = time.monotonic(), judge.name
         results = await trace_judgment(tracing.active, judge.settings.judge, mount, self._scored(judge, task))
         seconds = time.monotonic() - started
-        self._record.judged(mount, task.prompt, task.responses, results, seconds, judge.health)
+        self.record.judged(mount, task.prompt, task.responses, results, seconds, judge.health)
         return results
 
     async def _scored(self, judge: MountedJudge, task: JudgeTask) -> list[ResponseJudgment]:

@@ -11,15 +11,16 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from judgegym.llm import wire
+from judgegym.server.answers import RequestError
 from judgegym.server.asgi import answer
 from judgegym.server.request import Message, Receive, Send
-from judgegym.server.service import Service
+from judgegym.server.service import Service, failed_response
 from judgegym.server.settings import RewardServerSettings
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _IDLE_S = 120
 _ABORT_S = 1.0
 """For requests to notice that their connection was closed at the end of the time to drain."""
 _LARGEST_HEAD = 64 * 1024
-_REASONS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
 
 
 class Connection(HttpToolsProtocol):
@@ -90,13 +90,10 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, code: int, kind: str, message: str) -> None:
-        body = wire.dumps({"error": {"type": kind, "message": message, "request_id": uuid.uuid4().hex}})
-        retry = "Retry-After: 1\r\n" if code == 503 else ""
-        head = (
-            f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: application/json\r\n{retry}"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
+        response = failed_response(RequestError(code, kind, message), uuid.uuid4().hex)
+        headers = {**response.headers, "Content-Length": f"{len(response.body)}", "Connection": "close"}
+        lines = [f"HTTP/1.1 {code} {HTTPStatus(code).phrase}", *(f"{name}: {headers[name]}" for name in headers)]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + response.body)
         self.transport.close()
 
 

@@ -3,24 +3,27 @@
 Guarantees: a request is answered by the judges that were mounted when it came; a judge that is mounted no longer is
 closed when no such request, and no judgment of its own, is left; nothing changes if one of the new ones cannot be
 opened. Judges whose settings are the same stay open, with their limits and what they know of their endpoints.
+
+The span of a judgment is a child of the first request that asks for it, and may end after it; its calls are its
+children. Source: OpenTelemetry, semantic conventions for evaluations of generative AI.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 
-from judgegym.judges.core.tasks import TaskJudge
+from judgegym.judges.config.batches import open_client
+from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge
 from judgegym.judges.scorers.registry import open_judge
-from judgegym.llm.cache import JudgmentCache
-from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.tracing import Attributes, SpanTracer
 from judgegym.server.operation import JudgeHealth, Telemetry
 from judgegym.server.settings import JudgeMount
 
@@ -135,14 +138,8 @@ class MountedJudges:
     async def _opened(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> MountedJudge:
         async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be
             try:
-                cache = None
-                if mount.judge_cache is not None:
-                    cache = JudgmentCache(mount.judge_cache)
-                    stack.callback(cache.close)
-                chat = mount.chat_settings(identity=self._identity, section="")
-                client = ChatClient(chat, cache=cache, session=session, budget=self._budget)
+                client = await open_client(stack, mount, identity=self._identity, session=session, budget=self._budget)
                 client.meter.observer = self._telemetry.observer(name)
-                stack.push_async_callback(client.close)
                 scorer = open_judge(mount, client)
             except SettingsError as error:
                 raise SettingsError(f"{named(name)}{error}") from error
@@ -181,3 +178,41 @@ class MountedJudges:
 def named(name: str) -> str:
     """What a message about the settings of a judge begins with."""
     return f"judge {name!r}: " if name else ""
+
+
+_LONGEST_LABEL = 64
+
+
+async def trace_judgment(
+    tracing: SpanTracer | None, judge: str, mount: str, judging: Awaitable[list[ResponseJudgment]]
+) -> list[ResponseJudgment]:
+    """Judge within a span, if spans are made.
+
+    Args:
+        tracing: makes the spans.
+        judge: the kind of the judge.
+        mount: its name at this server.
+        judging: judges.
+    """
+    if tracing is None:
+        return await judging
+    with tracing.span(f"judgment {judge}", {"gen_ai.evaluation.name": judge, "judgegym.judge": mount}) as span:
+        results = await judging
+        span.attributes |= _of_results(results, has_texts=tracing.has_texts)
+        span.error = next((result.status for result in results if result.is_failed), None)
+        return results
+
+
+def _of_results(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attributes:
+    """What a span says of results: one score with its label, or the scores of all that were judged together."""
+    first = results[0]
+    found: Attributes = {}
+    if len(results) > 1:
+        found["judgegym.scores"] = tuple(result.score for result in results if result.score is not None)
+    elif first.score is not None:
+        found["gen_ai.evaluation.score.value"] = first.score
+        if first.label is not None:
+            found["gen_ai.evaluation.score.label"] = first.label[:_LONGEST_LABEL]
+    if has_texts and first.explanation:
+        found["gen_ai.evaluation.explanation"] = first.explanation
+    return found

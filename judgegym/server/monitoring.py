@@ -24,6 +24,7 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import LineWriter
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
@@ -138,9 +139,7 @@ class ServerMonitors:
 
     async def aclose(self) -> None:
         """Watch the groups that are open, let the gold judge end what it has begun for five seconds, and close."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         while self._open:
             self._close_oldest()
         await asyncio.gather(*(monitor.close(_GOODBYE_S) for monitor in self._monitors.values()))

@@ -411,6 +411,14 @@ def forget_worker(pid: int, folder: str) -> None:
     mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]
 
 
+def log_to_stderr(name: str | None = None) -> None:
+    """Log to standard error in lines of JSON: what the loggers below this one say, or all of them."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.getLogger(name).addHandler(handler)
+    logging.getLogger("judgegym").setLevel(logging.INFO)
+
+
 class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON: time, level, logger, message and its `fields`."""
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.transport import ON_ADMISSION
 from judgegym.server.cohorts.register import cohort_key
@@ -115,10 +116,7 @@ class PendingJudgments:
 
     async def aclose(self) -> None:
         """Cancel all that are in flight."""
-        tasks = [pending.task for pending in self.in_flight.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all([pending.task for pending in self.in_flight.values()])
         self._kept.clear()
 
     def _ended(self, pending: PendingJudgment) -> None:

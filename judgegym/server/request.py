@@ -4,6 +4,9 @@ Every refusal is a `RequestError`. Tokens are compared in constant time, each ha
 bearer token; or, for trainers that can set a URL and no header, the user or the password of the URL
 (`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path (`http://host:8400/token/TOKEN/…`).
 `without_token` removes the last one from what is shown.
+
+The span of a request (`judgegym.llm.tracing`), which takes over the trace context of its headers. Probes and scrapes
+have none. Source: OpenTelemetry, semantic conventions for HTTP servers.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from urllib.parse import quote
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
+from judgegym.judges.config.explaining import place_of
 from judgegym.llm import wire
+from judgegym.llm.tracing import SpanTracer
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
 from judgegym.server.settings import RewardServerSettings
@@ -229,6 +234,29 @@ def json_response(
     )
 
 
+async def trace_request(
+    tracing: SpanTracer, route: str, request: ServerRequest, response: Awaitable[ServerResponse]
+) -> ServerResponse:
+    """Answer a request within a span; `route` is its path without data.
+
+    Raises:
+        RequestError: the one of `response`, whose status code the span has.
+    """
+    name, attributes = f"{request.method} {route}", {"http.request.method": request.method, "http.route": route}
+    answer: ServerResponse | RequestError
+    with tracing.span(name, {**attributes}, kind=tracing.kinds.SERVER, carrier=request.headers) as span:
+        try:
+            answer = await response
+            code = answer.status
+        except RequestError as error:
+            answer, code = error, error.code
+        span.attributes["http.response.status_code"] = code
+        span.error = str(code) if code >= 500 else None
+    if isinstance(answer, RequestError):
+        raise answer
+    return answer
+
+
 BodyT = TypeVar("BodyT", bound=BaseModel)
 _SHOWN_ERRORS = 5
 
@@ -242,41 +270,19 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise RequestError(422, "invalid", "; ".join(_explained(error.errors(), model, raw))) from error
+        raise RequestError(422, "invalid", "; ".join(_explained(error.errors(), model))) from error
 
 
-def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel], raw: JSON) -> list[str]:
+def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[str]:
     """The errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
-    reasons: dict[tuple[str | int, ...], dict[str, None]] = {}
+    reasons: dict[str, dict[str, None]] = {}
     for wrong in errors:
         message = wrong["msg"].removeprefix("Value error, ")
         if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
             message = f"unknown field; expected {', '.join(model.model_fields)}"
-        reasons.setdefault(_place(wrong, raw), {})[message] = None
-    deepest = [place for place in reasons if not any(_is_within(other, place) for other in reasons)]
-    return [
-        f"{'.'.join(map(str, place)) or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]
-    ]
-
-
-def _place(wrong: ErrorDetails, raw: JSON) -> tuple[str | int, ...]:
-    """Where in the body the error is: pydantic's place without the names of the kinds that it has tried."""
-    place: list[str | int] = []
-    at: JSON = raw
-    last = len(wrong["loc"]) - 1
-    for number, part in enumerate(wrong["loc"]):
-        if isinstance(at, Mapping) and part in at:
-            at = at[str(part)]
-        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
-            at = at[part]
-        elif not (number == last and wrong["type"] == "missing"):
-            continue
-        place.append(part)
-    return tuple(place)
-
-
-def _is_within(inner: tuple[str | int, ...], outer: tuple[str | int, ...]) -> bool:
-    return len(inner) > len(outer) > 0 and inner[: len(outer)] == outer
+        reasons.setdefault(".".join(place_of(wrong)), {})[message] = None
+    deepest = [place for place in reasons if not any(other.startswith(f"{place}.") for other in reasons)]
+    return [f"{place or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]]
 
 
 PREFIX = "token"

@@ -24,12 +24,13 @@ from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER
 from judgegym.llm import tracing
+from judgegym.llm.at_once import holding
 from judgegym.llm.cost.budget import OF_CALLER
-from judgegym.llm.errors import SettingsError, let_go
+from judgegym.llm.errors import let_go
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.urls import is_loopback
 from judgegym.llm.wire import JSON
-from judgegym.offline import StandIn
+from judgegym.offline import running_stand_ins
 from judgegym.server import openapi
 from judgegym.server.answers import UNUSABLE, RequestError
 from judgegym.server.budgets import ServerBudgets
@@ -41,25 +42,23 @@ from judgegym.server.operation import Telemetry, telemetry
 from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.native import ScoreBody, result_json
 from judgegym.server.protocols.nemo_gym import MOUNT, AggregateBody, CompareBody, VerifyBody, aggregate
-from judgegym.server.protocols.openrlhf import RewardBody
-from judgegym.server.protocols.slime import SlimeBody
+from judgegym.server.protocols.remote_rewards import RewardBody, SlimeBody
 from judgegym.server.request import (
     PREFIX,
     ServerRequest,
     ServerResponse,
     json_response,
     known_caller,
+    trace_request,
     validated,
     without_token,
 )
 from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
-from judgegym.server.tracing import trace_request
 
 logger = logging.getLogger(__name__)
 
 PROTOCOLS: tuple[type[RequestBody], ...] = (ScoreBody, RewardBody, SlimeBody, VerifyBody, CompareBody)
 Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ServerResponse]]
-MountsOf: TypeAlias = Callable[[RewardServerSettings], Mapping[str, JudgeMount]]
 
 REQUEST_ID = "X-Request-Id"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
@@ -93,8 +92,8 @@ async def opened(
         RunDirectoryError: another process uses the run directory, or it cannot be written to.
     """
     settings = loaded.settings
-    async with _judges(settings) as (mounts_of, identity):
-        mounts = mounts_of(settings)
+    async with _stand_in(settings) as endpoint:
+        mounts = _mounted(settings, endpoint)
         counts = telemetry()
         monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
         budgets = settings.budgets()
@@ -104,7 +103,7 @@ async def opened(
             queue_s=settings.queue_deadline,
             max_pending=settings.max_pending,
             telemetry=counts,
-            judge_identity=identity,
+            judge_identity=STAND_IN_IDENTITY if settings.offline else "",
             connect=connect,
             monitors=monitors,
             budget=budgets.whole,
@@ -112,28 +111,24 @@ async def opened(
         async with core:
             watching = asyncio.create_task(core.watch())
             try:
-                yield Service(settings, mounts_of, core, budgets)
+                yield Service(settings, endpoint, core, budgets)
             finally:
                 watching.cancel()
 
 
 @asynccontextmanager
-async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[MountsOf, str]]:
-    """What the judges of settings are; with `--offline` all call the stand-in, whatever endpoint the settings name."""
+async def _stand_in(settings: RewardServerSettings) -> AsyncIterator[Mapping[str, str]]:
+    """The settings of an endpoint that all judges get with `--offline`, whatever theirs name; without it none."""
     if not settings.offline:
-        yield RewardServerSettings.mounted_judges, ""
+        yield {}
         return
-    try:
-        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
-    except ValueError as error:
-        raise SettingsError(f"--faults or --latency_ms: {error}") from error
-    async with stand_in:
-        update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
-        yield lambda settings: _updated(settings.mounted_judges(), update), STAND_IN_IDENTITY
+    async with running_stand_ins({"judge": True}, settings.latency_ms, settings.faults) as urls:
+        yield {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"}
 
 
-def _updated(mounts: Mapping[str, JudgeMount], update: Mapping[str, str]) -> dict[str, JudgeMount]:
-    return {name: mount.model_copy(update=update) for name, mount in mounts.items()}
+def _mounted(settings: RewardServerSettings, endpoint: Mapping[str, str]) -> dict[str, JudgeMount]:
+    """The judges of the settings at this endpoint, or at their own."""
+    return {name: mount.model_copy(update=endpoint) for name, mount in settings.mounted_judges().items()}
 
 
 def failed_response(error: RequestError, identity: str) -> ServerResponse:
@@ -153,10 +148,12 @@ class Service:
         draining: new requests are refused.
     """
 
-    def __init__(self, settings: RewardServerSettings, mounts_of: MountsOf, core: Core, budgets: ServerBudgets) -> None:
-        """Make the table of routes."""
+    def __init__(
+        self, settings: RewardServerSettings, endpoint: Mapping[str, str], core: Core, budgets: ServerBudgets
+    ) -> None:
+        """Make the table of routes; `endpoint` are the settings of a stand-in for all judges."""
         self.settings, self.core, self.draining = settings, core, False
-        self._mounts_of, self._budgets = mounts_of, budgets
+        self._endpoint, self._budgets = endpoint, budgets
         self._telemetry: Telemetry = core.telemetry
         self._answers = settings.failure_answers()
         self._make_routes()
@@ -167,14 +164,14 @@ class Service:
         Raises:
             SettingsError: a judge's settings are wrong; nothing has changed.
         """
-        await self.core.remount(self._mounts_of(settings))
+        await self.core.remount(_mounted(settings, self._endpoint))
         self._budgets.add_clients(settings.tokens)
         self.settings = settings
         self._make_routes()
 
     def _make_routes(self) -> None:
         """Make handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
-        self._mounts = {name: judge.settings for name, judge in self.core.table.judges.items()}
+        self._mounts = {name: judge.settings for name, judge in self.core.judges.table.judges.items()}
         self._of_judges: dict[str, dict[str, Handler]] = {}
         for mount in self._mounts:
             prefix = f"/{mount}" if mount else ""
@@ -195,7 +192,7 @@ class Service:
     def drain(self) -> None:
         """Refuse new requests, and judge the cohorts that wait for members: none come."""
         self.draining = True
-        self.core.stop_gathering()
+        self.core.own_cohorts.stop()
 
     async def respond(self, request: ServerRequest) -> ServerResponse:
         """Answer a request.
@@ -273,7 +270,7 @@ class Service:
         """Answer in one protocol for one judge."""
         started, code, judge = time.monotonic(), 500, mount
         try:
-            with self.core.table.in_use() as table:
+            with self.core.judges.table.in_use() as table:
                 raw = await request.json_object(self.settings)
                 try:
                     judge = _judge_named(raw, mount, table) if protocol.names_judge else mount
@@ -319,20 +316,18 @@ class Service:
             raise RequestError(422, "invalid", str(error)) from error
         if request.client is not None and settings.group_size is not None:
             tasks = [replace(task, client=request.client) for task in tasks]
-        token = OF_CALLER.set(self._budgets.of(request.client))  # of the calls of the tasks that are begun here
         try:
-            results = await self.core.score(
-                mount,
-                tasks,
-                spent_s=time.monotonic() - started,
-                within_s=self._seconds_left(request),
-                is_patient=protocol.is_patient(self._answers),
-                table=table,
-            )
+            with holding(OF_CALLER, self._budgets.of(request.client)):  # of the calls of the tasks that are begun here
+                results = await self.core.score(
+                    mount,
+                    tasks,
+                    spent_s=time.monotonic() - started,
+                    within_s=self._seconds_left(request),
+                    is_patient=protocol.is_patient(self._answers),
+                    table=table,
+                )
         except TaskError as error:
             raise RequestError(422, UNUSABLE, str(error)) from error
-        finally:
-            OF_CALLER.reset(token)
         return body.reply(raw, results, self._answers)
 
     def _seconds_left(self, request: ServerRequest) -> float | None:
@@ -379,7 +374,7 @@ class Service:
         """Whether new requests are taken."""
         if self.draining or self.core.full:
             raise RequestError(503, "draining" if self.draining else "overloaded", "no new requests are taken")
-        if down := self.core.down:
+        if down := [name for name, judge in self.core.judges.table.judges.items() if judge.health.is_down]:
             named = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
             raise RequestError(503, "judge_down", f"no answer from {named}; the log says why")
         return json_response({"status": "ready"})
@@ -404,7 +399,7 @@ class Service:
                 "seconds": judgment.seconds,
                 "result": result_json(judgment.result),
             }
-            for judgment in reversed(self.core.recent)
+            for judgment in reversed(self.core.record.recent)
         ]
         return json_response({"judgments": shown})
 

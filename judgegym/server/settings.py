@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import Values, setting
-from judgegym.judges.config.sources import SettingsSource, ShowConfig, SourcedSettings, settings_from_keywords
-from judgegym.judges.config.tracing import TraceMode
+from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -195,16 +193,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
 
     config: Path | None = setting(None, common=True)
     """Read settings from this YAML file, or from the preset of this name: reward_server_rubric, reward_server_group."""
-    show_config: ShowConfig = setting(None)
-    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
-    profile: Path | None = setting(None, presets.ABOUT + " With --workers, a file for each.")
-    trace: TraceMode = setting("off", tracing.ABOUT)
     offline: CliImplicitFlag[bool] = setting(False, common=True)
     """Use a local stand-in as the judge, to try the server without a key or network."""
-    latency_ms: float = setting(0.0, ge=0)
-    """With --offline: delay each answer of the stand-in by this many milliseconds."""
-    faults: dict[str, float] = setting({})
-    """With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
     mounts: Mounts = setting({})
     """Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under
     /safety/…. Settings that a mount leaves out are those of the first judge."""

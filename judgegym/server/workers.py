@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,7 @@ from judgegym.server.settings import RewardServerSettings
 logger = logging.getLogger(__name__)
 
 _WORKER = "JUDGES_SERVER_WORKER"
-_DIRECTORY = "JUDGES_SERVER_DIRECTORY"
-_SUPERVISOR = "JUDGES_SERVER_SUPERVISOR"
+"""The variable that tells a worker its place: number, supervisor and directory."""
 _POLL_S = 0.2
 _AGAIN_S = 1.0
 """Between two starts of one worker, so that one which dies at once does not keep a core busy with starting."""
@@ -48,20 +47,18 @@ class WorkerPlace:
     directory: Path
     supervisor: int
 
-    def listens(self) -> None:
-        """Tell the supervisor that this worker has started: if it dies from now on, it is replaced."""
-        _started(self.directory, self.number).touch()
+    @property
+    def started(self) -> Path:
+        """The file that tells the supervisor that this worker has started: if it dies from then on, it is replaced."""
+        return self.directory / f"{self.number}.started"
 
 
 def worker_place() -> WorkerPlace | None:
     """The place of this process among the workers; `None` if it is none."""
     if _WORKER not in os.environ:
         return None
-    return WorkerPlace(
-        number=int(os.environ[_WORKER]),
-        directory=Path(os.environ[_DIRECTORY]),
-        supervisor=int(os.environ[_SUPERVISOR]),
-    )
+    number, supervisor, directory = os.environ[_WORKER].split(":", 2)
+    return WorkerPlace(int(number), Path(directory), int(supervisor))
 
 
 def own_file(path: Path | None) -> Path | None:
@@ -90,16 +87,12 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str], check: C
     ):
         command = [sys.executable, "-m", "judgegym.server", *arguments, f"--port={port}"]
         alive, _ = os.pipe()  # the other end is this process's alone
-        shared = {
-            MULTIPROCESS: counters,
-            _DIRECTORY: directory,
-            _SUPERVISOR: str(alive),
-        }
         stopping, reloading, has_hung_up = list[int](), list[int](), terminal_watch()
         for stop_signal in STOP_SIGNALS:
             signal.signal(stop_signal, lambda received, _: stopping.append(received))
         signal.signal(signal.SIGHUP, lambda received, _: (stopping if has_hung_up() else reloading).append(received))
-        running = [_Worker(number, command, shared) for number in range(settings.workers)]
+        places = [WorkerPlace(number, Path(directory), alive) for number in range(settings.workers)]
+        running = [_Worker(place, command, counters) for place in places]
         code = 0
         while not stopping and code == 0:
             time.sleep(_POLL_S)
@@ -142,24 +135,23 @@ def _reload(running: Sequence[_Worker], check: Callable[[], object]) -> None:
 class _Worker:
     """One of the workers, and after its death the one that replaces it."""
 
-    def __init__(self, number: int, command: Sequence[str], shared: Mapping[str, str]) -> None:
-        self._command = command
-        self._environment = {**os.environ, **shared, _WORKER: str(number)}
-        self._inherited = (int(shared[_SUPERVISOR]),)
-        self._started = _started(Path(shared[_DIRECTORY]), number)
+    def __init__(self, place: WorkerPlace, command: Sequence[str], counters: str) -> None:
+        self._command, self._place = command, place
+        told = f"{place.number}:{place.supervisor}:{place.directory}"
+        self._environment = {**os.environ, MULTIPROCESS: counters, _WORKER: told}
         self._start()
 
     def _start(self) -> None:
         self._since = time.monotonic()
         # In a session of its own: Ctrl-C must reach the workers once, through the supervisor.
         self.process = subprocess.Popen(
-            self._command, env=self._environment, start_new_session=True, pass_fds=self._inherited
+            self._command, env=self._environment, start_new_session=True, pass_fds=[self._place.supervisor]
         )
 
     @property
     def has_started(self) -> bool:
         """Whether it has served, or the one before it that it replaces."""
-        return self._started.exists()
+        return self._place.started.exists()
 
     def attended(self) -> int:
         """Replace it if it has died; the exit code if it has never started, which it would not do next time either."""
@@ -173,11 +165,6 @@ class _Worker:
             forget_worker(self.process.pid, self._environment[MULTIPROCESS])
             self._start()
         return 0
-
-
-def _started(directory: Path, number: int) -> Path:
-    """The file that exists once a worker has started."""
-    return directory / f"{number}.started"
 
 
 @contextmanager

@@ -189,13 +189,13 @@ async def judge_rows(
     budget = budget or settings.budget()
     async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
-            run = ScoreRun(settings, str(path), out, clients, budget=budget)
+            run = ScoreRun(settings, str(path), out, clients)
         event_loop.spare_the_collector()
 
         again = partial(resume_command, settings, command)
 
         def kept() -> str:
-            return kept_words(run.judged, run.tasks.places.count, out)
+            return kept_words(run.progress.done, run.tasks.places.count, out)
 
         with resumable(again, kept, "go on", budget), terminal.ProgressDisplay(command[1], "responses") as shown:
             result = await run.run(shown)

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from judgegym.server.protocols.chat_tokens import plain_response
-from judgegym.server.protocols.continuation import response_in
+from judgegym.server.protocols.chat_tokens import plain_response, response_in
 from tests.server.bodies import by_response, logs
 from tests.server.running import asked, running
 

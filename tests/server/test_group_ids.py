@@ -9,8 +9,7 @@ import pytest
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.protocols.nemo_gym import VerifyBody
-from judgegym.server.protocols.openrlhf import RewardBody
-from judgegym.server.protocols.slime import SlimeBody
+from judgegym.server.protocols.remote_rewards import RewardBody, SlimeBody
 from tests.scripted import Json
 from tests.server.bodies import VERIFY, by_response
 from tests.server.running import running

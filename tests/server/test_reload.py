@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from judgegym.judges.config.sources import load
-from judgegym.server.reload import Reloader
+from judgegym.server.command import Reloader
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S, eventually
 from tests.scripted import Json
@@ -22,7 +22,7 @@ from tests.server.served import started
 
 ASK = {"prompt": "Q", "response": "A"}
 OLD, NEW = {"Authorization": "Bearer old"}, {"Authorization": "Bearer new"}
-LOG = "judgegym.server.reload"
+LOG = "judgegym.server.command"
 
 
 def reloader(server: Running, path: Path, *flags: str) -> Reloader:
@@ -77,15 +77,15 @@ async def test_judges_that_stay_the_same_stay_open_and_others_are_closed(tmp_pat
     path = write(tmp_path / "server.yaml", mounts={"a": {"rubric": "one"}, "b": {"rubric": "two"}})
     async with running(f"--config={path}") as server:
         core = server.service.core
-        before = dict(core.table.judges)
+        before = dict(core.judges.table.judges)
         write(path, mounts={"a": {"rubric": "one"}, "b": {"rubric": "three"}})
         await reloader(server, path).reload()
-        after = dict(core.table.judges)
+        after = dict(core.judges.table.judges)
         assert (after["a"], after[""]) == (before["a"], before[""])
         assert after["b"] is not before["b"]
-        assert core._judges._retiring is not None
-        await core._judges._retiring
-        assert before["b"] not in core._judges._open and after["b"] in core._judges._open
+        assert core.judges._retiring is not None
+        await core.judges._retiring
+        assert before["b"] not in core.judges._open and after["b"] in core.judges._open
         assert (await server.post("/b/v1/score", ASK)).status == 200
 
 
@@ -108,11 +108,11 @@ async def test_wrong_settings_change_nothing_and_are_one_line(
 ) -> None:
     path = write(tmp_path / "server.yaml", tokens={"a": "old"})
     async with running(f"--config={path}") as server:
-        table, settings = server.service.core.table, server.service.settings
+        table, settings = server.service.core.judges.table, server.service.settings
         write(path, **values)
         with caplog.at_level(logging.WARNING, logger=LOG):
             await reloader(server, path).reload()
-        assert (server.service.core.table, server.service.settings) == (table, settings)
+        assert (server.service.core.judges.table, server.service.settings) == (table, settings)
         assert (await server.post("/v1/score", ASK, **OLD)).status == 200
     (line,) = [record.getMessage() for record in caplog.records if record.name == LOG]
     assert line.startswith("the new settings are refused, and the old ones stay: ") and why in line

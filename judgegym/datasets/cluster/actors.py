@@ -38,15 +38,16 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from judgegym.api.session import open_client
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
 from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm import wire
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
 from judgegym.llm.ledger import (
     CallInProgress,
@@ -288,9 +289,7 @@ class ActorPool:
         """End the actors."""
         import ray  # late: the extra `ray`
 
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await cancel_all(self._keepers)
         for actor in self._actors:
             ray.kill(actor, no_restart=True)
 

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from judgegym.api.session import open_client, stand_in_settings
+from judgegym.api.session import stand_in_settings
 from judgegym.data.rows import DataSet
 from judgegym.datasets.cluster.actors import ResultLedger, was_restarted
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
@@ -34,6 +34,7 @@ from judgegym.datasets.rows.task import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
 from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge, judge_responses, results_of

@@ -12,20 +12,17 @@ started again and again, with `--resume`, spends it once.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shlex
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.api.session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.engine.completions import Policy
+from judgegym.engine.completions import Policy, RunClients
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.environments.command_line.arguments import without_secrets
+from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm.client import ChatClient
@@ -38,8 +35,7 @@ logger = logging.getLogger(__name__)
 _ENDPOINTS = ("judge_base_url", "openai.base_url", "openai.replicas")
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreClients:
+class ScoreClients(RunClients):
     """Who is asked.
 
     Attributes:
@@ -47,31 +43,12 @@ class ScoreClients:
         policy: the policy; `None` if the data's own responses are judged.
     """
 
-    judge: ChatClient
-    policy: Policy | None = None
-
-    @property
-    def all(self) -> Sequence[ChatClient]:
-        """All clients."""
-        return [self.judge] if self.policy is None else [self.policy.client, self.judge]
-
-    @property
-    def finish_reasons(self) -> dict[str, Counter[str]]:
-        """How many choices of policy and judge ended with each finish reason."""
-        policy = Counter[str]() if self.policy is None else self.policy.client.finish_reasons
-        return {"policy": policy, "judge": self.judge.finish_reasons}
-
-    @property
-    def served_models(self) -> dict[str, Counter[str]]:
-        """How many answers of policy and judge named each model that they come from."""
-        policy = Counter[str]() if self.policy is None else self.policy.client.served_models
-        return {"policy": policy, "judge": self.judge.served_models}
-
-    def note_served(self, earlier: Mapping[str, Mapping[str, int]]) -> None:
-        """Add the models that answered policy and judge in an earlier part of the run."""
-        self.judge.note_served(earlier.get("judge", {}))
-        if self.policy is not None:
-            self.policy.client.note_served(earlier.get("policy", {}))
+    def __init__(self, judge: ChatClient, policy: Policy | None = None, budget: Budget | None = None) -> None:
+        """Ask these clients, which are open and share the budget."""
+        super().__init__(budget)
+        self.judge, self.policy = self.add("judge", judge), policy
+        if policy is not None:
+            self.add("policy", policy.client)
 
 
 @asynccontextmanager
@@ -83,20 +60,23 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
             contradict each other.
     """
     settings = loaded.settings
-    if not settings.offline and (settings.latency_ms or settings.faults):
-        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     named = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
     if settings.offline and named:
         raise SettingsError(f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two")
     async with AsyncExitStack() as stack:
-        urls = await _start_stand_ins(stack, settings)
+        urls: Mapping[str, str] = {}
+        if settings.stand_ins:
+            from judgegym.offline import running_stand_ins  # late: only offline use starts a child process
+
+            judges = {role: role == "judge" for role in settings.stand_ins}
+            urls = await stack.enter_async_context(running_stand_ins(judges, settings.latency_ms, settings.faults))
         judge = settings
         if "judge" in urls:
             of_stand_in = {"judge_base_url": urls["judge"], "judge_api_key": None, "judge_model_name": STAND_IN_JUDGE}
             judge = settings.model_copy(update=of_stand_in)
         identity = STAND_IN_IDENTITY if "judge" in urls else ""
         client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
-        yield ScoreClients(client, await _policy(stack, settings, urls.get("policy"), budget))
+        yield ScoreClients(client, await _policy(stack, settings, urls.get("policy"), budget), budget)
 
 
 async def _policy(
@@ -119,24 +99,6 @@ async def _policy(
         openai = openai.model_copy(update=of_stand_in)
     chat = openai.chat_settings(settings, max_concurrency=openai.num_requests_for_eval, section="")
     return Policy(await stack.enter_async_context(ChatClient(chat, budget=budget)), settings)
-
-
-async def _start_stand_ins(stack: AsyncExitStack, settings: ScoreSettings) -> Mapping[str, str]:
-    """Start the stand-ins of the roles that have one, all at once; return their URLs. `stack` stops them."""
-    roles = settings.stand_ins
-    if not roles:
-        return {}
-    from judgegym.offline import StandIn  # late: only offline use starts a child process
-
-    try:
-        stand_ins = [StandIn(settings.latency_ms, settings.faults, judge_only=role == "judge") for role in roles]
-    except ValueError as error:
-        raise SettingsError(f"--faults or --latency_ms: {error}") from error
-    # Wait for all: when one fails, the other one is there to be stopped.
-    for failed in await asyncio.gather(*map(stack.enter_async_context, stand_ins), return_exceptions=True):
-        if isinstance(failed, BaseException):
-            raise failed
-    return {role: stand_in.base_url for role, stand_in in zip(roles, stand_ins, strict=True)}
 
 
 def resume_command(settings: ScoreSettings, command: Sequence[str], spent: Expense | None = None) -> str:

@@ -131,13 +131,13 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     event_loop.spare_the_collector()  # the rows are read below, all of them
     async with open_clients(loaded, budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
-            run = ScoreRun(settings, data, out, clients, budget=budget)
+            run = ScoreRun(settings, data, out, clients)
         event_loop.spare_the_collector()
 
         with (
             resumable(
                 partial(resume_command, settings, command),
-                lambda: kept_words(run.judged, run.tasks.places.count, out),
+                lambda: kept_words(run.progress.done, run.tasks.places.count, out),
                 "go on",
                 budget,
             ),

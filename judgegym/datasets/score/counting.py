@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 from typing import Any
@@ -159,21 +159,11 @@ class CountingClient(ChatClient):
     ) -> ChatResponse:
         """Count a call."""
         is_critique = name.startswith("critique_")
-        tokens = sum(_tokens(message["content"]) for message in messages)
-        tokens += tokens_of_images(messages, self._settings.api, self._settings.judge_model_name)
         path = current_component().rstrip("/")
         path = path if path in self._parts else part_of_step(path)
         part, settings = path.partition("/")[0], self._parts.get(path, self._settings)
-        self.calls_of[part] += 1
-        self.tokens_of[part] += tokens
         of_votes = settings.vote_count() if settings.judge == "aspect" else 1
-        before = self._asked
-        self._asked = AskedInAll(
-            before.calls + 1,
-            before.prompt_tokens + tokens,
-            before.shown_answers + of_votes * is_critique,
-            before.shown_responses + sum(message["content"].count(_RESPONSE) for message in messages),
-        )
+        self._count(messages, part, of_votes * is_critique)
         differs = self._disagrees and vote % 2 == 1 and (is_critique or settings.judge == "aspect")
         return ChatResponse((Choice(verdict_of(settings, messages, other=differs)),) * n)
 
@@ -185,16 +175,23 @@ class CountingClient(ChatClient):
         **how: Any,  # nothing of it changes what is asked
     ) -> ChatResponse:
         """Count a call of a reward model."""
-        tokens, before = sum(_tokens(message["content"]) for message in messages), self._asked
-        responses = sum(message["content"].count(_RESPONSE) for message in messages)
-        self._asked = replace(
-            before,
-            calls=before.calls + 1,
-            prompt_tokens=before.prompt_tokens + tokens,
-            shown_responses=before.shown_responses + responses,
-        )
+        self._count(messages, current_component().partition("/")[0], 0)
         classes = 1 + abs(self._settings.reward_label or 0)
         return ChatResponse((Choice(wire.dumps([0.0] * classes).decode()),))
+
+    def _count(self, messages: Sequence[Message], part: str, shown_answers: int) -> None:
+        """Count a request of a part, whose prompt shows so many answers again."""
+        tokens = sum(_tokens(message["content"]) for message in messages)
+        tokens += tokens_of_images(messages, self._settings.api, self._settings.judge_model_name)
+        self.calls_of[part] += 1
+        self.tokens_of[part] += tokens
+        before = self._asked
+        self._asked = AskedInAll(
+            before.calls + 1,
+            before.prompt_tokens + tokens,
+            before.shown_answers + shown_answers,
+            before.shown_responses + sum(message["content"].count(_RESPONSE) for message in messages),
+        )
 
 
 class RecordingClient(CountingClient):

@@ -102,10 +102,8 @@ async def conclude(
     run: RunDirectory,
     *,
     started: float,
-    judged: int = 0,
-    is_resumed: bool = False,
+    earlier: int = 0,
     asked: ScoreClients | None = None,
-    notices: Sequence[str] = (),
     anchors: AnchorResult | None = None,
 ) -> EvaluationResult:
     """Compute the metrics, write `metrics.json` and the log.
@@ -117,10 +115,8 @@ async def conclude(
         saved: its responses, each with a line.
         run: the run directory.
         started: when this command began to judge.
-        judged: how many responses it has judged.
-        is_resumed: an earlier command has judged others.
+        earlier: how many responses an earlier command has judged.
         asked: the clients of this command; `None` if it has asked nobody.
-        notices: of the judge's client.
         anchors: what they show of the judge, if there are any.
 
     Raises:
@@ -131,7 +127,7 @@ async def conclude(
     numbers = await asyncio.to_thread(
         score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed, parts=settings.part_names
     )
-    metrics, said = numbers.metrics, [*notices]
+    metrics, said = numbers.metrics, [] if asked is None else asked.notices
     if settings.stand_ins:
         said.append(terminal.offline_notice(settings.stand_ins))
     if len(numbers.categories) > MOST_CATEGORIES:
@@ -154,8 +150,9 @@ async def conclude(
     content, judges = await write_judges(run, content, settings, labels)
     correction = await write_correction(run, content, labels)
     problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
+    judged = 0 if asked is None else len(saved) - earlier
     rate = rate_words(judged / seconds, "responses") if seconds else ""
-    remarks = ("since it was resumed" if is_resumed else "", rate, latency_words(metrics, "eval"))
+    remarks = ("since it was resumed" if earlier else "", rate, latency_words(metrics, "eval"))
     is_whole = outcomes.finished == outcomes.rows
     of = f"{outcomes.rows:,} responses" if is_whole else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
     summary = Summary(

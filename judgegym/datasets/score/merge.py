@@ -83,25 +83,20 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
         disk=Disk(settings.disk_full_deadline),
         elsewhere=OUT,
     )
-    try:
-        with run.log.ending():
-            run.drop_results()
-            await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
-            await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
-            # They were checked before they were judged.
-            sampled, earlier = of_shards.responses_per_prompt, found.earlier
-            bad = {row: error for shard in shards_of(count) for row, error in read_quarantine(shard.path(out)).items()}
-            tasks = ScoreTasks(
-                found.rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad
-            )
-            await write_quarantine(tasks, out, run.disk)
-            with closing(read_ended(tasks, run)) as saved:
-                result = await conclude(of_shards, found, tasks, saved, run, started=started)
-            if of_shards.write_report:
-                await write_report_after(run.path, run.disk)
-            return result
-    finally:
-        run.close()
+    with closing(run), run.log.ending():
+        run.drop_results()
+        await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
+        await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
+        # They were checked before they were judged.
+        sampled, earlier = of_shards.responses_per_prompt, found.earlier
+        bad = {row: error for shard in shards_of(count) for row, error in read_quarantine(shard.path(out)).items()}
+        tasks = ScoreTasks(found.rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad)
+        await write_quarantine(tasks, out, run.disk)
+        with closing(read_ended(tasks, run)) as saved:
+            result = await conclude(of_shards, found, tasks, saved, run, started=started)
+        if of_shards.write_report:
+            await write_report_after(run.path, run.disk)
+        return result
 
 
 def _lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:

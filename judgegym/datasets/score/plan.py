@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import conversation_of
@@ -32,21 +31,22 @@ from judgegym.engine.estimates import (
     BATCH,
     LABEL,
     WIDTH,
+    EarlierCalls,
+    ModelPlan,
     Range,
     at_most,
-    cost_of,
     cost_words,
     enough,
     plan_line,
     range_words,
+    sum_costs,
 )
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import LinesOfFile
-from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import JudgeTask, TaskJudge
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.composite import TermOptions
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, ScorerSettings, part_settings
 from judgegym.llm.cost.images import tokens_of_images
@@ -59,53 +59,7 @@ CALLS_COUNTED = 10_000
 UNITS_GONE_THROUGH = 10_000
 """The most tasks that are gone through because their calls depend on their texts."""
 
-Shape: TypeAlias = "tuple[int, int, bool, bool, int, int]"
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """What the ledger of the run holds.
-
-    Attributes:
-        judged: responses that are judged already, and are kept.
-        held: the judge's answers to calls of the other rows, which are not asked for again.
-        held_responses: the policy's answers for the other rows, likewise.
-        answers: all answers of the judge that were paid for.
-        completion_tokens: of these together.
-        seconds: that these took, one after the other.
-    """
-
-    judged: int = 0
-    held: int = 0
-    held_responses: int = 0
-    answers: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyPlan:
-    """What a policy would be asked for responses. Those that are too short are asked for again, which is not in it.
-
-    Attributes:
-        calls: from one request for all responses to a prompt to one for each, as its endpoint takes them.
-        prompt_tokens: of these, by our count.
-        completion_tokens: of all responses.
-        cost: US dollars; `None` without a price.
-    """
-
-    calls: Range
-    prompt_tokens: Range
-    completion_tokens: Range
-    cost: Range | None
-
-
-class PartPlan(NamedTuple):
-    """What the judge of one part of a reward would be asked: its calls, and US dollars if the prices are known."""
-
-    name: str
-    calls: int
-    cost: Range | None
+Shape: TypeAlias = "tuple[int, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +74,12 @@ class Plan:
         tasks: what is judged together: rows, or groups of rows, that are neither equal to an earlier one nor judged
             already.
         equal: tasks that are equal to an earlier one, and share its judgment.
-        calls: requests to the judge, without those whose answers the ledger holds.
-        prompt_tokens: of these, by our count.
-        completion_tokens: of their answers.
-        cost: US dollars for the judge; `None` without a price.
-        policy: what a policy is asked first; `None` without one.
+        judge: what the judge is asked, without the calls whose answers the ledger holds; tokens are by our count.
+        policy: what a policy is asked first; `None` without one. Its calls are from one request for all responses to a
+            prompt to one for each, as its endpoint takes them.
         counted: the tasks on whose prompts tokens were counted; the others have as many on average.
         estimated_calls: how many tasks' calls are not counted either, but have the average of the others.
-        earlier: of the run that is resumed; `None` without one.
+        earlier: of the run that is resumed.
         notes: what the numbers leave out, in sentences.
         parts: of a reward of several parts that ask a model.
     """
@@ -138,62 +90,28 @@ class Plan:
     empty: int
     tasks: int
     equal: int
-    calls: Range
-    prompt_tokens: Range
-    completion_tokens: Range
-    cost: Range | None
-    policy: PolicyPlan | None
+    judge: ModelPlan
+    policy: ModelPlan | None
     counted: int
     estimated_calls: int
-    earlier: Earlier | None
+    earlier: EarlierCalls
     notes: tuple[str, ...] = ()
-    parts: tuple[PartPlan, ...] = ()
+    parts: Mapping[str, ModelPlan] = field(default_factory=dict)
 
     @property
-    def total_cost(self) -> Range | None:
-        """The cost of judge and policy; `None` if one is not known."""
-        if self.policy is None or self.cost is None:
-            return self.cost
-        return None if self.policy.cost is None else self.cost + self.policy.cost
+    def whole(self) -> ModelPlan:
+        """Judge and policy together."""
+        return self.judge if self.policy is None else self.judge + self.policy
 
     @property
     def rate_seconds(self) -> float | None:
         """The least time by the limits a minute, in seconds: a minute's worth goes at once; `None` without a limit."""
         limits = (
-            (self.calls, self.settings.judge_requests_per_minute),
-            (self.prompt_tokens, self.settings.judge_tokens_per_minute),
+            (self.judge.calls, self.settings.judge_requests_per_minute),
+            (self.judge.prompt_tokens, self.settings.judge_tokens_per_minute),
         )
         times = [60.0 * max(0.0, needed.low / limit - 1.0) for needed, limit in limits if limit is not None]
         return max(times, default=None)
-
-    @property
-    def rounds(self) -> float:
-        """How often the limit on requests in flight is filled: so many times the time of an answer is the least."""
-        return self.calls.low / self.settings.judge_max_concurrency
-
-
-def _earlier(tasks: ScoreTasks, run: Path, judged: bytearray, left: array[int]) -> Earlier:
-    """What the ledger of a run holds.
-
-    Args:
-        tasks: all tasks of the data.
-        run: the run's directory, which may not exist.
-        judged: which responses are judged.
-        left: the tasks that are left to judge.
-    """
-    rows = frozenset(tasks.uid(number) for number in left)
-    held = held_responses = answers = tokens = 0
-    seconds = 0.0
-    for call in read_calls(run):
-        if call.is_of_policy:
-            held_responses += call.row in rows
-            continue
-        held += call.has_verdict and call.row in rows
-        if call.answer.attempts:
-            answers += 1
-            tokens += call.answer.usage.completion_tokens
-            seconds += call.answer.latency_s
-    return Earlier(sum(judged), held, held_responses, answers, tokens, seconds)
 
 
 async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | None = None) -> Plan:
@@ -213,39 +131,30 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         if place is not None:
             judged[place] = 1
     left = missing_tasks(tasks, (place for place, is_judged in enumerate(judged) if not is_judged))
-    earlier = None if run is None else _earlier(tasks, run, judged, left)
+    rows, earlier = frozenset(tasks.uid(number) for number in left), EarlierCalls()
+    if run is not None:
+        earlier = EarlierCalls.of_run(run, rows.__contains__, judged=sum(judged))
     calls, estimated = await _calls(judge, tasks, left)
     each = calls.high or calls.low
     size = min(len(left), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left) / each)) if each else UNITS_COUNTED)
     chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left)), size))
     prompts = Range(0, 0)
     anchors = await _anchors(settings, judge, run)
-    judge.begin_parts()
+    of_chosen = _BothWays(settings)  # begins to count the parts of a reward
     for place in chosen:
-        _, tokens = await judge.asked(with_responses(tasks[left[place]]))
+        _, tokens = await of_chosen.asked(with_responses(tasks[left[place]]))
         prompts += tokens
     if chosen:
         prompts = prompts.times(len(left) / len(chosen))
-    held = 0 if earlier is None else earlier.held
+    held = earlier.held[False]
     if held:
         prompts = prompts.times(1.0 - min(1.0, held / calls.low) if calls.low else 1.0)
     calls = Range(max(0, calls.low - held), max(0, (calls.high or 0) - held))
-    calls, prompts = calls + anchors[0], prompts + anchors[1]
-    longest = settings.judge_max_tokens
-    completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
-    if settings.judge == "reward_model":  # a request carries up to so many responses, and its answer has no tokens
-        calls, completions = Range(math.ceil(calls.low / settings.reward_batch), calls.high), Range(0, 0)
-    if not calls.high:
-        prompts = completions = Range(0, 0)
-    parts = judge.parts(len(left) / len(chosen) if chosen else 0.0)
-    costs = [part.cost for part in parts]
-    cost = cost_of(settings.prices, prompts, completions)
-    if parts:
-        known = [each for each in costs if each is not None]
-        cost = sum(known, Range(0, 0)) if len(known) == len(costs) else None
-        if settings.anchors is not None and cost is not None:  # the parts are those of the data
-            of_anchors = cost_of(settings.prices, anchors[1], Range(anchors[0].low, anchors[0].times(longest).high))
-            cost = None if of_anchors is None else cost + of_anchors
+    parts = of_chosen.parts(len(left) / len(chosen) if chosen else 0.0)
+    asked = _judge_plan(settings, calls + anchors[0], prompts + anchors[1])
+    if parts:  # they are those of the data
+        of_anchors = _judge_plan(settings, *anchors)
+        asked = replace(asked, cost=sum_costs(each.cost for each in (*parts.values(), of_anchors)))
     return Plan(
         settings=settings,
         rows=len(tasks.numbers),
@@ -253,11 +162,8 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         empty=tasks.empty,
         tasks=len(left),
         equal=sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number)),
-        calls=calls,
-        prompt_tokens=prompts,
-        completion_tokens=completions,
-        cost=cost,
-        policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier),
+        judge=asked,
+        policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier.held[True]),
         counted=len(chosen),
         estimated_calls=estimated,
         earlier=earlier,
@@ -266,14 +172,25 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     )
 
 
+def _judge_plan(settings: ScorerSettings, calls: Range, prompts: Range) -> ModelPlan:
+    """What a judge is asked by so many calls with prompts of so many tokens."""
+    longest = settings.judge_max_tokens
+    completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
+    if settings.judge == "reward_model":  # a request carries up to so many responses, and its answer has no tokens
+        calls, completions = Range(math.ceil(calls.low / settings.reward_batch), calls.high), Range(0, 0)
+    if not calls.high:
+        prompts = completions = Range(0, 0)
+    return ModelPlan.of(settings.prices, calls, prompts, completions)
+
+
 async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) -> tuple[Range, Range]:
     """The calls that `--anchors` takes, and the tokens of their prompts."""
     calls = prompts = Range(0, 0)
     if settings.anchors is None:
         return calls, prompts
     name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
-    of = AnchorJudge(settings.judge, name, settings, judge.fewest, lambda: ())
-    anchors, few, most = looks_ahead(settings.anchors, of, run)
+    of = AnchorJudge(settings.anchors, settings.judge, name, settings, judge.fewest.judge, lambda: ())
+    anchors, few, most = looks_ahead(of, run)
     for anchor in anchors:
         asked, tokens = await judge.asked(anchor.task)
         calls += Range(few * asked.low, asked.times(most).high)
@@ -282,8 +199,8 @@ async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) 
 
 
 def _policy_plan(
-    settings: ScoreSettings, tasks: ScoreTasks, left: Sequence[int], counted: Sequence[int], earlier: Earlier | None
-) -> PolicyPlan | None:
+    settings: ScoreSettings, tasks: ScoreTasks, left: Sequence[int], counted: Sequence[int], held: int
+) -> ModelPlan | None:
     """What the policy would be asked; `None` if none is asked. Tokens are counted of some of the tasks."""
     each, longest, policy = settings.responses_per_prompt, settings.eval_max_tokens, settings.openai
     if each is None:
@@ -297,13 +214,12 @@ def _policy_plan(
         tokens += tokens_of_images(messages, policy.api, policy.model_name)
     prompts = tokens * len(left) / max(1, len(counted))
     together = each if policy.n_kwarg_is_ignored else 1
-    held = 0 if earlier is None else earlier.held_responses
     calls = Range(max(0, together * len(left) - held), max(0, each * len(left) - held))
     share = calls.high / (each * len(left)) if calls.high else 0.0
     responses = each * len(left) * share
     of_prompts = Range(together * prompts, each * prompts).times(share)
     of_responses = Range(responses, responses * longest if longest else None)
-    return PolicyPlan(calls, of_prompts, of_responses, cost_of(policy.prices, of_prompts, of_responses))
+    return ModelPlan.of(policy.prices, calls, of_prompts, of_responses)
 
 
 class _BothWays:
@@ -311,7 +227,7 @@ class _BothWays:
 
     def __init__(self, settings: ScoreSettings) -> None:
         self.settings = settings
-        self._fewest = CountingClient(settings)
+        self.fewest = CountingClient(settings)
         self._parts = part_settings(settings)
         judges = [settings, *(part.settings for part in self._parts)]
         varies = any(each.judge in ("aspect", "cascade") or each.judge_critique_rounds > 0 for each in judges)
@@ -319,30 +235,18 @@ class _BothWays:
 
     async def asked(self, task: JudgeTask) -> tuple[Range, Range]:
         """The calls that a task would take, and the tokens of their prompts."""
-        low = await self._fewest.asked(task)
+        low = await self.fewest.asked(task)
         high = low if self._most is None else await self._most.asked(task)
         return Range(low.calls, high.calls), Range(low.prompt_tokens, self._longest(high))
 
-    @property
-    def fewest(self) -> TaskJudge:
-        """The judge that asks the fewest."""
-        return self._fewest.judge
-
-    def begin_parts(self) -> None:
-        """Count the calls of the parts of a reward from here."""
-        self._fewest.calls_of.clear()
-        self._fewest.tokens_of.clear()
-
-    def parts(self, factor: float) -> tuple[PartPlan, ...]:
-        """The plan of each part of a reward that asks a model: what was counted, so many times."""
-        found = []
+    def parts(self, factor: float) -> Mapping[str, ModelPlan]:
+        """The plan of each part of a reward that asks a model: what was counted so far, so many times."""
+        found = dict[str, ModelPlan]()
         for name, _, settings in self._parts:
             if settings.asks_endpoint:
-                calls = round(self._fewest.calls_of[name] * factor)
-                tokens, longest = self._fewest.tokens_of[name] * factor, settings.judge_max_tokens
-                completions = Range(calls, calls * longest if longest else None)
-                found.append(PartPlan(name, calls, cost_of(settings.prices, Range(tokens, tokens), completions)))
-        return tuple(found)
+                calls, tokens = round(self.fewest.calls_of[name] * factor), self.fewest.tokens_of[name] * factor
+                found[name] = _judge_plan(settings, Range(calls, calls), Range(tokens, tokens))
+        return found
 
     def shape(self, task: JudgeTask) -> Shape | None:
         """What determines the number of calls; `None` if the texts do."""
@@ -350,26 +254,20 @@ class _BothWays:
             return None  # a rule, or a gate, may save the calls of other parts
         filled = [response for response in task.responses if response.strip()]
         distinct = set(filled)
-        if self._fewest.judge.compares(task):
+        if self.fewest.judge.compares(task):
             has_limit = self.settings.judge == "listwise" and self.settings.judge_max_input_tokens is not None
             if has_limit or len(distinct) < len(filled) or task.baseline in distinct:
                 return None
         aspects = len(task.aspects) if task.aspects is not None else 0
-        return (
-            len(distinct),
-            len(task.responses),
-            task.baseline is not None,
-            task.reference is not None,
-            aspects,
-            len(task.criteria or ()),
-        )
+        shown = task.baseline is not None, task.reference is not None
+        return (len(distinct), len(task.responses), *shown, aspects, len(task.criteria or ()))
 
     def is_tournament(self, tasks: ScoreTasks) -> bool:
         """Whether the responses of the first task that can be judged play against each other."""
         first = next((number for number in range(len(tasks)) if tasks.places.of_task(number)), None)
         if first is None or self.settings.judge not in ("tournament", "arena_hard"):
             return False
-        return self._fewest.judge.compares(with_responses(tasks[first]))
+        return self.fewest.judge.compares(with_responses(tasks[first]))
 
     def _longest(self, asked: AskedInAll) -> int | None:
         """The tokens of all prompts if all answers and responses that they show are as long as they may be."""
@@ -457,18 +355,17 @@ def plan_lines(plan: Plan) -> list[str]:
     lines = [line for label, words in _words(plan) for line in plan_line(label, words)]
     for note in plan.notes:
         lines += ["", *textwrap.wrap(note, WIDTH)]
-    return lines
+    budget = _budget_line(plan)
+    return lines if budget is None else [*lines, "", budget]
 
 
-def budget_line(plan: Plan) -> str | None:
+def _budget_line(plan: Plan) -> str | None:
     """Whether the budgets of a run are enough for its plan, in a sentence; `None` without a budget."""
     earlier, calls, usd, said = plan.earlier, plan.settings.budget_calls, plan.settings.budget_usd, list[str]()
-    before = 0 if earlier is None else earlier.answers + earlier.held_responses
     if calls is not None:
-        needed = plan.calls if plan.policy is None else plan.calls + plan.policy.calls
-        said.append(f"{calls:,} calls {enough(needed, calls - before)}")
-    if usd is not None and plan.total_cost is not None:
-        said.append(f"{dollars(usd)} {enough(plan.total_cost, usd)}")
+        said.append(f"{calls:,} calls {enough(plan.whole.calls, calls - earlier.paid[False] - earlier.held[True])}")
+    if usd is not None and plan.whole.cost is not None:
+        said.append(f"{dollars(usd)} {enough(plan.whole.cost, usd)}")
     return f"The budget: {'; '.join(said)}." if said else None
 
 
@@ -476,7 +373,7 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     empty = f", {plan.empty:,} of them empty, which are not judged" if plan.empty else ""
     yield "rows", f"{plan.rows:,}"
     yield "responses", f"{plan.responses:,}{empty}"
-    if plan.earlier is not None:
+    if plan.settings.resume:
         yield "judged already", f"{plan.earlier.judged:,} responses"
     equal = f"; {plan.equal:,} more are equal to one of the data and share its judgment" if plan.equal else ""
     yield "to judge", f"{plan.tasks:,} rows or groups{equal}"
@@ -486,50 +383,52 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "policy responses", at_most(plan.policy.completion_tokens, "--eval_max_tokens")
         yield "policy cost", cost_words(plan.policy.cost, "--openai.price_")
     average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
-    held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
-    yield "judge calls", f"{range_words(plan.calls)}{average}{held}"
+    held = f"; {plan.earlier.held[False]:,} more are answered in the ledger" if plan.earlier.held[False] else ""
+    cost = plan.whole.cost
+    yield "judge calls", f"{range_words(plan.judge.calls)}{average}{held}"
     if not plan.settings.asks_endpoint:
-        yield "cost", cost_words(plan.total_cost, "--openai.price_")
+        yield "cost", cost_words(cost, "--openai.price_")
         return
-    for each in plan.parts:
+    for name, each in plan.parts.items():
         usd = "" if each.cost is None else f", {cost_words(each.cost, '')}"
-        yield f"  {each.name}"[:LABEL], f"{each.calls:,}{usd}"
+        yield f"  {name}"[:LABEL], f"{range_words(each.calls)}{usd}"
     part = f" (counted on {plan.counted:,} of {plan.tasks:,})" if plan.counted < plan.tasks else ""
-    yield "prompt tokens", f"{range_words(plan.prompt_tokens)}{part}"
+    yield "prompt tokens", f"{range_words(plan.judge.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)
     if plan.policy is not None:
-        yield "judge cost", cost_words(plan.cost, _price_setting(plan.settings))
-    yield "cost", cost_words(plan.total_cost, _price_setting(plan.settings))
-    if plan.total_cost is not None:
-        yield "in a batch", cost_words(plan.total_cost.times(BATCH), "")
+        yield "judge cost", cost_words(plan.judge.cost, _price_setting(plan.settings))
+    yield "cost", cost_words(cost, _price_setting(plan.settings))
+    if cost is not None:
+        yield "in a batch", cost_words(cost.times(BATCH), "")
     yield "least time", _least_time(plan)
 
 
 def _completions(plan: Plan) -> str:
-    if plan.completion_tokens.high is None:
+    highest = plan.judge.completion_tokens.high
+    if highest is None:
         most = "no limit (--judge_max_tokens)"
-    elif not plan.completion_tokens.high or not plan.settings.judge_max_tokens:
+    elif not highest or not plan.settings.judge_max_tokens:
         most = "none"
     else:
-        most = f"at most {plan.completion_tokens.high:,.0f}, {plan.settings.judge_max_tokens:,} an answer"
-    earlier = plan.earlier
-    if earlier is None or not earlier.answers:
+        most = f"at most {highest:,.0f}, {plan.settings.judge_max_tokens:,} an answer"
+    if not plan.earlier.paid[False]:
         return most
-    mean = earlier.completion_tokens / earlier.answers
-    return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.calls.low:,.0f}"
+    mean = plan.earlier.tokens[False] / plan.earlier.paid[False]
+    return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.judge.calls.low:,.0f}"
 
 
 def _least_time(plan: Plan) -> str:
-    earlier, parts = plan.earlier, list[str]()
+    earlier, parts, at_once = plan.earlier, list[str](), plan.settings.judge_max_concurrency
+    rounds = plan.judge.calls.low / at_once
     if plan.rate_seconds is not None:
         parts.append(f"{duration(plan.rate_seconds)} by the limits a minute")
-    if earlier is not None and earlier.answers:
-        mean = earlier.seconds / earlier.answers
-        parts.append(f"{duration(plan.rounds * mean)} at {duration(mean)} an answer, as so far")
+    if earlier.paid[False]:
+        mean = earlier.seconds / earlier.paid[False]
+        parts.append(f"{duration(rounds * mean)} at {duration(mean)} an answer, as so far")
     else:
-        times = (f"{duration(max(1.0, plan.rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)
+        times = (f"{duration(max(1.0, rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)
         parts.append(f"{', '.join(times)} an answer")
-    return f"{'; '.join(parts)} ({plan.settings.judge_max_concurrency:,} at once)"
+    return f"{'; '.join(parts)} ({at_once:,} at once)"
 
 
 async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:
@@ -546,8 +445,4 @@ async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:
     with interruptible(is_profiled=settings.profile is not None):
         tasks = ScoreRun(settings, data, out, ScoreClients(CountingClient(settings))).tasks
     plan = await plan_of(settings, tasks, run=run_directory_of(out) if settings.resume else None)
-    for line in plan_lines(plan):
-        terminal.say(line)
-    budget = budget_line(plan)
-    if budget is not None:
-        terminal.say(f"\n{budget}")
+    terminal.say("\n".join(plan_lines(plan)))

@@ -38,7 +38,7 @@ from judgegym.datasets.score.saved import (
     task_end,
 )
 from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judgegym.engine.anchors import AnchorJudge, AnchorResult, judge_anchors, read_anchors
+from judgegym.engine.anchors import AnchorJudge, judge_anchors, read_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.batches import judged_in_batches
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, run_directory_of, uid_of_row
@@ -50,7 +50,6 @@ from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
 from judgegym.judges.scorers.registry import open_judge
-from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.page import write_report_after
 
@@ -61,11 +60,13 @@ logger = logging.getLogger(__name__)
 
 
 class ScoreRun:
-    """The rows of a data set, and their judge."""
+    """The rows of a data set, and their judge.
 
-    def __init__(
-        self, settings: ScoreSettings, data: str, out: Path, clients: ScoreClients, *, budget: Budget | None = None
-    ) -> None:
+    Attributes:
+        progress: how many responses have ended, with a score or a failure, those of earlier runs included.
+    """
+
+    def __init__(self, settings: ScoreSettings, data: str, out: Path, clients: ScoreClients) -> None:
         """Read and check all rows.
 
         Args:
@@ -73,13 +74,12 @@ class ScoreRun:
             data: where the rows are.
             out: the file to write.
             clients: the judge, and the policy if it is asked for responses.
-            budget: that of the clients, if they have one.
 
         Raises:
             DataError: the data cannot be loaded, or a row cannot be judged.
             SettingsError: the judge's settings are wrong.
         """
-        self.settings, self.out, self.clients, self.budget = settings, out, clients, budget
+        self.settings, self.out, self.clients = settings, out, clients
         self.scorer: TaskJudge = open_judge(settings, clients.judge)
         self.input = found = read_input(settings, data)
         sampled = settings.responses_per_prompt
@@ -94,13 +94,13 @@ class ScoreRun:
         self._anchor_judge: AnchorJudge | None = None
         if settings.anchors is not None:
             name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
-            served = clients.judge
             self._anchor_judge = AnchorJudge(
-                settings.judge, name, settings, self.scorer, lambda: sorted(served.served_models)
+                *(settings.anchors, settings.judge, name, settings, self.scorer),
+                lambda: sorted(clients.judge.served_models),
             )
-            read_anchors(settings.anchors, self._anchor_judge)
+            read_anchors(self._anchor_judge)
         self._elsewhere: ActorPool | None = None
-        self._progress = RunProgress("mean score", lambda: self._waiting, None)
+        self.progress = RunProgress("mean score", lambda: self._waiting, None)
         warn_of_unread(data, tasks.reader.unread)
         if tasks.bad:
             first = tasks.bad[min(tasks.bad)]
@@ -126,7 +126,7 @@ class ScoreRun:
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
         """
         self._elsewhere = elsewhere
-        self._progress = RunProgress("mean score", lambda: self._waiting, display)
+        self.progress = RunProgress("mean score", lambda: self._waiting, display)
         started, settings = time.monotonic(), self.settings
         run, before = RunDirectory.open(
             run_directory_of(self.out),
@@ -136,43 +136,32 @@ class ScoreRun:
             disk=Disk(settings.disk_full_deadline),
             elsewhere=OUT,
         )
-        try:
-            with run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
-                self._read_earlier(before, saved)
-                run.drop_results()
-                remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
-                earlier = await self._judge(run, saved)
-                anchors = await self._judge_anchors(run)
-                await saved.sort()
-                packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
-                try:
-                    await self._write(run, saved)
-                    notices = self.clients.judge.notices
-                    result = await conclude(
-                        settings,
-                        self.input,
-                        self.tasks,
-                        saved,
-                        run,
-                        started=started,
-                        judged=len(saved) - earlier,
-                        is_resumed=earlier > 0,
-                        asked=self.clients,
-                        notices=notices,
-                        anchors=anchors,
-                    )
-                finally:
-                    await packing  # the directory is this process's until then
-                if settings.write_report:
-                    await write_report_after(run.path, run.disk)
-                return result
-        finally:
-            run.close()
-
-    async def _judge_anchors(self, run: RunDirectory) -> AnchorResult | None:
-        if self._anchor_judge is None or self.settings.anchors is None:
-            return None
-        return await judge_anchors(self.settings.anchors, self._anchor_judge, run, keep_texts=self.settings.keep_calls)
+        with closing(run), run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
+            self._read_earlier(before, saved)
+            run.drop_results()
+            remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
+            earlier = await self._judge(run, saved)
+            anchors = await judge_anchors(self._anchor_judge, run, keep_texts=settings.keep_calls)
+            await saved.sort()
+            packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
+            try:
+                await self._write(run, saved)
+                result = await conclude(
+                    settings,
+                    self.input,
+                    self.tasks,
+                    saved,
+                    run,
+                    started=started,
+                    earlier=earlier,
+                    asked=self.clients,
+                    anchors=anchors,
+                )
+            finally:
+                await packing  # the directory is this process's until then
+            if settings.write_report:
+                await write_report_after(run.path, run.disk)
+            return result
 
     def _read_earlier(self, before: EarlierLines, saved: SavedResponses) -> None:
         """Note which responses an earlier run has judged, unless their rows have changed. Failures are judged again.
@@ -187,7 +176,7 @@ class ScoreRun:
             saved.begin_after(SAMPLES, line.offset + len(line.data))
             if place is not None:
                 saved.note(place, line.offset, len(line.data), sample.status, is_complete=True)
-                self._progress.add(sample)
+                self.progress.add(sample)
                 continue
             row, _ = response_of(line, sample.uid)
             if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
@@ -211,7 +200,7 @@ class ScoreRun:
                 if number != first:
                     equals[first].append(number)
         finished = frozenset(tasks.uid(number) for number in range(len(tasks)) if number not in to_judge)
-        self._progress.done = earlier = len(saved) - left
+        self.progress.done = earlier = len(saved) - left
         in_flight = self.settings.rows_in_progress(self.settings.units_in_flight)
         if policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
@@ -227,12 +216,9 @@ class ScoreRun:
             if earlier or ledger.is_resumed:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, earlier, ledger.loss)
                 self.clients.note_served(ledger.earlier.served)
-            if self.budget is not None:  # it counts what earlier parts have spent, at the prices of now
-                asked = [client.settings for client in self.clients.all]
-                prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
-                self.budget.begin_after(ledger.earlier.priced(prices))
+            self.clients.begin_after(ledger.earlier)
             async with judged_in_batches(run, ledger, self.settings):
-                with self._progress.shown(run.disk, run.log.write, left=left):
+                with self.progress.shown(run.disk, run.log.write, left=left):
                     try:
                         await judge_rows(
                             tasks,
@@ -256,17 +242,12 @@ class ScoreRun:
         samples = samples_of(task, self.tasks.key(number).hex(), judged, seconds, self.gold)
         for place, sample in zip(self.tasks.places.of_task(number), samples, strict=True):
             saved.append(place, sample, is_complete=sample.finished)
-            self._progress.add(sample)
-
-    @property
-    def judged(self) -> int:
-        """How many responses have ended, with a score or a failure, those of earlier runs included."""
-        return self._progress.done
+            self.progress.add(sample)
 
     @property
     def _waiting(self) -> str | None:
         elsewhere = self._elsewhere.waiting if self._elsewhere is not None else None
-        return "; ".join(filter(None, (*(client.waiting for client in self.clients.all), elsewhere))) or None
+        return "; ".join(filter(None, (self.clients.waiting, elsewhere))) or None
 
     async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
         if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers

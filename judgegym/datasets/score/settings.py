@@ -5,21 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import model_validator
 from pydantic_settings import CliImplicitFlag
-from typing_extensions import Self
 
 from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.sample import SampleSettings, of_policy_alone
-from judgegym.engine.settings.env import share_max_retries, without_secrets
-from judgegym.judges.config import presets, tracing
+from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import declared_settings, operational, setting
-from judgegym.judges.config.sources import ShowConfig, SourcedSettings
-from judgegym.judges.config.tracing import TraceMode
+from judgegym.judges.config.sources import SourcedSettings
 from judgegym.llm.wire import JSON
 
 _KEY_VARIABLE = "judge_api_key_env"
@@ -44,10 +40,6 @@ class RowsRunSettings(BudgetSettings, SourcedSettings):
     quarantine.jsonl has row, column and reason of each."""
     config: Path | None = operational(None)
     """Read settings from this YAML file."""
-    show_config: ShowConfig = operational(None)
-    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
-    profile: Path | None = operational(None, presets.ABOUT)
-    trace: TraceMode = operational("off", tracing.ABOUT)
     resume: CliImplicitFlag[bool] = operational(False)
     """Continue the run of this FILE: ask only for what was not answered. Rows that failed are judged again."""
     keep_calls: CliImplicitFlag[bool] = operational(True)
@@ -62,10 +54,6 @@ class RowsRunSettings(BudgetSettings, SourcedSettings):
     new begins."""
     offline: CliImplicitFlag[bool] = setting(False)
     """Use local stand-ins for judge and policy; they need no key or network, and their scores mean nothing."""
-    latency_ms: float = operational(0.0, ge=0)
-    """With --offline: delay each answer by this many milliseconds."""
-    faults: dict[str, float] = operational({})
-    """With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
 
 
 class ScoreRunSettings(RowsRunSettings):
@@ -106,11 +94,6 @@ class ScoreRunSettings(RowsRunSettings):
 
 class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings):
     """All settings of the command, under one set of names."""
-
-    @model_validator(mode="after")
-    def _max_retries_is_the_judges_too(self) -> Self:
-        share_max_retries(self, self)
-        return self
 
     @property
     def stand_ins(self) -> tuple[str, ...]:

@@ -13,11 +13,9 @@ from typing_extensions import Self
 from judgegym.engine.settings.env import ConfigT, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
-from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.budgets import BUDGETS
 from judgegym.judges.config.fields import declared_settings, setting
-from judgegym.judges.config.sources import ShowConfig, SourcedSettings
-from judgegym.judges.config.tracing import TraceMode
+from judgegym.judges.config.sources import SourcedSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -32,10 +30,6 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     config: Path | None = setting(None, common=True)
     """Read settings from this YAML file, with sections `env` and `openai`, or from the preset of this name (`judgegym
     list` shows them)."""
-    show_config: ShowConfig = setting(None)
-    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
-    profile: Path | None = setting(None, presets.ABOUT)
-    trace: TraceMode = setting("off", tracing.ABOUT)
     limit: int | None = setting(None, verbs=("evaluate", "process"), common=True, ge=1)
     """Take at most this many rows, sampled with the seed."""
     resume: CliImplicitFlag[bool] = setting(False, common=True)
@@ -64,10 +58,6 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     offline: CliImplicitFlag[bool] = setting(False, common=True)
     """Use local stand-ins for all endpoints that the command line itself does not name (those of files and environment
     variables are overridden), and the bundled samples; needs no key or network."""
-    latency_ms: float = setting(0.0, ge=0)
-    """With --offline: delay each answer of a stand-in by this many milliseconds."""
-    faults: dict[str, float] = setting({})
-    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
 
     _stand_ins: frozenset[str] = frozenset()
     _verb: Verb = "evaluate"

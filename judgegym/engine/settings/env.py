@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 from typing_extensions import Self
@@ -57,6 +57,15 @@ class CompletionSettings(BaseModel, use_attribute_docstrings=True):
     retry_delay: float = operational(1.0, ge=0)
     """Wait at most this many seconds before the first retry of a call to policy or judge; the limit doubles with each
     retry, up to a minute."""
+
+    @model_validator(mode="after")
+    def _max_retries_is_the_judges_too(self) -> Self:
+        """Let `max_retries`, if it was set, be that of a judge beside these settings, too, unless that has its own."""
+        given, judge = self.model_fields_set, cast(object, self)
+        if isinstance(judge, JudgeSettings) and "max_retries" in given and "judge_max_retries" not in given:
+            judge.judge_max_retries = self.max_retries
+            given.discard("judge_max_retries")  # not set by the user, so a later change of max_retries reaches it
+        return self
 
     @property
     def policy_is_judge(self) -> bool:
@@ -124,11 +133,6 @@ class EnvConfig(
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    @model_validator(mode="after")
-    def _max_retries_is_the_judges_too(self) -> Self:
-        share_max_retries(self, self)
-        return self
-
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:
         """The settings that nothing reads, given the others, with `name=value` of those that would read them.
@@ -163,14 +167,6 @@ class EnvConfig(
     def judge_run_name(self) -> str | None:
         """The part of the run directory's name for the judge; `None` if the policy is the judge."""
         return None if self.policy_is_judge else self.judge_name()
-
-
-def share_max_retries(completions: CompletionSettings, judge: JudgeSettings) -> None:
-    """Let `max_retries`, if it was set, be that of the judge, too, unless that has its own."""
-    if "max_retries" in completions.model_fields_set and "judge_max_retries" not in judge.model_fields_set:
-        judge.judge_max_retries = completions.max_retries
-        # Not set by the user, so a later change of max_retries reaches it.
-        judge.model_fields_set.discard("judge_max_retries")
 
 
 ConfigT = TypeVar("ConfigT", bound=EnvConfig)

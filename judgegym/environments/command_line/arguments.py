@@ -124,9 +124,6 @@ def load_settings(
 
     refuse_ignored(argv)
     loaded = load(of_env, argv, prog=verb, verb=verb, reshape=reshape)
-    for name in ("latency_ms", "faults"):
-        if loaded.given(name) and not loaded.settings.offline:
-            raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
     check_flags_are_read(loaded, verb)
     return replace(loaded, settings=loaded.settings.of_verb(verb), notes=(*notes, *loaded.notes))
 

@@ -7,9 +7,8 @@ missing files are replaced by the bundled samples, since an offline run needs no
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
-from judgegym.offline import StandIn
+from judgegym.offline import running_stand_ins
 
 SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
@@ -199,23 +198,8 @@ async def running(
     settings = loaded.settings
     env, openai = settings.env, settings.openai
     roles = [role for role in stand_ins(settings) if with_policy or role != "policy"]
-    async with AsyncExitStack() as stack:
-
-        async def start(role: str) -> str:
-            judge_only = role == "judge" or env.policy_is_judge
-            stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=judge_only, prompts=prompts)
-            return (await stack.enter_async_context(stand_in)).base_url
-
-        # Both at once; when one fails, the other one is there to be stopped.
-        started = await asyncio.gather(*map(start, roles), return_exceptions=True)
-        for failed in started:
-            if isinstance(failed, ValueError):
-                raise SettingsError(f"--faults, --latency_ms or offline_prompts: {failed}") from failed
-            if isinstance(failed, RuntimeError):
-                raise SettingsError(f"--offline: {failed}") from failed
-            if isinstance(failed, BaseException):
-                raise failed
-        urls = {role: url for role, url in zip(roles, started, strict=True) if isinstance(url, str)}
+    judges = {role: role == "judge" or env.policy_is_judge for role in roles}
+    async with running_stand_ins(judges, settings.latency_ms, settings.faults, prompts) as urls:
         env = env.with_stand_ins(STAND_IN_URL, judge=urls.get("judge"), policy=urls.get("policy"))
         if "user" in urls:
             env = env.model_copy(update={"user_base_url": urls["user"], "user_api": "openai"})

@@ -25,10 +25,9 @@ from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.anchors import looks_ahead
 from judgegym.engine.completions import Clients, Conversation, read_completion
-from judgegym.engine.estimates import BATCH, Range, cost_of, enough, plan_line
+from judgegym.engine.estimates import BATCH, EarlierCalls, ModelPlan, Range, enough, plan_line
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
-from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.terminal.output import UNKNOWN, dollars
 from judgegym.environments.base import JudgedEnv
@@ -48,7 +47,7 @@ from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.ledger import RequestRecord, component, current_component
 from judgegym.llm.transport import open_session
 from judgegym.llm.types import ChatResponse, ChatSettings
-from judgegym.llm.usage import Prices, Usage, count_tokens, how_counted
+from judgegym.llm.usage import Prices, count_tokens, how_counted
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.offline.answers import BUILT_IN, answers, load_prompt
 from judgegym.offline.request import ChatRequest
@@ -60,26 +59,22 @@ _tokens = lru_cache(maxsize=256)(count_tokens)
 
 
 @dataclass(slots=True)
-class ModelPlan:
+class CountedPart:
     """What one model is asked for one part of a run, on the rows that were gone through.
 
     Attributes:
         prices: of the model.
         of_policy: its answers are completions, and not verdicts.
         calls: requests.
-        prompts: tokens of the prompts, with completions of the assumed length in those that show some.
-        more: the most further tokens of the prompts, with the longest completions; `None` without a limit.
-        answers: how many are asked for.
-        longest: tokens of all of them, if they are as long as they may be; `None` without a limit.
+        prompts: tokens of the prompts, from completions of the assumed length in those that show some to the longest.
+        answers: tokens of the answers, from those of the assumed length to the longest.
     """
 
     prices: Prices
     of_policy: bool
     calls: int = 0
-    prompts: float = 0.0
-    more: float | None = 0.0
-    answers: int = 0
-    longest: float | None = 0.0
+    prompts: Range = Range(0.0, 0.0)
+    answers: Range = Range(0.0, 0.0)
 
 
 class RunPlan:
@@ -101,35 +96,32 @@ class RunPlan:
         parts = part_settings(settings.env) if isinstance(settings.env, ScorerSettings) else ()
         self._names = {_ANCHORS, *(part.name for part in parts)}
         self._limits = settings.env.budget_calls, settings.env.budget_usd
-        self.parts, self.shown = dict[str, ModelPlan](), dict[str, int]()
+        self.parts, self.shown = dict[str, CountedPart](), dict[str, int]()
         lines = whole_lines(run / SAMPLES) if run is not None and settings.verb == "evaluate" else ()
         self.finished = frozenset(str(line.fields()["uid"]) for line in lines)
-        self.held, answered, usages = Counter[bool](), Counter[bool](), {True: Usage(), False: Usage()}
-        for call in read_calls(run) if run is not None else ():
-            self.held[call.is_of_policy] += call.row not in self.finished
-            answered[call.is_of_policy] += len(call.answer.choices) if call.answer.attempts else 0
-            usages[call.is_of_policy] += call.answer.usage
-        usual = settings.plan_tokens
-        self.typical = {of: usages[of].completion_tokens / answered[of] if answered[of] else usual for of in usages}
-        whole = usages[True] + usages[False]
-        self.cached_share = whole.cached_prompt_tokens / max(1, whole.prompt_tokens)
+        earlier, usual = EarlierCalls(), settings.plan_tokens
+        if run is not None:
+            earlier = EarlierCalls.of_run(run, lambda row: row not in self.finished)
+        self.held, choices, tokens = earlier.held, earlier.choices, earlier.tokens
+        self.typical = {of: tokens[of] / choices[of] if choices[of] else usual for of in (True, False)}
+        self.cached_share = earlier.usage.cached_prompt_tokens / max(1, earlier.usage.prompt_tokens)
 
-    def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> ModelPlan:
+    def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> CountedPart:
         """Count a request for `n` answers of at most so many tokens; 0 for no limit."""
         own = next((f" {each}" for each in current_component().split("/") if each in self._names), "")
         name = settings.title.removeprefix("the ") + own
-        fresh = ModelPlan(settings.prices, settings.title not in ("the judge", "the user"))
-        part, typical = self.parts.setdefault(name, fresh), self.typical[True]
+        fresh = CountedPart(settings.prices, settings.title not in ("the judge", "the user"))
+        part = self.parts.setdefault(name, fresh)
         part.calls += 1
-        part.answers += n
-        part.longest = None if part.longest is None or not longest else part.longest + n * longest
-        part.prompts += tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
+        part.answers += Range(n * self.typical[part.of_policy], n * longest if longest else None)
+        images = tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
+        part.prompts += Range(images, images)
         for text in (message["content"] for message in messages):
-            part.prompts += _tokens(text)
+            part.prompts += Range(_tokens(text), _tokens(text))
             for completion, most in self.shown.items():
                 if times := text.count(completion):
-                    part.prompts += times * (typical - _tokens(completion))
-                    part.more = None if part.more is None or not most else part.more + times * (most - typical)
+                    length = _tokens(completion)
+                    part.prompts += Range(self.typical[True] - length, most - length if most else None).times(times)
         return part
 
     def answer(self, settings: ChatSettings, messages: Sequence[Message], body: Mapping[str, JSON]) -> ChatResponse:
@@ -142,36 +134,31 @@ class RunPlan:
             self.shown |= {text.rpartition("</think>")[2].strip(): longest for text in texts}
         return ChatResponse(tuple(map(Choice, texts)))
 
-    def times(self, name: str, factor: float) -> tuple[float, Range, Range, Range | None]:
-        """Calls, tokens of prompts and answers, and US dollars of a part, `factor` times: as assumed, and at most."""
-        part = self.parts[name]
-        prompts = Range(part.prompts, None if part.more is None else part.prompts + part.more).times(factor)
-        replies = Range(part.answers * self.typical[part.of_policy], part.longest).times(factor)
-        cost = cost_of(replace(part.prices, cached_input=None), prompts, replies)
-        if cost is not None and part.prices.cached_input is not None and part.prices.input is not None:
+    def times(self, part: CountedPart, factor: float) -> ModelPlan:
+        """The plan of a part, `factor` times: as assumed, and at most."""
+        calls, prompts = Range(part.calls, part.calls).times(factor), part.prompts.times(factor)
+        plan = ModelPlan.of(replace(part.prices, cached_input=None), calls, prompts, part.answers.times(factor))
+        if plan.cost is not None and part.prices.cached_input is not None and part.prices.input is not None:
             saved = prompts.low * self.cached_share * (part.prices.input - part.prices.cached_input) / 1e6
-            cost = Range(cost.low - saved, cost.high)
-        return part.calls * factor, prompts, replies, cost
+            plan = replace(plan, cost=Range(plan.cost.low - saved, plan.cost.high))
+        return plan
 
     def lines(self, factor: float, looks: int) -> Iterator[tuple[str, str]]:
         """The lines of the plan: so many times what was counted, and anchors that are judged so often."""
-        costs, calls, asked = list[Range | None](), 0.0, Counter[bool]()
+        asked, whole = Counter[bool](), ModelPlan(*[Range(0.0, 0.0)] * 4)
         for part in self.parts.values():
             asked[part.of_policy] += part.calls
         for name, part in self.parts.items():
             held = self.held[part.of_policy]
             left = 1.0 - min(1.0, held / max(1.0, factor * asked[part.of_policy]))
-            of_part, prompts, replies, cost = self.times(name, looks if name.endswith(_ANCHORS) else factor * left)
-            costs.append(cost)
-            calls += of_part
-            yield f"{name} calls", f"{of_part:,.0f}" + (f"; {held:,} answers are in the ledger" if held else "")
-            yield "  prompt tokens", _about(prompts, "{:,.0f}".format)
-            yield "  answer tokens", _about(replies, "{:,.0f}".format)
-            yield "  cost", _about(cost, dollars)
-        known = [cost for cost in costs if cost is not None]
-        total = sum(known, Range(0.0, 0.0)) if len(known) == len(costs) else None
-        yield "cost", _about(total, dollars)
-        yield "in a batch", _about(None if total is None else total.times(BATCH), dollars)
+            plan = self.times(part, looks if name.endswith(_ANCHORS) else factor * left)
+            whole += plan
+            yield f"{name} calls", f"{plan.calls.low:,.0f}" + (f"; {held:,} answers are in the ledger" if held else "")
+            yield "  prompt tokens", _about(plan.prompt_tokens, "{:,.0f}".format)
+            yield "  answer tokens", _about(plan.completion_tokens, "{:,.0f}".format)
+            yield "  cost", _about(plan.cost, dollars)
+        yield "cost", _about(whole.cost, dollars)
+        yield "in a batch", _about(None if whole.cost is None else whole.cost.times(BATCH), dollars)
         policy, judge = (f"{self.typical[of]:,.0f}" for of in (True, False))
         yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan_tokens, or as so far)"
         yield (
@@ -179,7 +166,7 @@ class RunPlan:
             f"{self.cached_share:.0%} of prompts, as so far" if self.cached_share else "not known: none assumed",
         )
         yield "counted as", f"{how_counted()}; what fails, and answers without a verdict, are asked for again, on top"
-        budgets = (("{:,} calls", self._limits[0], Range(calls, calls)), ("${:g}", self._limits[1], total))
+        budgets = (("{:,} calls", self._limits[0], whole.calls), ("${:g}", self._limits[1], whole.cost))
         for words, limit, needed in budgets:
             if limit is not None and needed is not None:
                 yield "budget", f"{words.format(limit)} {enough(needed, limit)}"
@@ -194,14 +181,14 @@ def _about(numbers: Range | None, shown: Callable[[float], str]) -> str:
 class PlanClient(ChatClient):
     """A client that sends nothing."""
 
-    def __init__(self, settings: ChatSettings, plan: RunPlan, cache: JudgmentCache | None = None) -> None:
+    def __init__(self, plan: RunPlan, settings: ChatSettings, *, cache: JudgmentCache | None = None, **_: Any) -> None:
         """Count in `plan` what is asked and not in the cache."""
         super().__init__(settings, cache=cache)
         self._plan = plan
 
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Count for another model, too."""
-        return PlanClient(settings, self._plan, self._cache)
+        return PlanClient(self._plan, settings, cache=self._cache)
 
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
@@ -224,24 +211,11 @@ class _ReadCache(JudgmentCache):
         return choice
 
 
-class PlanClients(Clients):
-    """The clients of a plan."""
-
-    plan: RunPlan
-
-    def count_in(self, plan: RunPlan, cache: Path | None) -> None:
-        """Count in a plan what is asked and not in this judgment cache, if it is there."""
-        self.plan = plan
-        self._cache = _ReadCache(cache) if cache is not None and cache.exists() else None
-
-    def open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
-        """See `Clients`."""
-        return PlanClient(chat_settings, self.plan, cache)
-
-
 def _with_keys(settings: EnvSettings[Any]) -> EnvSettings[Any]:
-    """The settings with keys, which are never sent, and without the judgment cache, to which nothing is written."""
-    env, openai, key, update = settings.env, settings.openai, SecretStr("-"), dict[str, object](judge_cache=None)
+    """The settings with keys, which are never sent; without batches, and without a judgment cache that is not there."""
+    env, openai, key, update = settings.env, settings.openai, SecretStr("-"), dict[str, object](judge_batch=None)
+    if env.judge_cache is not None and not env.judge_cache.exists():
+        update["judge_cache"] = None
     for role in ("judge", "user"):
         if not getattr(env, f"{role}_extra_headers", True):
             update[f"{role}_api_key"] = getattr(env, f"{role}_api_key") or key
@@ -277,14 +251,14 @@ async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSetti
     plan, keyed = RunPlan(settings, env_type.offline_prompts, run), _with_keys(settings)
     identity = STAND_IN_IDENTITY if config.judge_base_url == STAND_IN_URL else ""
     async with open_session() as session:
-        with closing(PlanClients(keyed, session, judge_identity=identity)) as clients:
-            clients.count_in(plan, config.judge_cache)
+        make = partial(PlanClient, plan)
+        with closing(Clients(keyed, session, judge_identity=identity, make=make, make_cache=_ReadCache)) as clients:
             env = env_type.kind_for(keyed)(keyed, clients, verb=verb)
             if verb == "evaluate":
                 evaluation = Evaluation(env)
                 judge, tasks = evaluation.anchor_judge, evaluation.tasks
-                if judge is not None and settings.anchors is not None:
-                    anchors, looks, _ = looks_ahead(settings.anchors, judge, run)
+                if judge is not None:
+                    anchors, looks, _ = looks_ahead(judge, run)
                     with component(_ANCHORS):
                         for anchor in anchors:
                             await judge_responses(judge.judge, anchor.task)

@@ -19,7 +19,7 @@ from typing import Any, Generic
 from judgegym.data.rows import TaskT, recording
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
-from judgegym.engine.anchors import AnchorJudge, AnchorResult, judge_anchors, read_anchors
+from judgegym.engine.anchors import AnchorJudge, judge_anchors, read_anchors
 from judgegym.engine.loop import NothingSucceeds, RowEnd, RunProgress, judge_rows
 from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
@@ -112,8 +112,8 @@ class Evaluation(Generic[TaskT, DetailT]):
         config: Any = env.config
         opened = JUDGES[kind].judge(config, env.clients.judge, getattr(config, "rubric", None))
         name, clients = self.runner.judge_name, env.clients
-        judge = AnchorJudge(kind, name, config, opened, lambda: sorted(clients.served_models["judge"]))
-        read_anchors(path, judge)
+        judge = AnchorJudge(path, kind, name, config, opened, lambda: sorted(clients.served_models["judge"]))
+        read_anchors(judge)
         return judge
 
     @property
@@ -154,21 +154,17 @@ class Evaluation(Generic[TaskT, DetailT]):
         )
         saved = SavedRows(self.tasks, run, SampleReader[DetailT](env.detail_type))
         headline = f"eval/{env.headline[0]}"
-        try:
-            with run.log.ending():
-                progress = RunProgress(env.headline[1], lambda: env.clients.waiting, display)
-                result = await self._evaluate(run, before, saved, progress, in_flight)
-                if env.config.write_report:
-                    await write_report_after(path, run.disk)
-                if headline in result.metrics.values:  # the log says what the terminal shows
-                    run.log.write(f"{headline}: {result.metrics.values[headline]:.4f}")
-                for notice in result.notices:
-                    run.log.write(notice, logging.WARNING)
-                if result.problem is not None:
-                    run.log.write(result.problem, logging.ERROR)
-        finally:
-            saved.close()
-            run.close()
+        with closing(run), closing(saved), run.log.ending():
+            progress = RunProgress(env.headline[1], lambda: env.clients.waiting, display)
+            result = await self._evaluate(run, before, saved, progress, in_flight)
+            if env.config.write_report:
+                await write_report_after(path, run.disk)
+            if headline in result.metrics.values:  # the log says what the terminal shows
+                run.log.write(f"{headline}: {result.metrics.values[headline]:.4f}")
+            for notice in result.notices:
+                run.log.write(notice, logging.WARNING)
+            if result.problem is not None:
+                run.log.write(result.problem, logging.ERROR)
         return result
 
     async def _evaluate(
@@ -213,7 +209,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         if problem is not None and not outcomes.statuses[Status.OK.value]:
             return EvaluationResult(path, problem=f"nothing succeeded: {problem}")
         notices = [*runner.notices]
-        anchors = await self._anchors(run)
+        anchors = await judge_anchors(self.anchor_judge, run, keep_texts=settings.keep_calls)
         if anchors is not None:
             notices.append(anchors.words)
         if settings.stand_ins:
@@ -234,17 +230,6 @@ class Evaluation(Generic[TaskT, DetailT]):
         said = (*failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge), *notices)
         summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, judges, is_resumed=is_resumed)
         return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
-
-    async def _anchors(self, run: RunDirectory) -> AnchorResult | None:
-        """Judge the anchors, if there are any.
-
-        Raises:
-            UserError: they cannot be read, or the state beside them cannot be read or written.
-        """
-        settings = self.env.settings
-        if self.anchor_judge is None or settings.anchors is None:
-            return None
-        return await judge_anchors(settings.anchors, self.anchor_judge, run, keep_texts=settings.keep_calls)
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""

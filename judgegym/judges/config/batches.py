@@ -1,15 +1,23 @@
-"""The settings of batches: a judge's requests go through a provider's batch endpoint, for half the price."""
+"""The settings of batches: a judge's requests go through a provider's batch endpoint, for half the price.
+
+A judge's client, whose requests go there if the settings say so.
+"""
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import aiohttp
 from pydantic import BaseModel
 
 from judgegym.judges.config.fields import operational
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
+from judgegym.llm.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import BatchKind, BatchOptions, ChatSettings
 from judgegym.llm.usage import Prices
@@ -93,3 +101,28 @@ def with_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
     prices = Prices(**{name: None if cost is None else cost * batch.share for name, cost in costs.items()})
     batch = replace(batch, live_prices=live, live_concurrency=chat.max_concurrency)
     return replace(chat, batch=batch, prices=prices)
+
+
+async def open_client(
+    stack: AsyncExitStack,
+    settings: JudgeSettings,
+    *,
+    identity: str = "",
+    session: aiohttp.ClientSession | None = None,
+    budget: Budget | None = None,
+    retry_delay: float = 1.0,
+) -> ChatClient:
+    """A chat client for the judge's endpoint; `stack` closes it.
+
+    Raises:
+        SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be opened, or the
+            budget is of dollars and the judge's price is not known.
+    """
+    cache = None
+    if settings.judge_cache is not None:
+        cache = JudgmentCache(settings.judge_cache)
+        stack.callback(cache.close)
+    chat = settings.chat_settings(section="", identity=identity, retry_delay=retry_delay)
+    if isinstance(settings, JudgeBatchSettings):
+        chat = settings.in_batches(chat)
+    return await stack.enter_async_context(ChatClient(chat, cache=cache, session=session, budget=budget))

@@ -135,7 +135,10 @@ def _place(event: yaml.Event) -> str:
 
 _INTERVAL_S = 0.002
 
-ABOUT = "Write a profile to this HTML file (without a name: profile-<time>.html). Needs the extra profile."
+ABOUT = (
+    "Write a profile to this HTML file (without a name: profile-<time>.html); workers of a server write a file each. "
+    "Needs the extra profile."
+)
 
 
 def default_name() -> str:

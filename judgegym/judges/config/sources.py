@@ -13,15 +13,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
-from pydantic_settings import CliSettingsSource, EnvSettingsSource, SettingsConfigDict
+from pydantic_settings import CliImplicitFlag, CliSettingsSource, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as ParsingError
 
+from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
-from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, section_of
+from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
 from judgegym.judges.config.presets import config_file, default_name, load_yaml
+from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
@@ -55,7 +57,18 @@ class SourcedSettings(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    help_group: ClassVar[str] = "run"
+
     config: Path | None = None
+    offline: CliImplicitFlag[bool] = False
+    show_config: ShowConfig = operational(None)
+    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
+    profile: Path | None = operational(None, presets.ABOUT)
+    trace: TraceMode = operational("off", tracing.ABOUT)
+    latency_ms: float = operational(0.0, ge=0)
+    """With --offline: delay each answer of a stand-in by this many milliseconds."""
+    faults: dict[str, float] = operational({})
+    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
 
 
 SettingsT = TypeVar("SettingsT", bound=SourcedSettings)
@@ -152,7 +165,7 @@ def load(
         reshape: changes the sources, in order of priority, before they are merged: adds presets, converts layouts.
 
     Raises:
-        SettingsError: an unknown setting, a wrong type, a missing or unreadable file.
+        SettingsError: an unknown setting, a wrong type, a missing or unreadable file, or one that has no effect.
     """
     merged: Values = {}
     origins: dict[str, str] = {}
@@ -166,7 +179,11 @@ def load(
         settings = settings_type(**_in_sections(settings_type, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
-    return LoadedSettings(settings, origins, tuple(notes), verb)
+    loaded = LoadedSettings(settings, origins, tuple(notes), verb)
+    for name in ("latency_ms", "faults"):
+        if loaded.given(name) and getattr(settings, name) and not settings.offline:  # files of runs have the defaults
+            raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
+    return loaded
 
 
 def _of_one_thing(

@@ -11,14 +11,15 @@ from __future__ import annotations
 import base64
 import io
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
 from judgegym.judges.conversations.turns import UNNUMBERED, Turn, UnseenPart, images_of, numbered, without_marks
 from judgegym.llm import wire
+from judgegym.llm.at_once import holding
 from judgegym.llm.wire import Image
 
 KINDS = frozenset({"image", "image_url", "input_image"})
@@ -31,19 +32,14 @@ _FIELDS = ("bytes", "data", "base64", "image_url", "image", "url", "path", "sour
 _SHOWN: ContextVar[tuple[Path | None, ...]] = ContextVar("where images are shown, and the folder of files", default=())
 
 
-@contextmanager
-def images_shown(beside: Path | None = None, *, shown: bool = True) -> Iterator[None]:
+def images_shown(beside: Path | None = None, *, shown: bool = True) -> AbstractContextManager[object]:
     """Read the images of conversations inside: the caller passes them on to the judge.
 
     Args:
         beside: files may be named, by paths relative to this folder.
         shown: no image is read inside if this is false.
     """
-    token = _SHOWN.set((beside,) if shown else ())
-    try:
-        yield
-    finally:
-        _SHOWN.reset(token)
+    return holding(_SHOWN, (beside,) if shown else ())
 
 
 def read_image(part: Mapping[str, object], at: int = 0) -> Image:

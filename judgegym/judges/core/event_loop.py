@@ -25,6 +25,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import SettingsError
 
 ResultT = TypeVar("ResultT")
@@ -134,10 +135,7 @@ class BackgroundLoop:
 async def _close_all(closers: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
     """Call all of them, and end the work that nobody waits for any more, of which asyncio would complain."""
     await asyncio.gather(*(close() for close in closers), return_exceptions=True)
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    await cancel_all(asyncio.all_tasks() - {asyncio.current_task()})
 
 
 BACKGROUND = BackgroundLoop()

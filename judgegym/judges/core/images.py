@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
@@ -19,6 +19,7 @@ from importlib.util import find_spec
 
 from judgegym.judges.conversations.images import image_of_bytes
 from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.llm.at_once import holding
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.wire import Image, Message
@@ -33,14 +34,9 @@ _OF_ONE = re.compile(
 """What an endpoint says that refuses this image, and not all."""
 
 
-@contextmanager
-def showing(task: JudgeTask) -> Iterator[None]:
+def showing(task: JudgeTask) -> AbstractContextManager[object]:
     """Show the images of a task in the calls that are made inside."""
-    token = _SHOWN.set(task.all_images)
-    try:
-        yield
-    finally:
-        _SHOWN.reset(token)
+    return holding(_SHOWN, task.all_images)
 
 
 def check_images(task: JudgeTask, client: ChatClient) -> None:

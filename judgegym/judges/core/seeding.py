@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+
+from judgegym.llm.at_once import holding
 
 _GROUP: ContextVar[int] = ContextVar("group", default=0)
 
@@ -22,14 +23,9 @@ def generator(seed: int, uid: str, purpose: str) -> random.Random:
     return random.Random(derive(seed, uid, purpose))
 
 
-@contextmanager
-def in_group(number: int) -> Iterator[None]:
+def in_group(number: int) -> AbstractContextManager[object]:
     """Let choices inside be those of this group of a row, which has several in training."""
-    token = _GROUP.set(number)
-    try:
-        yield
-    finally:
-        _GROUP.reset(token)
+    return holding(_GROUP, number)
 
 
 def current_group() -> int:

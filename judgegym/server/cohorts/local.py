@@ -27,10 +27,11 @@ from judgegym.judges.core.tasks import (
     with_others,
 )
 from judgegym.llm import tracing
+from judgegym.llm.at_once import cancel_all
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
+from judgegym.server.judges import trace_judgment
 from judgegym.server.operation import Record
-from judgegym.server.tracing import trace_judgment
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,7 @@ class LocalCohorts:
     async def aclose(self) -> None:
         """Give up all that is not judged."""
         gathered, judging = tuple(self._open), dict(self._judging)
-        for task in judging.values():
-            task.cancel()
-        await asyncio.gather(*judging.values(), return_exceptions=True)
+        await cancel_all(judging.values())
         for gathering in gathered:
             self._leave_open(gathering)
         for gathering in (*gathered, *judging):

@@ -154,13 +154,11 @@ class _OfKey:
     """The cohorts of a key, the oldest first.
 
     Attributes:
-        known: all of them.
         open: those that members can join.
         short: those that were closed without all members.
         seated: those in which a response has a place.
     """
 
-    known: dict[Cohort, None] = field(default_factory=dict)
     open: dict[Cohort, None] = field(default_factory=dict)
     short: dict[Cohort, None] = field(default_factory=dict)
     seated: dict[Sign, list[Cohort]] = field(default_factory=dict)
@@ -187,7 +185,8 @@ class Register:
 
     def __len__(self) -> int:
         """How many cohorts are known."""
-        return sum(len(of_key.known) for of_key in self._by_key.values())
+        seated = (cohorts for of_key in self._by_key.values() for cohorts in of_key.seated.values())
+        return len({cohort for cohorts in seated for cohort in cohorts})
 
     def repeated(self, key: str, sign: Sign) -> tuple[Cohort, MemberSlot] | None:
         """The place that a response had when it came before, if it did."""
@@ -210,8 +209,7 @@ class Register:
 
     def add(self, cohort: Cohort) -> None:
         """A cohort was opened."""
-        of_key = self._by_key.setdefault(cohort.key, _OfKey())
-        of_key.known[cohort] = of_key.open[cohort] = None
+        self._by_key.setdefault(cohort.key, _OfKey()).open[cohort] = None
 
     def seat(self, cohort: Cohort, place: MemberSlot) -> None:
         """A member has a place in a cohort."""
@@ -247,13 +245,13 @@ class Register:
     def forget(self, cohort: Cohort) -> None:
         """Forget a cohort that is not kept."""
         of_key = self._by_key[cohort.key]
-        for cohorts in (of_key.known, of_key.open, of_key.short):
+        for cohorts in (of_key.open, of_key.short):
             cohorts.pop(cohort, None)
         for sign in {place.sign for place in cohort.places}:
             of_key.seated[sign].remove(cohort)
             if not of_key.seated[sign]:
                 del of_key.seated[sign]
-        if not of_key.known:
+        if not of_key.seated and not of_key.open:
             del self._by_key[cohort.key]
 
     def _is_over(self, cohort: Cohort, now: float) -> bool:

@@ -16,12 +16,11 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
 from judgegym.llm.errors import SettingsError
+from judgegym.server.cohorts.register import Cohorts
 
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4)
 """How long to wait for the process; the last one again and again."""
@@ -29,21 +28,6 @@ _MOST_LOST = 3
 """A response during which the process has died this often is given up: it may be the reason."""
 _LATE = "the process that keeps the cohort did not answer within the server's deadline"
 _LOST = "the process that kept the cohort has died several times"
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A response on its way to the process that keeps its cohort.
-
-    Attributes:
-        mount: the judge's name.
-        task: the task with the response.
-        spent_s: seconds of the caller's deadline that have passed.
-    """
-
-    mount: str
-    task: JudgeTask
-    spent_s: float
 
 
 class OwnerLostError(Exception):
@@ -55,26 +39,14 @@ class OwnerLostError(Exception):
         self.taken = taken
 
 
-class Owner(Protocol):
-    """The process that keeps the cohorts."""
-
-    async def ask(self, member: Member) -> ResponseJudgment:
-        """Return the result of a member.
-
-        Raises:
-            OwnerLostError: the process cannot be reached, or has died before it answered.
-            OverloadError: too many judgments are pending there.
-        """
-
-
 class SharedCohorts:
     """Joins responses to cohorts that another process keeps."""
 
-    def __init__(self, owner: Owner, *, deadline_s: float) -> None:
+    def __init__(self, owner: Cohorts, *, deadline_s: float) -> None:
         """Prepare.
 
         Args:
-            owner: the process that keeps them.
+            owner: those of the process that keeps them; `join` raises `OwnerLostError`, too.
             deadline_s: seconds within which a caller must have its result.
         """
         self._owner, self._deadline_s = owner, deadline_s
@@ -97,7 +69,7 @@ class SharedCohorts:
         lost = waited = 0
         while True:
             try:
-                return await self._owner.ask(Member(mount, task, time.monotonic() - began))
+                return await self._owner.join(mount, task, time.monotonic() - began)
             except OwnerLostError as error:
                 lost += error.taken
             if lost >= _MOST_LOST:

@@ -1,4 +1,12 @@
-"""Removes chat-template tokens from prompts and responses of trainers that do not skip special tokens."""
+"""Texts of trainers that do not skip special tokens: chat-template tokens are removed from prompts and responses.
+
+Finds a policy's response in the text that a trainer has decoded: prompt and response in one.
+
+Such a text need not begin with the prompt as it was before tokenizing: white space and special tokens differ, and a
+prompt that is too long is cut from the left. Guarantees: no part of the prompt is taken for the response, and a
+header of a turn that the policy itself has written hides nothing of what it wrote before; where both cannot be had,
+there is no response. Linear time on any text.
+"""
 
 from __future__ import annotations
 
@@ -30,3 +38,117 @@ def plain_prompt(text: str) -> str:
 def plain_response(text: str) -> str:
     """A response without the tokens at its end; tokens within it may be part of the answer, and stay."""
     return without_trailing_tokens(text).strip()
+
+
+NOT_FOUND = "the response was not found in the query: it neither begins with the prompt nor has one assistant's header"
+
+# The header of an assistant's turn: ChatML, Llama 3, Gemma, gpt-oss, Granite, Kimi, Cohere, DeepSeek, Phi, Mistral.
+_HEADER = re.compile(
+    r"<\|im_start\|>assistant\n|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model\n|<\|turn>model\n"
+    r"|<\|start\|>assistant(?:<\|channel\|>final)?<\|message\|>|<\|start_of_role\|>assistant<\|end_of_role\|>"
+    r"|<\|im_assistant\|>assistant<\|im_middle\|>|<\|START_OF_TURN_TOKEN\|><\|CHATBOT_TOKEN\|>|<｜Assistant｜>"
+    r"|<\|assistant\|>|\[/INST\]"
+)
+_BETWEEN = re.compile(rf"\s+|{TEMPLATE_TOKEN.pattern}")
+_HALF_A_CHARACTER = "�"
+_LEAST_REST = 16
+"""The fewest characters by which the rest of a prompt that was cut is known; fewer may be the response's own."""
+_MOST_TRIED = 20
+
+
+def response_in(query: str, prompt: str) -> str | None:
+    """The response in a query; `None` if it cannot be told from the prompt.
+
+    Args:
+        query: the decoded tokens of prompt and response.
+        prompt: the prompt before tokenizing.
+    """
+    if prompt.strip() and query.startswith(prompt):
+        return query[len(prompt) :]
+    words, asked = _words(query), _words(prompt)
+    length = _asked_length(words, asked.lstrip(_HALF_A_CHARACTER))
+    if length is None:
+        return _after_header(query, prompt)
+    return _after(query, length, ending=TEMPLATE_TOKEN.findall(prompt, _place_after(prompt, len(asked))))
+
+
+def _words(text: str) -> str:
+    """The text without white space and special tokens."""
+    return "".join(TEMPLATE_TOKEN.sub(" ", text).split())
+
+
+def _asked_length(query: str, prompt: str) -> int | None:
+    """How many characters at the beginning of `query` are the end of `prompt`: all of it, or else its longest suffix.
+
+    Both are without white space and special tokens.
+    """
+    if not prompt:
+        return None
+    if query.startswith(prompt):
+        return len(prompt)
+    cut = len(query) - len(query.lstrip(_HALF_A_CHARACTER))
+    start = query[cut : cut + _LEAST_REST]
+    place = prompt.find(start) if len(start) == _LEAST_REST else -1
+    for _ in range(_MOST_TRIED):
+        if place < 0:
+            return None
+        if query.startswith(prompt[place:], cut):
+            return cut + len(prompt) - place
+        place = prompt.find(start, place + 1)
+    return None
+
+
+def _after(query: str, length: int, *, ending: list[str]) -> str:
+    """What follows the first `length` characters of `query`, white space and special tokens not counted.
+
+    Args:
+        query: the text.
+        length: the number of characters.
+        ending: the special tokens with which the prompt ends; others are the response's own.
+    """
+    place = _place_after(query, length)
+    while (found := _BETWEEN.match(query, place)) is not None:
+        if found[0] in ending:
+            ending.remove(found[0])
+        elif not found[0].isspace():
+            break
+        place = found.end()
+    return query[place:]
+
+
+def _place_after(text: str, length: int) -> int:
+    """The place behind the first `length` characters, white space and special tokens not counted."""
+    start, left = 0, length
+    for token in TEMPLATE_TOKEN.finditer(text):
+        count = _count(text, start, token.start())
+        if count >= left:
+            return _place_within(text, start, token.start(), left)
+        start, left = token.end(), left - count
+    return _place_within(text, start, len(text), left)
+
+
+def _place_within(text: str, start: int, end: int, length: int) -> int:
+    """The place behind the first `length` characters of a part of the text without tokens, by halving the part."""
+    while length > 0 and end - start > 1:
+        middle = (start + end) // 2
+        count = _count(text, start, middle)
+        if count >= length:
+            end = middle
+        else:
+            start, length = middle, length - count
+    return end if length > 0 else start
+
+
+def _count(text: str, start: int, end: int) -> int:
+    return sum(map(len, text[start:end].split()))
+
+
+def _after_header(query: str, prompt: str) -> str | None:
+    """What follows the header of the last turn: that of the prompt, as far as can be known."""
+    headers = list(_HEADER.finditer(query))
+    of_prompt = sum(1 for _ in _HEADER.finditer(prompt))
+    if not headers or len(headers) > max(1, of_prompt):
+        if not headers and not prompt.strip():
+            return query
+        return None
+    return query[headers[-1].end() :].lstrip()

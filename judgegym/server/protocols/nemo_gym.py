@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -293,36 +294,14 @@ def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
                     columns.setdefault(name, []).append(number)
     found: dict[str, float] = {}
     for name, values in columns.items():
-        found[f"mean/{name}"] = mean = _mean(values)
+        found[f"mean/{name}"] = statistics.mean(values)
         found[f"max/{name}"] = max(values)
         found[f"min/{name}"] = min(values)
-        found[f"median/{name}"] = _median(values)
-        if (deviation := _deviation(values, mean)) is not None:
-            found[f"std/{name}"] = deviation
+        # The sum of two may be beyond the range of a float.
+        found[f"median/{name}"] = statistics.median_low(values) / 2 + statistics.median_high(values) / 2
+        with suppress(OverflowError):
+            found[f"std/{name}"] = statistics.stdev(values) if len(values) > 1 else 0.0
     return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    try:
-        return math.fsum(values) / len(values)
-    except OverflowError:  # the sum is beyond the range of a float, the mean is not
-        return statistics.mean(values)
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else ordered[middle - 1] / 2 + ordered[middle] / 2
-
-
-def _deviation(values: Sequence[float], mean: float) -> float | None:
-    """The sample's deviation; 0 for one value, `None` where it is beyond the range of a float."""
-    if len(values) < 2:
-        return 0.0
-    try:
-        return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    except OverflowError:
-        return None
 
 
 def _number(value: object) -> float | None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from judgegym.datasets.score.command import with_data
-from judgegym.datasets.score.plan import Earlier, Plan, budget_line, plan_lines
+from judgegym.datasets.score.plan import Plan, plan_lines
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
 from judgegym.engine.runs.directory import run_directory_of
@@ -120,21 +120,15 @@ def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_
 def _plan_lines(plans: Mapping[str, Plan]) -> list[str]:
     """The calls of each part, and the plan of all parts together."""
     whole = whole_plan([*plans.values()])
-    lines = [f"{name}: {plan.calls.low:,.0f} calls" for name, plan in plans.items()] if len(plans) > 1 else []
-    budget = budget_line(whole)
-    return [*lines, *plan_lines(whole), *(() if budget is None else (budget,))]
+    lines = [f"{name}: {plan.judge.calls.low:,.0f} calls" for name, plan in plans.items()] if len(plans) > 1 else []
+    return [*lines, *plan_lines(whole)]
 
 
 def whole_plan(plans: Sequence[Plan]) -> Plan:
     """The plan of several runs together."""
     whole = plans[0]
     for plan in plans[1:]:
-        names = ("rows", "responses", "empty", "tasks", "equal", "calls", "prompt_tokens", "completion_tokens")
-        sums = {name: getattr(whole, name) + getattr(plan, name) for name in (*names, "counted", "estimated_calls")}
-        cost = None if whole.cost is None or plan.cost is None else whole.cost + plan.cost
-        earlier = whole.earlier
-        if earlier is not None and plan.earlier is not None:
-            both = zip(dataclasses.astuple(earlier), dataclasses.astuple(plan.earlier), strict=True)
-            earlier = Earlier(*(one + other for one, other in both))
-        whole = dataclasses.replace(whole, **sums, cost=cost, earlier=earlier, parts=())
+        names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls", "earlier")
+        sums = {name: getattr(whole, name) + getattr(plan, name) for name in names}
+        whole = dataclasses.replace(whole, **sums, parts={})
     return whole

@@ -79,8 +79,8 @@ def test_calls_and_prompt_tokens_are_those_of_the_run(tmp_path: Path, words: Seq
     data = write_lines(tmp_path / "data.jsonl", rows_of(kind_of(words)))
     plan = planned(data, words)
     calls, tokens = run(data, words)
-    assert (plan.calls, plan.prompt_tokens) == (Range(calls, calls), Range(tokens, tokens))
-    assert plan.completion_tokens == Range(calls, 4096 * calls)
+    assert (plan.judge.calls, plan.judge.prompt_tokens) == (Range(calls, calls), Range(tokens, tokens))
+    assert plan.judge.completion_tokens == Range(calls, 4096 * calls)
     assert (plan.rows, plan.equal) == (len(rows_of(kind_of(words))), 1 if plan.rows == 4 else 3)
 
 
@@ -95,11 +95,11 @@ def test_votes_that_agree_are_the_fewest_calls_and_votes_that_differ_the_most(tm
 
     plan = planned(data, words)
     calls, tokens = run(data, words, vote)
-    assert not plan.calls.is_exact
+    assert not plan.judge.calls.is_exact
     if agree:
-        assert (plan.calls.low, plan.prompt_tokens.low) == (calls, tokens)
+        assert (plan.judge.calls.low, plan.judge.prompt_tokens.low) == (calls, tokens)
     else:
-        assert (plan.calls.high, plan.prompt_tokens.high) == (calls, tokens)
+        assert (plan.judge.calls.high, plan.judge.prompt_tokens.high) == (calls, tokens)
 
 
 @pytest.mark.slow
@@ -109,9 +109,9 @@ def test_self_critique_is_between_the_bounds(tmp_path: Path, kind: JudgeKind) ->
     data = write_lines(tmp_path / "data.jsonl", rows_of(kind))
     plan = planned(data, words)
     calls, tokens = run(data, words)
-    assert plan.calls.high is not None and plan.prompt_tokens.high is not None
-    assert 0 < plan.calls.low <= calls <= plan.calls.high
-    assert plan.prompt_tokens.low <= tokens <= plan.prompt_tokens.high
+    assert plan.judge.calls.high is not None and plan.judge.prompt_tokens.high is not None
+    assert 0 < plan.judge.calls.low <= calls <= plan.judge.calls.high
+    assert plan.judge.prompt_tokens.low <= tokens <= plan.judge.prompt_tokens.high
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_the_calls_of_a_swiss_tournament_are_those_of_the_run(tmp_path: Path) ->
     data = write_lines(tmp_path / "data.jsonl", rows_of("tournament"))
     plan = planned(data, words)
     calls, _ = run(data, words)
-    assert plan.calls == Range(calls, calls)
+    assert plan.judge.calls == Range(calls, calls)
     assert any("swiss" in note for note in plan.notes)
 
 
@@ -133,8 +133,8 @@ def test_many_units_are_counted_by_a_sample_and_their_calls_exactly(
     whole = planned(data, ["--judge=rubric"])
     monkeypatch.setattr(planning, "UNITS_COUNTED", 20)
     plan = planned(data, ["--judge=rubric"])
-    assert (plan.calls, plan.counted, plan.tasks) == (Range(300, 300), 20, 300)
-    assert plan.prompt_tokens == whole.prompt_tokens  # the prompts are of one length
+    assert (plan.judge.calls, plan.counted, plan.tasks) == (Range(300, 300), 20, 300)
+    assert plan.judge.prompt_tokens == whole.judge.prompt_tokens  # the prompts are of one length
     assert any("(counted on 20 of 300)" in line for line in plan_lines(plan))
 
 
@@ -146,7 +146,7 @@ def test_calls_that_depend_on_texts_are_an_average_where_there_are_many(
     data = write_lines(tmp_path / "data.jsonl", rows)
     monkeypatch.setattr(planning, "UNITS_GONE_THROUGH", 10)
     plan = planned(data, ["--judge=tournament"])
-    assert (plan.calls, plan.estimated_calls) == (Range(60, 60), 20)
+    assert (plan.judge.calls, plan.estimated_calls) == (Range(60, 60), 20)
 
 
 @pytest.mark.slow
@@ -154,11 +154,11 @@ def test_costs_and_times(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": f"{n}", "response": GOOD} for n in range(100)])
     prices = ["--judge_price_input=2", "--judge_price_output=10", "--judge_price_cached_input=1"]
     plan = planned(data, [*prices, "--judge_max_tokens=1000", "--judge_requests_per_minute=10"])
-    tokens = plan.prompt_tokens.low
-    assert plan.cost == Range((tokens + 100 * 10) / 1e6, (2 * tokens + 100 * 1000 * 10) / 1e6)
+    tokens = plan.judge.prompt_tokens.low
+    assert plan.judge.cost == Range((tokens + 100 * 10) / 1e6, (2 * tokens + 100 * 1000 * 10) / 1e6)
     assert plan.rate_seconds == 540  # ten go at once
-    assert planned(data, ["--judge_model_name=unlisted"]).cost is None
-    assert planned(data, [*prices, "--judge_max_tokens=0"]).cost == Range((tokens + 100 * 10) / 1e6, None)
+    assert planned(data, ["--judge_model_name=unlisted"]).judge.cost is None
+    assert planned(data, [*prices, "--judge_max_tokens=0"]).judge.cost == Range((tokens + 100 * 10) / 1e6, None)
 
 
 @pytest.mark.slow
@@ -172,12 +172,11 @@ def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> Non
         before = {path: path.read_bytes() for path in run_directory_of(out).iterdir()}
         plan = planned(data, words, run_directory_of(out))
         assert {path: path.read_bytes() for path in run_directory_of(out).iterdir()} == before
-        assert plan.earlier is not None
-        assert (plan.calls, plan.earlier.answers, plan.earlier.completion_tokens) == (Range(13, 13), 7, 35)
+        assert (plan.judge.calls, plan.earlier.paid[False], plan.earlier.tokens[False]) == (Range(13, 13), 7, 35)
         assert plan.tasks + plan.earlier.judged == 10
         assert score(data, *flags, "--resume").code == 0
         assert len(judge.requests) == 7 + 13
-    assert planned(data, words, run_directory_of(out)).calls == Range(0, 0)
+    assert planned(data, words, run_directory_of(out)).judge.calls == Range(0, 0)
 
 
 @pytest.mark.slow
@@ -227,20 +226,20 @@ def test_calls_are_those_of_the_run_and_tokens_between_the_bounds(tmp_path: Path
         urls = [f"--judge_base_url={judge.base_url}", f"--openai.base_url={policy.base_url}"]
         ended = score(data, "--out", tmp_path / "scored.jsonl", *words, *urls, *flags)
         assert ended.code == 0, ended.said
-    assert plan.policy is not None and plan.prompt_tokens.high is not None
+    assert plan.policy is not None and plan.judge.prompt_tokens.high is not None
     calls, tokens = sent(policy)
     assert calls == (3 if takes_n else 9)
     assert plan.policy.calls == (Range(3, 9) if takes_n else Range(9, 9))
     assert plan.policy.prompt_tokens.low == tokens
     assert plan.policy.completion_tokens == Range(9, 9 * 50)
-    assert plan.calls == Range(len(judge.requests), len(judge.requests))
-    assert plan.prompt_tokens.low <= sent(judge)[1] <= plan.prompt_tokens.high
+    assert plan.judge.calls == Range(len(judge.requests), len(judge.requests))
+    assert plan.judge.prompt_tokens.low <= sent(judge)[1] <= plan.judge.prompt_tokens.high
 
 
 def test_the_costs_of_both_are_added(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", PROMPTS)
     words = ["--responses_per_prompt=2", "--judge_price_input=1", "--judge_price_output=1"]
-    assert planned(data, [*words, "--openai.model_name=unlisted"]).total_cost is None
+    assert planned(data, [*words, "--openai.model_name=unlisted"]).whole.cost is None
     plan = planned(data, [*words, "--openai.price_input=1", "--openai.price_output=1"])
-    assert plan.policy is not None and plan.policy.cost is not None and plan.cost is not None
-    assert plan.total_cost == plan.cost + plan.policy.cost
+    assert plan.policy is not None and plan.policy.cost is not None and plan.judge.cost is not None
+    assert plan.whole.cost == plan.judge.cost + plan.policy.cost

@@ -228,7 +228,7 @@ def test_a_run_is_planned_stopped_by_its_budget_and_resumed(tmp_path: Path) -> N
         (calls,) = (line.split()[2] for line in plan.out.splitlines() if line.startswith("judge calls"))
         assert calls == "14"
         stopped = again(one, other, second, "--budget_calls=5")
-        assert (stopped.code, len(second.requests), other.exists()) == (1, 5, False), stopped.said
+        assert (stopped.code, len(second.requests), other.exists()) == (3, 5, False), stopped.said
         assert "--rescore" in stopped.err
         assert again(one, other, second, "--resume").code == 0
         assert len(second.requests) == 14

@@ -104,7 +104,7 @@ def test_a_shard_whose_run_was_stopped_is_not_merged(tmp_path: Path, judge: Scri
     for shard in shards_of(2):
         command(f"--shard={shard}", "--max_judge_error_rate=1", rows=ROWS)
     # Of 17 calls, which its ledger has: it stops at once.
-    assert command("--shard=2/2", "--max_judge_error_rate=1", "--resume", "--budget_calls=1").code == 1
+    assert command("--shard=2/2", "--max_judge_error_rate=1", "--resume", "--budget_calls=1").code == 3
     ended = score(command.data, "--out", command.out, "--merge=2")
     assert (ended.code, "scored-00002-of-00002.run: this run has not ended" in ended.err) == (2, True), ended.said
     assert not command.out.exists()

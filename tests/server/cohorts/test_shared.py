@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.server.answers import OverloadError
-from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
+from judgegym.server.cohorts.shared import OwnerLostError, SharedCohorts
 
 TASK = JudgeTask("Why?", ("Therefore.",), group="1", member="2")
 SCORE = ResponseJudgment(0.5, "ok")
@@ -21,12 +21,12 @@ class Owner:
 
     def __init__(self, *answers: Callable[[], Awaitable[ResponseJudgment]]) -> None:
         self._answers = list(answers)
-        self.members: list[Member] = []
+        self.members: list[tuple[str, JudgeTask, float]] = []
         self.left = 0
         self.has_member = asyncio.Event()
 
-    async def ask(self, member: Member) -> ResponseJudgment:
-        self.members.append(member)
+    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
+        self.members.append((mount, task, spent_s))
         self.has_member.set()
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         try:
@@ -59,9 +59,9 @@ def cohorts(owner: Owner, deadline_s: float = DEADLINE_S) -> SharedCohorts:
 async def test_member_reaches_the_owner_with_the_time_that_has_passed() -> None:
     owner = Owner(scored)
     assert await cohorts(owner).join("m", TASK, 2.0) == SCORE
-    (member,) = owner.members
-    assert (member.mount, member.task) == ("m", TASK)
-    assert 2.0 <= member.spent_s < DEADLINE_S
+    ((mount, task, spent_s),) = owner.members
+    assert (mount, task) == ("m", TASK)
+    assert 2.0 <= spent_s < DEADLINE_S
 
 
 async def test_caller_that_leaves_has_left_the_owner_too() -> None:
@@ -103,8 +103,8 @@ async def test_members_of_an_owner_that_dies_wait_at_its_successor(pauses: list[
     lost = raising(OwnerLostError(taken=True))
     owner = Owner(lost, lost, scored)
     assert await cohorts(owner).join("m", TASK, 1.0) == SCORE
-    assert [member.task for member in owner.members] == [TASK] * 3
-    assert all(member.spent_s >= 1.0 for member in owner.members)
+    assert [task for _, task, _ in owner.members] == [TASK] * 3
+    assert all(spent_s >= 1.0 for _, _, spent_s in owner.members)
 
 
 async def test_member_whose_owners_die_again_and_again_is_given_up(pauses: list[float]) -> None:

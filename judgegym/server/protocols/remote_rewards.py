@@ -1,4 +1,4 @@
-"""OpenRLHF's remote reward: `POST /get_reward`.
+"""Remote rewards of OpenRLHF, `POST /get_reward`, and of slime, `POST /slime`.
 
 OpenRLHF reads no flag: it trains every number as a reward. So a failed judge is HTTP 503, which its client sends again
 five times; then the sample has no reward, which ends the run. With `on_failure=score` the fallback is sent, flagged in
@@ -7,39 +7,36 @@ is HTTP 422, and no judge is called; with `on_failure=score` it is a failure. An
 `invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs no call.
 
 Source: OpenRLHF 0.11, its remote reward model client.
+
+slime's remote reward model: `POST /slime`, answered by a bare number.
+
+The protocol has no field for a failure, and slime trains every number as a reward. So a failed judge is HTTP 503, which
+slime sends again for some minutes; then it ends the run. With `on_failure=score` the fallback is sent, with the header
+`X-Judge-Failed`; an empty response gets `invalid_completion_score`, with `X-Invalid-Completion`. slime reads no header.
+
+Source: slime, `--rm-type remote_rm`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TypedDict
+from dataclasses import replace
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.checklists.criteria import Criterion
+from judgegym.judges.conversations.messages import TextOrMessages, text_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.protocols.base import RequestBody, id_of
-from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
-from judgegym.server.protocols.continuation import NOT_FOUND, response_in
+from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain_response, response_in
 from judgegym.server.request import ServerResponse, json_response
 
 _SHOWN = 80
-
-
-class LabelFields(TypedDict):
-    """What a label says of a task; `group` is the id of the row, which parts its samples from those of an equal row."""
-
-    reference: str | None
-    rubric: str | None
-    levels: tuple[tuple[int, str], ...]
-    group: str | None
-    criteria: tuple[Criterion, ...] | None
 
 
 class RewardBody(RequestBody):
@@ -69,8 +66,8 @@ class RewardBody(RequestBody):
         for place, (query, prompt, label) in enumerate(rows):
             response = response_in(query, prompt)
             fault = f"query[{place}]: {NOT_FOUND}" if response is None else None
-            shown = plain_response(response or "")
-            tasks.append(JudgeTask(plain_prompt(prompt), (shown,), fault=fault, **fields_of_label(label)))
+            task = labelled(JudgeTask(plain_prompt(prompt), (plain_response(response or ""),), fault=fault), label)
+            tasks.append(task)
         return tasks
 
     def reply(
@@ -108,8 +105,10 @@ def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> Se
     return json_response({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 
-def fields_of_label(label: object) -> LabelFields:
-    """A label as it is meant: text is a reference, unless it is a JSON object of reference, rubric or criteria.
+def labelled(task: JudgeTask, label: object) -> JudgeTask:
+    """The task with its label: text is a reference, unless it is a JSON object of reference, rubric or criteria.
+
+    The object's `group` is the id of the row, which parts its samples from those of an equal row.
 
     Raises:
         ValueError: the object's rubric is neither text nor an object, or its criteria cannot be read.
@@ -119,17 +118,53 @@ def fields_of_label(label: object) -> LabelFields:
         with suppress(ValueError):
             fields = wire.loads(label)
     if not (isinstance(fields, Mapping) and {"reference", "rubric", "criteria"} & fields.keys()):
-        return {"reference": _text_of(label), "rubric": None, "levels": (), "group": None, "criteria": None}
+        return replace(task, reference=_text_of(label))
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
         shown, found = str(label), type(rubric).__name__
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         raise ValueError(f"labels: the rubric of {shown} is {found}; expected text or an object")
-    criteria, levels = rubric_of(rubric)
-    reference, group = _text_of(fields.get("reference")), id_of(fields.get("group"))
-    listed = criteria_of(fields.get("criteria"))
-    return {"reference": reference, "rubric": criteria, "levels": levels, "group": group, "criteria": listed}
+    text, levels = rubric_of(rubric)
+    criteria, reference = criteria_of(fields.get("criteria")), _text_of(fields.get("reference"))
+    group = id_of(fields.get("group"))
+    return replace(task, reference=reference, rubric=text, levels=levels, criteria=criteria, group=group)
 
 
 def _text_of(label: object) -> str | None:
     return None if label is None or label == "" else str(label)
+
+
+FAILED_HEADER = "X-Judge-Failed"
+INVALID_HEADER = "X-Invalid-Completion"
+
+
+class SlimeBody(RequestBody):
+    """A prompt (text or messages), a response, a label: a reference, or an object of it, rubric, criteria, group."""
+
+    protocol = "slime"
+    path = "/slime"
+    answer = "Reward"
+
+    prompt: TextOrMessages
+    response: str
+    label: object = None
+
+    def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+        """One task."""
+        prompt = plain_prompt(self.prompt) if isinstance(self.prompt, str) else text_of(self.prompt)
+        return [labelled(JudgeTask(prompt, (plain_response(self.response),)), self.label)]
+
+    @classmethod
+    def is_patient(cls, answers: FailureAnswers) -> bool:
+        """See `RequestBody`: its client tries ten times at once."""
+        return True
+
+    def reply(
+        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
+    ) -> ServerResponse:
+        """The score as a number."""
+        result = results[0][0]
+        if result.score is not None:
+            return json_response(result.score)
+        header = FAILED_HEADER if result.is_failed else INVALID_HEADER
+        return json_response(answers.number(result), headers={header: "1"}, failed=result.status)
