@@ -201,6 +201,7 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(
     tmp_path: Path, data: Path, whole: bytes
 ) -> None:
