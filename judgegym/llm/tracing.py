@@ -9,11 +9,13 @@ Sources: OpenTelemetry, semantic conventions for generative AI; W3C Trace Contex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
+
+from typing_extensions import Self
 
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError
@@ -35,26 +37,48 @@ _PARAMETERS: Mapping[str, str] = {
 }
 
 
+class StartsSpans(Protocol):
+    """The part of a tracer that is used here."""
+
+    def start_span(self, name: str, context: Context | None, kind: SpanKind) -> Span:
+        """Begin a span below the one of the context, or of the current one."""
+
+
 class SpanNotes:
-    """What is said of a span when it ends.
+    """A span that lasts as long as its context, and what is said of it when it ends.
+
+    What begins inside is its child. An error that leaves the context is noted by its type alone, since its message may
+    hold a text.
 
     Attributes:
         attributes: by OpenTelemetry's names.
         error: a word of few different values; `None` unless it failed.
     """
 
-    __slots__ = ("attributes", "error")
+    __slots__ = ("_parent", "_span", "_token", "_tracer", "attributes", "error")
 
-    def __init__(self, attributes: Attributes) -> None:
+    def __init__(self, tracer: SpanTracer, span: Span, parent: Context | None, attributes: Attributes) -> None:
         """Begin with what is known at the span's beginning."""
+        self._tracer, self._span, self._parent = tracer, span, parent
         self.attributes, self.error = attributes, cast("str | None", None)
 
+    def __enter__(self) -> Self:
+        """Make it the current span."""
+        self._token = self._tracer.attach(self._tracer.set_span(self._span, self._parent))
+        return self
 
-class StartsSpans(Protocol):
-    """The part of a tracer that is used here."""
-
-    def start_span(self, name: str, context: Context | None, kind: SpanKind) -> Span:
-        """Begin a span below the one of the context, or of the current one."""
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """End it."""
+        if error is not None:
+            self.error = type(error).__qualname__
+            if isinstance(error, EndpointError):
+                self.error = str(error.status or error.kind.value)
+        self._tracer.detach(self._token)
+        if self.error is not None:
+            self.attributes["error.type"] = self.error
+            self._span.set_status(self._tracer.failed)
+        self._span.set_attributes(self.attributes)
+        self._span.end()
 
 
 class SpanTracer:
@@ -63,6 +87,10 @@ class SpanTracer:
     Attributes:
         has_texts: spans have the texts of prompts, answers and reasons.
         kinds: OpenTelemetry's kinds of spans.
+        failed: its status of what failed.
+        set_span: makes a context in which a span is current.
+        attach: makes a context current.
+        detach: makes the one before current again.
     """
 
     def __init__(self, tracer: StartsSpans, *, has_texts: bool) -> None:
@@ -70,12 +98,10 @@ class SpanTracer:
         from opentelemetry import context, propagate, trace
 
         self._tracer, self.has_texts = tracer, has_texts
-        self._set_span, self._attach, self._detach = trace.set_span_in_context, context.attach, context.detach
-        self._extract: Callable[[Mapping[str, str]], Context] = propagate.extract
-        self._inject: Callable[[MutableMapping[str, str]], None] = propagate.inject
-        self.kinds, self._error = trace.SpanKind, trace.StatusCode.ERROR
+        self.set_span, self.attach, self.detach = trace.set_span_in_context, context.attach, context.detach
+        self._carried = propagate.get_global_textmap()
+        self.kinds, self.failed = trace.SpanKind, trace.StatusCode.ERROR
 
-    @contextmanager
     def span(
         self,
         name: str,
@@ -83,7 +109,7 @@ class SpanTracer:
         *,
         kind: SpanKind | None = None,
         carrier: Mapping[str, str] | None = None,
-    ) -> Iterator[SpanNotes]:
+    ) -> SpanNotes:
         """Make what begins inside a child of a new span, which ends with the context.
 
         Args:
@@ -92,23 +118,9 @@ class SpanTracer:
             kind: internal by default.
             carrier: headers whose trace context becomes the parent; by default the span that is current.
         """
-        parent = None if carrier is None else self._extract(carrier)
+        parent = None if carrier is None else self._carried.extract(carrier)
         span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL)
-        notes, token = SpanNotes(attributes), self._attach(self._set_span(span, parent))
-        try:
-            yield notes
-        except BaseException as error:  # re-raised; its message may hold a text
-            notes.error = type(error).__qualname__
-            if isinstance(error, EndpointError):
-                notes.error = str(error.status or error.kind.value)
-            raise
-        finally:
-            self._detach(token)
-            if notes.error is not None:
-                attributes["error.type"] = notes.error
-                span.set_status(self._error)
-            span.set_attributes(attributes)
-            span.end()
+        return SpanNotes(self, span, parent, attributes)
 
     async def call(
         self,
@@ -164,7 +176,7 @@ class SpanTracer:
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         """The headers of a call, with the trace context of the span that is current."""
         carried = dict(headers)
-        self._inject(carried)
+        self._carried.inject(carried)
         return carried
 
 

@@ -71,7 +71,7 @@ def _own() -> tuple[TracerProvider, StartsSpans]:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-    from judgegym.judges.config.spans import QuickTracer, encode
+    from judgegym.judges.config.spans import EncodedSpans, QuickTracer
 
     exporter = _variable("OTEL_TRACES_EXPORTER", *_EXPORTERS)
     _variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", _PROTOCOL)
@@ -81,7 +81,7 @@ def _own() -> tuple[TracerProvider, StartsSpans]:
     if exporter == "none" or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return provider, TracerProvider(sampler=ALWAYS_OFF).get_tracer("judgegym")
     if hasattr(trace_exporter, "encode_spans"):  # otherwise it encodes them as slowly as ever
-        trace_exporter.encode_spans = encode
+        trace_exporter.encode_spans = EncodedSpans
     sent = trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
     processor = BatchSpanProcessor(sent)
     provider.add_span_processor(processor)

@@ -7,13 +7,14 @@ import pytest
 pytest.importorskip("opentelemetry.sdk")
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
-from judgegym.judges.config.spans import QuickTracer, encode
+from judgegym.judges.config.spans import EncodedSpans, QuickTracer
 from judgegym.llm.tracing import SpanTracer
 
 CARRIER = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=b,c=d"}
@@ -39,8 +40,9 @@ def test_quick_spans_are_encoded_as_the_sdk_encodes_them() -> None:
     assert outer.parent is not None and outer.parent.is_remote
     assert inner.status.status_code is StatusCode.ERROR
     assert dict(inner.attributes or {})["error.type"] == "ZeroDivisionError"
-    assert encode(spans) == encode_spans(spans)
-    assert encode(spans[::-1]) == encode_spans(spans[::-1])
+    many = [*spans, *spans[::-1]] * 10  # each length takes one byte, two or more
+    for some in (spans, spans[::-1], many):
+        assert ExportTraceServiceRequest.FromString(EncodedSpans(some).SerializeToString()) == encode_spans(some)
 
 
 def test_spans_that_are_not_sampled_are_not_kept_and_carry_the_trace_on() -> None:
