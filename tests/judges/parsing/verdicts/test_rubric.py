@@ -1,11 +1,13 @@
 """What a rubric's judge said: a score of the scale, or none."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from judgegym.judges.parsing.candidates import NUMBERS
 from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
 from tests.judges.parsing.verdicts.rubric_texts import HOSTILE, SCALES, TAGLESS
 
@@ -159,10 +161,16 @@ def test_a_score_on_a_line_of_its_own_is_read_whatever_stands_around(
 ) -> None:
     assume("<think>" not in before.lower().rpartition("</think>")[2])
     assume("{" not in before and not any(sign.isdigit() for sign in behind))
+    assume(not re.search(rf"\b(?:{NUMBERS})", behind, re.IGNORECASE))  # a line of its own that may be another verdict
     assume(not before.endswith("\\"))  # an escaped bracket is a near miss: no verdict
     score = data.draw(st.integers(*scale))
     assert feedback_score(f"{before}[SCORE] {score}\n{behind}", scale) == score
     assert prometheus_result(f"{before}[RESULT] {score}\n{behind}", scale) == score
+
+
+def test_a_line_that_is_another_number_in_words_makes_it_none() -> None:
+    assert feedback_score("[SCORE] 4\nONE") is None
+    assert feedback_score("[SCORE] 4\nThe ONE to keep") == 4
 
 
 @pytest.mark.slow
