@@ -47,8 +47,8 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, case_prompt
-from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score
+from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
+from judgegym.judges.rubrics.prompt import RubricCase, RubricJudgeSettings, find_score, rubric_prompt
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
@@ -147,7 +147,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Make the judge's prompt for a policy that judges."""
         assert task.response is not None  # tasks() left the others out
         case = RubricCase(task.question, task.response, task.rubric, task.reference)
-        return case_prompt(case, self.config, system=system_text(self.config, "thinking_judge"))
+        return rubric_prompt(case, self.config, system=system_text(self.config, "thinking_judge"))
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:
         """Return the rubric and the reference; with role=judge, also the response that the policy scores."""

@@ -175,39 +175,42 @@ def find_score(text: str, output_format: RubricFormat, scale: Scale) -> ParsedVe
     return parser.find(text, scale)
 
 
-def rubric_prompt(
-    instruction: str,
-    response: str,
-    rubric: Rubric,
-    reference: str | None = None,
-    *,
-    output_format: RubricFormat = "feedback_score",
-    layout: PromptLayout = "published",
-    system_prompt: str | None = None,
-    system: str = "",
-) -> Prompt:
+@dataclass(frozen=True, slots=True)
+class RubricCase:
+    """A response and what it is judged by.
+
+    Attributes:
+        instruction: the instruction that the response answers.
+        response: the text under judgment.
+        rubric: the rubric with its scale.
+        reference: a response that gets the highest score.
+    """
+
+    instruction: str
+    response: str
+    rubric: Rubric
+    reference: str | None = None
+
+
+def rubric_prompt(case: RubricCase, settings: RubricJudgeSettings, *, system: str = "") -> Prompt:
     """The judge's prompt; without a reference it has neither the section nor the sentence about it.
 
     In `shared_first` the rubric comes before the instruction, because several rows may have the same one, and nothing
     but the response's end comes after it.
 
     Args:
-        instruction: the instruction that the response answers.
-        response: the text under judgment.
-        rubric: the rubric with its scale.
-        reference: a response that gets the highest score.
-        output_format: the format of the judge's answer.
-        layout: the order of the sections.
-        system_prompt: replaces the built-in system prompt.
+        case: the response.
+        settings: the format of the judge's answer, the order of the sections, and the text that replaces the built-in
+            system prompt.
         system: text before the system prompt.
     """
-    reference = reference or None  # treat an empty reference as none
-    task = system_prompt
+    rubric, layout, task = case.rubric, settings.judge_prompt_layout, settings.judge_system_prompt
+    reference = case.reference or None  # treat an empty reference as none
     if task is None:
-        task = rubric_instructions(rubric.scale, output_format, layout, with_reference=reference is not None)
-    sections = {"Instruction": instruction, "Reference Response": reference, "Score Rubric": rubric.text}
+        task = rubric_instructions(rubric.scale, settings.output_format, layout, with_reference=reference is not None)
+    sections = {"Instruction": case.instruction, "Reference Response": reference, "Score Rubric": rubric.text}
     shared = {name: text for name in _ORDER[layout] if (text := sections[name]) is not None}
-    given = {**shared, "Response To Evaluate": response}
+    given = {**shared, "Response To Evaluate": case.response}
     delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
     markers = delimited.markers
     parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(given, delimited.texts, strict=True)]

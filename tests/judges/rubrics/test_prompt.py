@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.judgment import Scale
-from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_instructions, rubric_prompt
+from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_instructions
 from judgegym.llm.wire import Message
+from tests.rubrics import rubric_prompt
 
 SYSTEM = """\
 You will be given an instruction, a reference answer that gets a score of 5, a score rubric representing an evaluation \
