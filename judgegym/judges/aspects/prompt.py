@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_settings import NoDecode
@@ -182,8 +182,6 @@ Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of), A
 
 class AspectJudgeSettings(PromptLayoutSettings):
     """Which questions are asked about an answer, and how votes decide them."""
-
-    help_group: ClassVar[str] = "judge"
 
     aspects: Aspects = setting(tuple(SUPPORTED_ASPECTS.values()), common=True)
     """Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), or

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
 
@@ -254,8 +254,6 @@ Pooling = Literal["mean", "median"]
 
 class RubricJudgeSettings(PromptLayoutSettings):
     """How a response is scored: the answer format, the scale, and how several judgments are pooled."""
-
-    help_group: ClassVar[str] = "judge"
 
     output_format: RubricFormat = setting("feedback_score")
     """Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … [RESULT] n,
