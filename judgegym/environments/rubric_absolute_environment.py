@@ -48,7 +48,7 @@ from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
-from judgegym.judges.rubrics.prompt import RubricCase, RubricJudgeSettings, find_score, rubric_prompt
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS, RubricCase, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
@@ -165,7 +165,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
         """Return the place of the score, with role=judge."""
-        found = find_score(answer, self.config.output_format, self.config.scale)
+        found = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
         return None if found is None else found.at
 
     async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:

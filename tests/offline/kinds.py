@@ -18,7 +18,7 @@ from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_l
 from judgegym.judges.parsing.rubric_scores import is_strict_feedback
 from judgegym.judges.parsing.scores import ScoreObject, listwise_scores, rating, score_object
 from judgegym.judges.peers import DEFAULT_RUBRIC, PEER_PROMPT, peer_prompt
-from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT, Rubric, read_score
+from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT, SCORE_PARSERS, Rubric
 from judgegym.llm.wire import Message
 from tests.aspects import aspect_prompt
 from tests.rubrics import rubric_prompt
@@ -79,7 +79,7 @@ def _second_score(text: str) -> float | None:
 def _feedback(output_format: Any) -> Callable[[str], float | None]:
     def value(text: str) -> float | None:
         own = text[text.rfind("\n\n") + 2 :] if "\n\n" in text else text
-        return read_score(own, output_format, SCALE) if is_strict_feedback(own, output_format, SCALE) else None
+        return SCORE_PARSERS[output_format](own, SCALE) if is_strict_feedback(own, output_format, SCALE) else None
 
     return value
 

@@ -17,7 +17,7 @@ from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_te
 from judgegym.judges.pairwise import choice_prompt
 from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
 from judgegym.judges.parsing.scores import listwise_scores
-from judgegym.judges.rubrics.prompt import Rubric, read_score
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS, Rubric
 from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.wire import Message
 from judgegym.offline.answers import BUILT_IN, ParsedPrompt, answers, read_prompt
@@ -230,7 +230,7 @@ def test_a_rubrics_format_and_scale_are_those_of_the_system_prompt(
         shown = rubric_prompt(
             " ".join(words[:80]), " ".join(words[:length]), RUBRIC, system_prompt=system_prompt
         ).messages
-        found.append(read_score(reply(shown), output_format, scale))
+        found.append(SCORE_PARSERS[output_format](reply(shown), scale))
     assert found == sorted(found) and set(found) == set(scale.levels)
 
 

@@ -132,9 +132,6 @@ def count_votes(aspect: Aspect, votes: Sequence[CastVote], strictness: int) -> A
     )
 
 
-_REDRAWS = 2
-
-
 @dataclass(frozen=True, slots=True)
 class PanelDetail:
     """The verdicts of all aspects with their votes.
@@ -196,7 +193,6 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
             missing,
             count=count,
             seed=settings.seed,
-            redraws=_REDRAWS,
         )
         votes = [cast_vote(call.text, call.value, call.error) for call in calls]
         return count_votes(aspect, votes, settings.strictness_of(aspect)), calls, prompt.suspects

@@ -24,21 +24,19 @@ from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.judges.rubrics.prompt import (
     REQUEST,
     RUBRIC_PROMPT,
+    SCORE_PARSERS,
     TAGS,
     Pooling,
     Rubric,
     RubricCase,
     RubricJudgeSettings,
     check_scale,
-    find_score,
     mean_score,
     rubric_prompt,
     score_probabilities,
 )
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice
-
-_REDRAWS = 2
 
 
 class RubricVerdict(NamedTuple):
@@ -111,13 +109,11 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
         """
         if self.is_weighted:
             check_scale(case.rubric.scale)
-        prompt, count = rubric_prompt(case, self.settings), self.settings.samples_per_item
+        prompt = rubric_prompt(case, self.settings)
         calls = await collect_votes(
             lambda vote: self.ask(case, prompt.messages, f"judgment_{vote.number + 1}", vote),
-            lambda usable: count - len(usable),
-            count=count,
+            count=self.settings.samples_per_item,
             seed=self.settings.seed,
-            redraws=_REDRAWS,
         )
         scores = tuple(self._score(call, case.rubric.scale) for call in calls)
         return self._judgment(scores, tuple(calls), prompt.suspects)
@@ -157,7 +153,7 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
     def read(self, case: RubricCase, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
         """Read the score, and the probabilities of all scores if they count."""
         output_format = self.settings.output_format
-        score = find_score(choice.text, output_format, case.rubric.scale)
+        score = SCORE_PARSERS[output_format].find(choice.text, case.rubric.scale)
         if score is None:
             return None
         if not self.is_weighted:

@@ -35,7 +35,6 @@ from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.parsing.rubric_scores import RubricFormat, feedback_score, feedback_text, prometheus_result
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice, Token
 
@@ -128,6 +127,8 @@ TAGS: Mapping[RubricFormat, tuple[str, str]] = {
     "feedback_score": ("[FEEDBACK]", "[SCORE]"),
     "result": ("Feedback:", "[RESULT]"),
 }
+SCORE_PARSERS = {"feedback_score": feedback_score, "result": prometheus_result}
+"""Of the score at the end of a judge's text, by its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +162,6 @@ class Rubric:
         if not self.levels:
             return self.criteria
         return f"{self.text}\nIn these descriptions {self.scale.low} is the worst score and {self.scale.high} the best."
-
-
-def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | None:
-    """The score at the end of a judge's text, in this format; `None` if none can be read."""
-    found = find_score(text, output_format, scale)
-    return None if found is None else found.value
-
-
-def find_score(text: str, output_format: RubricFormat, scale: Scale) -> ParsedVerdict[int] | None:
-    """The same, with its place."""
-    parser = feedback_score if output_format == "feedback_score" else prometheus_result
-    return parser.find(text, scale)
 
 
 @dataclass(frozen=True, slots=True)
