@@ -27,7 +27,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJury, CaseJurySettings
+from judgegym.environments.juries import CaseJurySettings, open_case_judge
 from judgegym.environments.roles import (
     ComparedVerdict,
     RoleConfig,
@@ -41,7 +41,6 @@ from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettin
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
@@ -78,9 +77,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        config, client = self.config, self.clients.judge
-        jury = CaseJury.open(config, client)
-        self.aspect_judge: Judge[AspectCase, PanelDetail] = jury or AspectPanel(config, client)
+        self.aspect_judge = open_case_judge(self.config, self.clients.judge, AspectPanel)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""

@@ -30,7 +30,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJury, CaseJurySettings
+from judgegym.environments.juries import CaseJurySettings, open_case_judge
 from judgegym.environments.roles import (
     LISTED_LEVELS,
     Comparison,
@@ -44,7 +44,6 @@ from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
@@ -106,9 +105,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def open_judges(self) -> None:
         """Make the judge of responses."""
-        config, client = self.config, self.clients.judge
-        jury = CaseJury.open(config, client, config.scale, pooled_detail)
-        self.rubric_judge: Judge[RubricCase, RubricDetail] = jury or RubricCaseJudge(config, client)
+        config = self.config
+        self.rubric_judge = open_case_judge(config, self.clients.judge, RubricCaseJudge, config.scale, pooled_detail)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""

@@ -1,6 +1,6 @@
 """Agreement of judges with gold labels and with each other.
 
-The statistics are computed by scipy, scikit-learn and krippendorff; κ with quadratic weights here (`quadratic_kappa`). A
+The statistics are computed by scipy, scikit-learn and krippendorff; κ with quadratic weights by `quadratic_kappa`. A
 statistic that is not defined for its input (one pair, a judge with constant verdicts) is left out with a reason: it is
 never 0 and never NaN.
 
