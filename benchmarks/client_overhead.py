@@ -32,8 +32,8 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel
-from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectPanel
+from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.llm.client import ChatClient, open_session
 from judgegym.llm.ledger import recorded_in
 from judgegym.offline import StandIn

@@ -28,13 +28,13 @@ import orjson
 
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel
-from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectPanel
+from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.pairwise import rating_prompt
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice, Message

@@ -10,7 +10,10 @@ from functools import partial
 from typing import Any
 
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.aspects import prompt
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, AspectCase, AspectJudgeSettings
+from judgegym.judges.config.judge import PromptLayout
+from judgegym.judges.core.delimiters import Prompt
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
@@ -89,3 +92,20 @@ def aspects(*wanted: str | dict[str, Any]) -> str:
 def own(name: str, **values: Any) -> dict[str, Any]:
     """An aspect of one's own, whose definition is its name as a question."""
     return {"name": name, "definition": f"Is it {name}?", **values}
+
+
+def aspect_prompt(
+    definition: str,
+    submission: str,
+    question: str | None = None,
+    context: str | None = None,
+    reference: str | None = None,
+    *,
+    layout: PromptLayout = "published",
+    system_prompt: str | None = None,
+    system: str = "",
+) -> Prompt:
+    """What a judge is shown of these texts."""
+    settings = AspectJudgeSettings(judge_prompt_layout=layout, judge_system_prompt=system_prompt)
+    case, aspect = AspectCase(submission, question, context, reference), Aspect(name="own", definition=definition)
+    return prompt.aspect_prompt(case, aspect, settings, system=system)

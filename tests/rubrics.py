@@ -11,6 +11,11 @@ from typing import Any
 import pytest
 
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.judges.config.judge import PromptLayout
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.parsing.rubric_scores import RubricFormat
+from judgegym.judges.rubrics import prompt
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from tests.command import ROOT
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, completion
@@ -102,3 +107,21 @@ def weighed(value: int, probabilities: Mapping[str, float]) -> Reply:
     body = completion(score(value))
     body["choices"][0]["logprobs"] = {"content": tokens}
     return Reply(body=body)
+
+
+def rubric_prompt(
+    instruction: str,
+    response: str,
+    rubric: Rubric,
+    reference: str | None = None,
+    *,
+    output_format: RubricFormat = "feedback_score",
+    layout: PromptLayout = "published",
+    system_prompt: str | None = None,
+    system: str = "",
+) -> Prompt:
+    """What a judge is shown of these texts."""
+    settings = RubricJudgeSettings(
+        output_format=output_format, judge_prompt_layout=layout, judge_system_prompt=system_prompt
+    )
+    return prompt.rubric_prompt(RubricCase(instruction, response, rubric, reference), settings, system=system)

@@ -20,7 +20,7 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.eval_environments.arena.standings import style_of
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
-from judgegym.judges.aspects.prompt import aspect_prompt
+from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt
 from judgegym.judges.conversations.turns import Turn, shared_turns, transcript
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
@@ -31,11 +31,12 @@ from judgegym.judges.parsing.criteria import criteria_verdicts
 from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.parsing.rubric_scores import before_feedback, feedback_score, feedback_text, is_strict_feedback
 from judgegym.judges.peers import peer_prompt
-from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.template_tokens import broken_up, restored
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 
 LIMIT_MS = 50
+ASPECT, RUBRIC = Aspect(name="own", definition="Is it?"), Rubric("Is it short?")
 
 PIECES = (
     "{", "}", "{}", '{"a":', '{"verdict":1}', '{"score":5}', '{"a":"', '\\"{', '"', "\\", "[", "[[", "[[A]]", "[[A>B]]",
@@ -85,7 +86,9 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "broken_up": broken_up,
     "restored": restored,
     "arena: game_prompt": lambda text: game_prompt("Why?", text, "So.", protocol="three_way"),
-    "aspects: aspect_prompt": lambda text: aspect_prompt("Is it?", text),
+    "aspects: aspect_prompt": lambda text: aspect_prompt(
+        AspectCase(text), Aspect(name="own", definition="Is it?"), AspectJudgeSettings()
+    ),
     "listwise: listwise_prompt": lambda text: listwise_prompt(
         shared_texts(GroupCase("Why?")), {IDS[0]: text, IDS[1]: "So."}
     ),
@@ -93,7 +96,9 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "pairwise: choice_prompt": lambda text: choice_prompt("Why?", (text, "So.")),
     "pairwise: rating_prompt": lambda text: rating_prompt("Why?", text),
     "peers: peer_prompt": lambda text: peer_prompt("Why?", text, "Brevity"),
-    "rubrics: rubric_prompt": lambda text: rubric_prompt("Why?", text, Rubric("Is it short?")),
+    "rubrics: rubric_prompt": lambda text: rubric_prompt(
+        RubricCase("Why?", text, Rubric("Is it short?")), RubricJudgeSettings()
+    ),
     "critique_messages": lambda text: critique_messages([{"role": "user", "content": "Judge."}], text),
 }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.judges.arena import game_prompt
-from judgegym.judges.aspects.prompt import aspect_prompt
+from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.core.group import GroupCase
@@ -22,7 +22,7 @@ from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import peer_prompt
-from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.wire import Message
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ _CHECKED = ChecklistCase(
     "{contexts}",
     "{reference}",
 )
+_SUBMISSION = AspectCase("{answer}", "{question}", "{contexts}", "{reference}")
+_ASPECT = Aspect(name="aspect", definition="{definition of the aspect}")
 _RUBRIC = Rubric("{criteria}", {1: "{score1_description}", 5: "{score5_description}"})
+_RESPONSE = RubricCase("{instruction}", "{response}", _RUBRIC, "{reference_answer}")
 
 ASKED: dict[str, Callable[[], Sequence[Message]]] = {
     "Arena-Hard: what the judge is asked": lambda: (
@@ -57,14 +60,12 @@ ASKED: dict[str, Callable[[], Sequence[Message]]] = {
         rating_prompt("{prompt}", "{answer}", system="{thinking prompt}").messages
     ),
     "Aspect critique: what the judge is asked": lambda: (
-        aspect_prompt("{definition of the aspect}", "{answer}", "{question}", "{contexts}", "{reference}").messages
+        aspect_prompt(_SUBMISSION, _ASPECT, AspectJudgeSettings(judge_prompt_layout="published")).messages
     ),
     "Rubric checklist: what the judge is asked": lambda: (
         checklist_prompt(_CHECKED, _CHECKED.criteria, ChecklistJudgeSettings()).prompt.messages
     ),
-    "Rubric-absolute: what the judge is asked": lambda: (
-        rubric_prompt("{instruction}", "{response}", _RUBRIC, "{reference_answer}").messages
-    ),
+    "Rubric-absolute: what the judge is asked": lambda: rubric_prompt(_RESPONSE, RubricJudgeSettings()).messages,
     "Self-critique: what a judge is asked": lambda: peer_prompt("{query}", "{answer}", "{rubric}").messages,
     "Self-critique: what it is asked in a round of critique": lambda: (
         peer_prompt("{query}", "{answer}", "{rubric}", previous=ScoreObject(70, "{the judge's reasoning}")).messages

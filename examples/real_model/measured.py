@@ -87,8 +87,9 @@ class Measured:
         found = self.headline
         if found is None:
             return "none"
-        interval = "" if found.low is None or found.high is None else f" ({found.low:.3f} to {found.high:.3f})"
-        return f"{found.words} {found.value:.3f}{interval}"
+        interval = found.interval
+        bounds = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
+        return f"{found.words} {found.value:.3f}{bounds}"
 
     @property
     def failed(self) -> str:

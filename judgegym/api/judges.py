@@ -17,8 +17,8 @@ from judgegym.api.group_judges import Messages, conversation
 from judgegym.api.results import EMPTY, JudgmentTable
 from judgegym.api.session import WithSession, in_sync, listed, optional_text, text
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
-from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectPanel, PanelDetail
+from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
@@ -33,8 +33,8 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.judges.rules.finding import RuleCase
 from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
 from judgegym.judges.rules.settings import RuleSettings

@@ -27,7 +27,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJury, CaseJurySettings
+from judgegym.environments.juries import CaseJurySettings, open_case_judge
 from judgegym.environments.roles import (
     ComparedVerdict,
     RoleConfig,
@@ -36,12 +36,11 @@ from judgegym.environments.roles import (
     record_verdict_agreement,
     record_votes,
 )
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail, case_prompt, find_verdict
-from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, criteria_of, effective_strictness
+from judgegym.judges.aspects.judge import AspectPanel, PanelDetail, find_verdict
+from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt, criteria_of
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
@@ -78,9 +77,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        config, client = self.config, self.clients.judge
-        jury = CaseJury.open(config, client)
-        self.aspect_judge: Judge[AspectCase, PanelDetail] = jury or AspectPanel(config, client)
+        self.aspect_judge = open_case_judge(self.config, self.clients.judge, AspectPanel)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
@@ -114,17 +111,16 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
         """Ask the question, with its context; with role=judge, the judge's prompt, once for each vote."""
-        config = self.config
         if task.aspect is None:
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
             return [[*self.system_messages, Message(role="user", content=f"{task.question}{context}")]]
-        return [self._prompt(task, task.aspect).messages] * effective_strictness(config.strictness_of(task.aspect))
+        return [self._prompt(task, task.aspect).messages] * self.config.votes_on(task.aspect)
 
     def _prompt(self, task: AspectTask, aspect: Aspect) -> Prompt:
         """Make the judge's prompt for a policy that judges."""
         assert task.answer is not None  # a row without an answer has no gold verdict
         system = system_text(self.config, "thinking_judge")
-        return case_prompt(self._case(task, task.answer), aspect, self.config, system=system)
+        return aspect_prompt(self._case(task, task.answer), aspect, self.config, system=system)
 
     def _case(self, task: AspectTask, answer: str) -> AspectCase:
         return AspectCase(answer, task.asked, task.context, task.reference)

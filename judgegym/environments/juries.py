@@ -17,6 +17,7 @@ from typing_extensions import Self
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.core.judge import CaseT, DetailT, Judge
 from judgegym.judges.core.judgment import Judgment, Scale
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.parts.part import Part, PartOptions
@@ -97,20 +98,6 @@ class CaseJury(JuryJudge):
     scale: Scale
     combine: Combine | None
 
-    @classmethod
-    def open(
-        cls, config: CaseJurySettings, client: ChatClient, scale: Scale = UNIT, combine: Combine | None = None
-    ) -> CaseJury | None:
-        """Open the jury that the settings name; `None` without one."""
-        if not config.judges:
-            return None
-        settings = config.jury_settings()
-        jury = open_judge(settings, client)
-        assert isinstance(jury, JuryJudge)  # the settings name one
-        opened = cls(settings, client, jury.parts)
-        opened.scale, opened.combine = scale, combine
-        return opened
-
     async def judgment_of(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
         """A member's judgment of a case."""
         judgment: Judgment[Any] = await part.judge.judge(task)
@@ -127,3 +114,29 @@ class CaseJury(JuryJudge):
         nearest = min(self.settings.counting(members), key=lambda name: abs(members[name] - unit))
         detail = found[nearest].detail if self.combine is None else self.combine([found[name] for name in members])
         return replace(whole, score=self.scale.low + unit * self.scale.span, detail=detail, members=members)
+
+
+def open_case_judge(
+    config: CaseJurySettings,
+    client: ChatClient,
+    own: Callable[[Any, ChatClient], Judge[CaseT, DetailT]],
+    scale: Scale = UNIT,
+    combine: Combine | None = None,
+) -> Judge[CaseT, DetailT]:
+    """Open the jury that the settings name; without one, the environment's own judge.
+
+    Args:
+        config: the settings.
+        client: of the judge.
+        own: opens the environment's own judge.
+        scale: that of the environment's scores.
+        combine: makes the detail of a jury's judgment; `None` takes that of the nearest member.
+    """
+    if not config.judges:
+        return own(config, client)
+    settings = config.jury_settings()
+    judge = open_judge(settings, client)
+    assert isinstance(judge, JuryJudge)  # the settings name one
+    jury = CaseJury(settings, client, judge.parts)
+    jury.scale, jury.combine = scale, combine
+    return jury

@@ -26,7 +26,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judgment import Judgment, Scale, Status
 from judgegym.judges.parsing.rubric_scores import is_strict_feedback
 from judgegym.judges.rubrics.judge import RubricDetail, RubricScore, pool
-from judgegym.judges.rubrics.prompt import Pooling, RubricJudgeSettings, read_score
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS, Pooling, RubricJudgeSettings
 from judgegym.statistics.agreement import score_agreement, verdict_agreement
 
 Role = Annotated[
@@ -86,7 +86,7 @@ def judgment_of_scores(
 
 
 def _read(text: str, settings: RubricJudgeSettings) -> RubricScore:
-    score = read_score(text, settings.output_format, settings.scale)
+    score = SCORE_PARSERS[settings.output_format](text, settings.scale)
     # The sample holds the text already, as the policy's answer.
     return RubricScore(score, None, "", is_strict_feedback(text, settings.output_format, settings.scale))
 

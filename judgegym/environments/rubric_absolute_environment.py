@@ -30,7 +30,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJury, CaseJurySettings
+from judgegym.environments.juries import CaseJurySettings, open_case_judge
 from judgegym.environments.roles import (
     LISTED_LEVELS,
     Comparison,
@@ -44,11 +44,10 @@ from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, case_prompt
-from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score
+from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS, RubricCase, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
@@ -106,9 +105,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def open_judges(self) -> None:
         """Make the judge of responses."""
-        config, client = self.config, self.clients.judge
-        jury = CaseJury.open(config, client, config.scale, pooled_detail)
-        self.rubric_judge: Judge[RubricCase, RubricDetail] = jury or RubricCaseJudge(config, client)
+        config = self.config
+        self.rubric_judge = open_case_judge(config, self.clients.judge, RubricCaseJudge, config.scale, pooled_detail)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
@@ -147,7 +145,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Make the judge's prompt for a policy that judges."""
         assert task.response is not None  # tasks() left the others out
         case = RubricCase(task.question, task.response, task.rubric, task.reference)
-        return case_prompt(case, self.config, system=system_text(self.config, "thinking_judge"))
+        return rubric_prompt(case, self.config, system=system_text(self.config, "thinking_judge"))
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:
         """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
@@ -165,7 +163,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
         """Return the place of the score, with role=judge."""
-        found = find_score(answer, self.config.output_format, self.config.scale)
+        found = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
         return None if found is None else found.at
 
     async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:

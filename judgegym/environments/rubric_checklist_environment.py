@@ -28,13 +28,12 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJury, CaseJurySettings
+from judgegym.environments.juries import CaseJurySettings, open_case_judge
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.parsing.criteria import MET, UNMET, criteria_verdicts
@@ -95,9 +94,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        config, client = self.config, self.clients.judge
-        jury = CaseJury.open(config, client)
-        self.checklist_judge: Judge[ChecklistCase, ChecklistDetail] = jury or ChecklistCaseJudge(config, client)
+        self.checklist_judge = open_case_judge(self.config, self.clients.judge, ChecklistCaseJudge)
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""

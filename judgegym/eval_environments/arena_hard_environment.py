@@ -24,11 +24,10 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJury
+from judgegym.environments.juries import open_case_judge
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
 from judgegym.judges.arena import OUTCOMES, ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
-from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment, Scale
 from judgegym.statistics.juries import side
 
@@ -63,9 +62,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def open_judges(self) -> None:
         """Make the judge of both games."""
-        config, client = self.config, self.clients.judge
-        jury = CaseJury.open(config, client, Scale(-1, 1))
-        self.arena_judge: Judge[ArenaCase, ArenaDetail] = jury or ArenaCaseJudge(config, client)
+        self.arena_judge = open_case_judge(self.config, self.clients.judge, ArenaCaseJudge, Scale(-1, 1))
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""

@@ -41,6 +41,7 @@ class PeerJudgeSettings(PromptLayoutSettings):
         return prompts.load("peer")
 
 
+_JUDGED, _JUDGED_BEFORE = "CANDIDATE RESPONSE", "CANDIDATE RESPONSE (that you evaluated)"
 SCALE = Scale(0, 100)
 DEFAULT_RUBRIC = prompts.load("peer_rubric")
 """The specification's rubric of six parts, 100 points in all."""
@@ -153,15 +154,13 @@ def peer_prompt(
     reasons = "" if previous is None else previous.reasoning or ""
     delimited = delimit((rubric, query, response, reasons), _LOOKALIKES, shared=2)
     markers, (shown_rubric, shown_query, shown_response, reasoning) = delimited.markers, delimited.texts
-    if previous is None:
-        title, end = "CANDIDATE RESPONSE", f"\n{markers.title('END OF CANDIDATE RESPONSE')}"
-    else:
-        title, end = "CANDIDATE RESPONSE (that you evaluated)", ""
+    title = _JUDGED if previous is None else _JUDGED_BEFORE
+    end = f"\n{markers.title(f'END OF {_JUDGED}')}" if previous is None else ""
     sections = {
         "{query}": f"{markers.title('QUERY')}\n{shown_query}",
         "{response}": f"{markers.title(title)}\n{shown_response}{end}",
         "{rubric}": f"{markers.title('RUBRIC')}\n{shown_rubric}",
-        "{evaluation}": markers.title("YOUR PREVIOUS EVALUATION"),
+        "{evaluation}": markers.title(PREVIOUS_EVALUATION),
         "{reasoning}": reasoning,
         "{score}": "" if previous is None else str(previous.score),
         "{emphasis}": _EMPHASIS if _WEIGHTIEST in rubric else "",
@@ -171,9 +170,6 @@ def peer_prompt(
     else:
         template = prompts.load("peer") if system_prompt is None else _SECTIONS
     return Prompt.of(system_prompt, markers.notice + prompts.fill(template, sections), delimited.suspects)
-
-
-_JUDGED, _JUDGED_BEFORE = "CANDIDATE RESPONSE", "CANDIDATE RESPONSE (that you evaluated)"
 
 
 def _reply(shown: ShownPrompt) -> str:

@@ -68,17 +68,12 @@ def as_json(value: Any) -> bytes:
         return orjson.dumps(scrub_all(json.loads(json.dumps(value, default=asdict))))
 
 
-def base_style() -> str:
-    """The style that all pages share: light and dark, phone width, rings of the focus."""
-    return (_STATIC / "base.css").read_text("utf-8")
-
-
 def document(
     *,
     title: str,
     body: str,
-    styles: Sequence[str],
-    scripts: Sequence[str],
+    styles: Sequence[Path],
+    scripts: Sequence[Path] = (),
     data: Iterable[bytes] = (),
     sends_forms: bool = False,
     connects: bool = False,
@@ -88,7 +83,7 @@ def document(
     Args:
         title: as text.
         body: as markup, with all texts escaped (`render`).
-        styles: style sheets.
+        styles: style sheets, after the one that all pages share: light and dark, phone width, rings of the focus.
         scripts: classic scripts, run in this order when everything else is there; what one declares the next ones see.
         data: blocks that the scripts read (`json_block`, `packed_block`).
         sends_forms: whether forms may be sent to the server that the page came from.
@@ -97,13 +92,13 @@ def document(
     Raises:
         ValueError: a style or script would end its own element.
     """
-    styles = [_own_text("style", style) for style in styles]
-    scripts = [_own_text("script", script) for script in scripts]
+    own_styles = [_own_text("style", path) for path in (_STATIC / "base.css", *styles)]
+    own_scripts = [_own_text("script", path) for path in scripts]
     policy = "; ".join(
         (
             "default-src 'none'",
-            f"style-src {_digests(styles)}",
-            f"script-src {_digests(scripts)}",
+            f"style-src {_digests(own_styles)}",
+            f"script-src {_digests(own_scripts)}",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'self'" if sends_forms else "form-action 'none'",
@@ -120,18 +115,19 @@ def document(
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(scrub(title).translate(_CONTROLS))}</title>\n"
     ).encode()
-    yield "".join(f"<style>{style}</style>\n" for style in styles).encode()
+    yield "".join(f"<style>{style}</style>\n" for style in own_styles).encode()
     yield f"</head>\n<body>\n{scrub(body).translate(_CONTROLS)}\n".encode()
     yield from data
-    yield "".join(f"<script>{script}</script>\n" for script in scripts).encode()
+    yield "".join(f"<script>{script}</script>\n" for script in own_scripts).encode()
     yield b"</body>\n</html>\n"
 
 
-def _own_text(element: str, text: str) -> str:
+def _own_text(element: str, path: Path) -> str:
+    text = path.read_text("utf-8")  # with the line ends that browsers make before they compute the digest
     for end in (f"</{element}", "<!--"):
         if end in text.lower():
             raise ValueError(f"a {element} contains {end}, which would end it")
-    return text.replace("\r\n", "\n").replace("\r", "\n")  # browsers do, before they compute the digest
+    return text
 
 
 def _digests(texts: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Agreement of judges with gold labels and with each other.
 
-The statistics are computed by scipy, scikit-learn and krippendorff. A statistic that is not defined for its input (one
-pair, a judge with constant verdicts) is left out with a reason: it is never 0 and never NaN.
+The statistics are computed by scipy, scikit-learn and krippendorff; κ with quadratic weights by `quadratic_kappa`. A
+statistic that is not defined for its input (one pair, a judge with constant verdicts) is left out with a reason: it is
+never 0 and never NaN.
 
 Intervals by resampling rows (the percentile bootstrap), seeded and vectorised.
 
@@ -59,15 +60,14 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
     Args:
         judge: the judge's scores.
         gold: as many gold scores.
-        scale: its levels are the labels of kappa, including those that do not occur.
+        scale: its levels are the labels of kappa.
 
     Source:
         Cohen, Weighted kappa (1968), with quadratic weights; Kendall's tau-b, which corrects for ties.
     """
     if not judge:
         return Agreement({}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores"))
-    import numpy as np  # late, with sklearn: half a second, at the end of a run with gold scores
-    from sklearn.metrics import cohen_kappa_score
+    import numpy as np  # late, as everywhere in this package
 
     differences = np.subtract(judge, gold)
     near_judge, near_gold = ([scale.nearest(score) for score in scores] for scores in (judge, gold))
@@ -80,11 +80,8 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
         "pearson": correlation("pearson", judge, gold),
         "spearman": correlation("spearman", judge, gold),
         "kendall_tau_b": correlation("kendall_tau_b", judge, gold),
-        "quadratic_kappa": "judge and gold give one and the same score to every item",
+        "quadratic_kappa": quadratic_kappa(near_judge, near_gold),
     }
-    if len({*near_judge, *near_gold}) > 1:
-        kappa = cohen_kappa_score(near_judge, near_gold, labels=list(scale.levels), weights="quadratic")
-        values["quadratic_kappa"] = float(kappa)
     return _agreement(values)
 
 
@@ -95,7 +92,7 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     """
     if not judge:
         return Agreement({}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts"))
-    from sklearn.metrics import (  # late: as above
+    from sklearn.metrics import (  # late: half a second, at the end of a run with gold verdicts
         accuracy_score,
         cohen_kappa_score,
         f1_score,

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel
-from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectPanel
+from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.server.settings import JudgeMount
 from tests.scripted import ScriptedEndpoint
 

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel
-from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectPanel
+from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.judge import ChecklistCaseJudge
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
@@ -23,8 +23,8 @@ from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.offline.answers import answers

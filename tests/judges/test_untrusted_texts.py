@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, game_prompt
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel
-from judgegym.judges.aspects.prompt import AspectJudgeSettings, aspect_prompt
+from judgegym.judges.aspects.judge import AspectPanel
+from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.judge import ChecklistCaseJudge
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
@@ -23,11 +23,13 @@ from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prom
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings, choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings, peer_prompt
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
+from judgegym.judges.rubrics.judge import RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
+from tests.aspects import aspect_prompt
 from tests.llm.test_template_tokens import SPECIAL_TOKENS
+from tests.rubrics import rubric_prompt
 from tests.scripted import Json, ScriptedEndpoint
 
 HARMLESS = "What is said."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgegym.judges.arena import ARENA_PROMPT, game_prompt
-from judgegym.judges.aspects.prompt import ASPECT_PROMPT, SUPPORTED_ASPECTS, aspect_prompt
+from judgegym.judges.aspects.prompt import ASPECT_PROMPT, SUPPORTED_ASPECTS
 from judgegym.judges.config.judge import PromptLayout
 from judgegym.judges.core.delimiters import given_texts
 from judgegym.judges.core.group import GroupCase
@@ -18,8 +18,10 @@ from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_l
 from judgegym.judges.parsing.rubric_scores import is_strict_feedback
 from judgegym.judges.parsing.scores import ScoreObject, listwise_scores, rating, score_object
 from judgegym.judges.peers import DEFAULT_RUBRIC, PEER_PROMPT, peer_prompt
-from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT, Rubric, read_score, rubric_prompt
+from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT, SCORE_PARSERS, Rubric
 from judgegym.llm.wire import Message
+from tests.aspects import aspect_prompt
+from tests.rubrics import rubric_prompt
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."
@@ -77,7 +79,7 @@ def _second_score(text: str) -> float | None:
 def _feedback(output_format: Any) -> Callable[[str], float | None]:
     def value(text: str) -> float | None:
         own = text[text.rfind("\n\n") + 2 :] if "\n\n" in text else text
-        return read_score(own, output_format, SCALE) if is_strict_feedback(own, output_format, SCALE) else None
+        return SCORE_PARSERS[output_format](own, SCALE) if is_strict_feedback(own, output_format, SCALE) else None
 
     return value
 

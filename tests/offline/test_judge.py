@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.arena import game_prompt
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION
@@ -17,12 +17,14 @@ from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_te
 from judgegym.judges.pairwise import choice_prompt
 from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
 from judgegym.judges.parsing.scores import listwise_scores
-from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_prompt
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS, Rubric
 from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.wire import Message
 from judgegym.offline.answers import BUILT_IN, ParsedPrompt, answers, read_prompt
+from tests.aspects import aspect_prompt
 from tests.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
 from tests.offline.server import request_of
+from tests.rubrics import rubric_prompt
 
 RUBRIC = Rubric("Is it helpful?")
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -228,7 +230,7 @@ def test_a_rubrics_format_and_scale_are_those_of_the_system_prompt(
         shown = rubric_prompt(
             " ".join(words[:80]), " ".join(words[:length]), RUBRIC, system_prompt=system_prompt
         ).messages
-        found.append(read_score(reply(shown), output_format, scale))
+        found.append(SCORE_PARSERS[output_format](reply(shown), scale))
     assert found == sorted(found) and set(found) == set(scale.levels)
 
 

@@ -14,7 +14,7 @@ from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import ARENA_LABELS, arena_form
 from judgegym.judges.parsing.rubric_scores import RubricFormat
-from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, rubric_prompt, score_probabilities
+from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, score_probabilities
 from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, choice_from_json, of_answer
 from judgegym.offline import process
 from judgegym.offline.answers import answers
@@ -22,6 +22,7 @@ from judgegym.offline.faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_
 from judgegym.offline.server import Listener
 from tests.offline.kinds import KINDS
 from tests.offline.server import request_of, serving
+from tests.rubrics import rubric_prompt
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
 

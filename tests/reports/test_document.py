@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.document import base_style, document, json_block, packed_block
+from judgegym.reports.document import document, json_block, packed_block
 from tests.chromium import needs_chromium, watched
 
 HOSTILE = "</script><script>alert(1)</script><!-- <script> {{ 7 * 7 }} \u202e \u2028 \x00 ' \" & é 漢 🙂"
@@ -63,9 +63,16 @@ def elsewhere() -> Iterator[Elsewhere]:
         server.shutdown()
 
 
-def written(path: Path, **parts: Any) -> Path:
-    parts = {"title": "A page", "body": "", "styles": [base_style()], "scripts": [], "data": []} | parts
-    path.write_bytes(b"".join(document(**parts)))
+def file(folder: Path, text: str) -> Path:
+    """A style sheet or a script of a document."""
+    path = folder / f"{len(list(folder.iterdir()))}.txt"
+    path.write_bytes(text.encode())
+    return path
+
+
+def written(path: Path, scripts: Sequence[str] = (), **parts: Any) -> Path:
+    given = {"title": "A page", "body": "", "styles": [], "data": [], **parts}
+    path.write_bytes(b"".join(document(**given, scripts=[file(path.parent, script) for script in scripts])))
     return path
 
 
@@ -125,7 +132,6 @@ def test_lone_surrogates_and_control_characters_are_replaced() -> None:
             title="a\ud800\x00\x1b",
             body="b\udfff\x00",
             styles=[],
-            scripts=[],
             data=[json_block("d", {"\ud800": ["\ud800"]})],
         )
     ).decode()
@@ -137,8 +143,8 @@ def test_lone_surrogates_and_control_characters_are_replaced() -> None:
 @pytest.mark.parametrize(
     ("kind", "text"), [("styles", "a{} </STYLE x"), ("scripts", "'</script>'"), ("scripts", "'<!--'")]
 )
-def test_a_style_or_script_that_would_end_its_element_is_an_error(kind: str, text: str) -> None:
-    parts: dict[str, Any] = {"styles": [], "scripts": []} | {kind: [text]}
+def test_a_style_or_script_that_would_end_its_element_is_an_error(kind: str, text: str, tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"styles": [], "scripts": []} | {kind: [file(tmp_path, text)]}
     with pytest.raises(ValueError, match="would end it"):
         list(document(title="", body="", **parts))
 
@@ -150,17 +156,15 @@ def test_data_cannot_end_their_element() -> None:
         assert content.endswith(b"</script>\n") and content.count(b"<") == 1
 
 
-def test_windows_line_ends_are_those_of_the_digest() -> None:
-    documents = [
-        b"".join(document(title="", body="", styles=["a{}" + end], scripts=["0;" + end])) for end in ("\n", "\r\n")
-    ]
-    assert documents[0] == documents[1]
+def test_windows_line_ends_are_those_of_the_digest(tmp_path: Path) -> None:
+    documents = []
+    for end in ("\n", "\r\n", "\r"):
+        styles, scripts = ([file(tmp_path, text + end)] for text in ("a{}", "0;"))
+        documents.append(b"".join(document(title="", body="", styles=styles, scripts=scripts)))
+    assert documents[0] == documents[1] == documents[2]
 
 
 def test_forms_are_sent_only_where_asked_for() -> None:
-    policies = [
-        b"".join(document(title="", body="", styles=[], scripts=[], sends_forms=forms)).decode()
-        for forms in (False, True)
-    ]
+    policies = [b"".join(document(title="", body="", styles=[], sends_forms=forms)).decode() for forms in (False, True)]
     assert "form-action 'none'" in unescape(policies[0])
     assert "form-action 'self'" in unescape(policies[1])

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from judgegym.judges.aspects.prompt import (
     ASPECT_PROMPT,
     Aspect,
+    AspectCase,
     AspectJudgeSettings,
     AspectScoring,
     aspect_prompt,
@@ -28,7 +29,6 @@ from judgegym.judges.aspects.prompt import (
     effective_strictness,
 )
 from judgegym.judges.core.calls import collect_votes, errors_of, failed_judgment
-from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -132,19 +132,6 @@ def count_votes(aspect: Aspect, votes: Sequence[CastVote], strictness: int) -> A
     )
 
 
-_REDRAWS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class AspectCase:
-    """A submission, the question that it answers, the context that it should use, and the reference to compare with."""
-
-    submission: str
-    question: str | None = None
-    context: str | None = None
-    reference: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class PanelDetail:
     """The verdicts of all aspects with their votes.
@@ -192,8 +179,8 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
         Returns:
             The majority's verdict, all calls, and the suspects in the prompt.
         """
-        prompt, settings = self._prompt(case, aspect), self.settings
-        count = effective_strictness(settings.strictness_of(aspect))
+        prompt, settings = aspect_prompt(case, aspect, self.settings), self.settings
+        count = settings.votes_on(aspect)
 
         def missing(usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
             yes = sum(call.value is not None and call.value.yes for call in usable)
@@ -206,7 +193,6 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
             missing,
             count=count,
             seed=settings.seed,
-            redraws=_REDRAWS,
         )
         votes = [cast_vote(call.text, call.value, call.error) for call in calls]
         return count_votes(aspect, votes, settings.strictness_of(aspect)), calls, prompt.suspects
@@ -266,7 +252,7 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
         requests = []
         for aspect, detail in zip(self.settings.aspects, judgment.detail.aspects, strict=True):
             text = f"Verdict: {in_a_word(detail.yes)}\n{detail.reason}"
-            messages = critique_messages(self._prompt(case, aspect).messages, text)
+            messages = critique_messages(aspect_prompt(case, aspect, self.settings).messages, text)
             requests.append(CritiqueRequest(aspect.name, in_a_word(detail.yes), detail.reason, messages))
         return requests
 
@@ -289,23 +275,6 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
                 detail = replace(detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None)
             details[place] = replace(detail, reason=call.value.reason or call.text)
         return self._judgment(tuple(details), judgment.calls)
-
-    def _prompt(self, case: AspectCase, aspect: Aspect) -> Prompt:
-        return case_prompt(case, aspect, self.settings)
-
-
-def case_prompt(case: AspectCase, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = "") -> Prompt:
-    """The prompt that asks about an aspect of a case; `system` is text before the task."""
-    return aspect_prompt(
-        aspect.definition,
-        case.submission,
-        case.question,
-        case.context,
-        case.reference,
-        layout=settings.judge_prompt_layout,
-        system_prompt=settings.judge_system_prompt,
-        system=system,
-    )
 
 
 def in_a_word(yes: bool | None) -> str:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_settings import NoDecode
@@ -96,42 +97,38 @@ SUPPORTED_ASPECTS: Mapping[str, Aspect] = {
 """The specification's five aspects, by name."""
 
 
-def aspect_prompt(
-    definition: str,
-    submission: str,
-    question: str | None = None,
-    context: str | None = None,
-    reference: str | None = None,
-    *,
-    layout: PromptLayout = "published",
-    system_prompt: str | None = None,
-    system: str = "",
-) -> Prompt:
+@dataclass(frozen=True, slots=True)
+class AspectCase:
+    """A submission, the question that it answers, the context that it should use, and the reference to compare with."""
+
+    submission: str
+    question: str | None = None
+    context: str | None = None
+    reference: str | None = None
+
+
+def aspect_prompt(case: AspectCase, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = "") -> Prompt:
     """The judge's prompt: the task, then the given sections, under headings that no text can imitate.
 
     In the specification's order the question about the submission comes last, so that the prompts of several aspects
     share the submission; in `shared_first` the submission does.
 
     Args:
-        definition: the question about the submission.
-        submission: the text under judgment.
-        question: the question that the submission answers.
-        context: the context that the submission should use.
-        reference: the text that the submission is compared with.
-        layout: the order of the submission and the question about it.
-        system_prompt: replaces the built-in task.
+        case: the submission.
+        aspect: the question about it.
+        settings: the order of the submission and the question, and the text that replaces the built-in task.
         system: text before the task.
     """
-    of_the_row = {"Input": question, "Context": context, "Reference": reference}
+    of_the_row = {"Input": case.question, "Context": case.context, "Reference": case.reference}
     shared = {name: text for name, text in of_the_row.items() if text is not None}
-    given = {**shared, "Submission": submission, "Criteria": definition}
+    given = {**shared, "Submission": case.submission, "Criteria": aspect.definition}
     delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
     markers = delimited.markers
     parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(given, delimited.texts, strict=True)]
-    if layout == "shared_first":
+    if settings.judge_prompt_layout == "shared_first":
         *before, shown_submission, criteria = parts
         parts = [*before, criteria, f"{shown_submission}\n{markers.bracket('End of Submission')}"]
-    task = prompts.load("aspect") if system_prompt is None else system_prompt
+    task = settings.built_in_prompt() if settings.judge_system_prompt is None else settings.judge_system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
     return Prompt.of(instructions, markers.notice + "\n\n".join(parts), delimited.suspects)
 
@@ -186,8 +183,6 @@ Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of), A
 class AspectJudgeSettings(PromptLayoutSettings):
     """Which questions are asked about an answer, and how votes decide them."""
 
-    help_group: ClassVar[str] = "judge"
-
     aspects: Aspects = setting(tuple(SUPPORTED_ASPECTS.values()), common=True)
     """Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), or
     a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe for
@@ -202,9 +197,13 @@ class AspectJudgeSettings(PromptLayoutSettings):
         """The strictness of an aspect: its own, or that of all."""
         return aspect.strictness or self.strictness
 
+    def votes_on(self, aspect: Aspect) -> int:
+        """The number of votes on an aspect, which is odd."""
+        return effective_strictness(self.strictness_of(aspect))
+
     def vote_count(self) -> int:
         """The largest number of votes on an aspect."""
-        return max(effective_strictness(self.strictness_of(aspect)) for aspect in self.aspects)
+        return max(map(self.votes_on, self.aspects))
 
     def usual_layout(self) -> PromptLayout:
         """The layout in which the prompts of one row's completions share most.

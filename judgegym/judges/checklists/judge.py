@@ -146,9 +146,7 @@ class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Chec
             name, form = f"criteria_{number}_vote_{vote.number + 1}", settings.form(CRITERIA_FORM)
             return await ask(self.client, prompt.prompt.messages, read, name=name, vote=vote, form=form)
 
-        return await collect_votes(
-            vote_on, lambda usable: count - len(usable), count=count, seed=settings.seed, redraws=_REDRAWS * count
-        )
+        return await collect_votes(vote_on, count=count, seed=settings.seed, redraws=_REDRAWS * count)
 
     def case_of(self, task: JudgeTask) -> ChecklistCase:
         """The response, by the criteria of the task or those of the settings."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from judgegym.judges import prompts
 from judgegym.judges.checklists.criteria import Criteria, Criterion
@@ -38,8 +37,6 @@ _LOOKALIKES = Lookalikes("[question", "[context", "[reference", "[criterion", "[
 
 class ChecklistJudgeSettings(JudgeSettings):
     """Which criteria a submission is judged by, in which calls, and how they make a score."""
-
-    help_group: ClassVar[str] = "judge"
 
     criteria: Criteria = setting((), common=True)
     """Judge by these criteria where a row has none of its own: a list of texts and of objects such as {"name": "cites",

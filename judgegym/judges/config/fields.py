@@ -42,7 +42,8 @@ def setting(
             in a class with `use_attribute_docstrings`.
         operational: it changes how a run proceeds but not its results, so that a resumed run may change it.
         verbs: the commands that use it; empty for all.
-        group: where `--help` lists it; by default the `help_group` of the class that declares it.
+        group: where `--help` lists it; by default the `help_group` of the class that declares it, or of its
+            only base.
         common: `--help` lists it; the others are listed by `--help_all`.
         instead_of: the setting of the same class that is read where this one is not set.
         constraints: those of pydantic's `Field`, such as `ge=1`.
@@ -127,11 +128,13 @@ class DeclaredSetting:
 
     @property
     def group(self) -> str:
-        """The group in which `--help` lists it: its own, or that of the class that declares it."""
+        """The group in which `--help` lists it: its own, or that of the class that declares it or of its only base."""
         own = self._fact("group")
         if isinstance(own, str):
             return own
         declaring = next((base for base in self.model.__mro__ if self.field in get_annotations(base)), self.model)
+        while "help_group" not in vars(declaring) and len(declaring.__bases__) == 1:
+            (declaring,) = declaring.__bases__
         return str(vars(declaring).get("help_group", OTHER_GROUP))
 
     def is_used_by(self, verb: str | None) -> bool:

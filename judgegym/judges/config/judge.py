@@ -436,8 +436,6 @@ class PromptLayoutSettings(JudgeSettings):
     prompts of one row have in common comes first, and the completion under judgment last.
     """
 
-    help_group: ClassVar[str] = "judge"
-
     judge_prompt_layout: PromptLayout = setting("published")
     """Choose the order of the judge's prompt. published: that of the benchmark or paper. shared_first: first everything
     that the completions of one prompt share, the completion last, so that a server's prefix cache computes the shared
@@ -459,8 +457,6 @@ class PromptLayoutSettings(JudgeSettings):
 
 class ReaskSettings(JudgeSettings):
     """The settings of a judge that is asked again in the same conversation."""
-
-    help_group: ClassVar[str] = "judge"
 
     judge_reask: int = setting(1, ge=0)
     """Ask a judge whose answer has no verdict again, in the same conversation, at most this many times."""

@@ -183,11 +183,11 @@ def _why_no_verdict(choice: Choice) -> str:
 
 async def collect_votes(
     ask: Callable[[Vote], Awaitable[JudgeCall[ValueT]]],
-    missing: Callable[[Sequence[JudgeCall[ValueT]]], int],
+    missing: Callable[[Sequence[JudgeCall[ValueT]]], int] | None = None,
     *,
     count: int,
     seed: int,
-    redraws: int,
+    redraws: int = 2,
 ) -> list[JudgeCall[ValueT]]:
     """Request votes until none is missing, or all calls that were made at once have failed.
 
@@ -197,7 +197,7 @@ async def collect_votes(
     Args:
         ask: requests a vote. Each call has a number of its own, also a repeated one.
         missing: how many more votes are certainly needed, given the usable ones so far; they are requested at once.
-            With a majority that is as many as the smallest majority lacks, otherwise all that are missing.
+            With a majority that is as many as the smallest majority lacks; by default all that are missing.
         count: the number of votes on the question; a single one is sent without a seed, like any other call.
         seed: the seed of vote 0; vote n gets `seed + n`.
         redraws: how many votes without a verdict are requested again.
@@ -207,7 +207,8 @@ async def collect_votes(
     """
     calls: list[JudgeCall[ValueT]] = []
     while True:
-        wanted = missing([call for call in calls if call.value is not None])
+        usable = [call for call in calls if call.value is not None]
+        wanted = count - len(usable) if missing is None else missing(usable)
         wave = min(wanted, count + redraws - len(calls))
         if wave <= 0:
             return calls

@@ -20,7 +20,6 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
-from typing import ClassVar
 
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
@@ -126,8 +125,6 @@ def _filled(template: str, ids: Sequence[str], fault: str = "") -> str:
 
 class ListwiseJudgeSettings(ReaskSettings):
     """How the answers of a group are scored in one call."""
-
-    help_group: ClassVar[str] = "judge"
 
     listwise_orders: int = setting(1, ge=1, le=2)
     """Show the answers of a group in this many orders, one call each. 2: also in the reverse order; the scores are

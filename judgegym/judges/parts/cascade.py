@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -52,8 +52,6 @@ CONFIDENCE, ESCALATED = "cascade.confidence", "cascade.escalated"
 
 class CascadeSettings(JudgeSettings):
     """The judges of a cascade, and when the cheap one decides."""
-
-    help_group: ClassVar[str] = "judge"
 
     cascade: Members = setting({}, common=True)
     """With the judge cascade: let the first of these two judges decide where it is sure, and the second one the rest.

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 from pydantic_settings import NoDecode
@@ -127,8 +127,6 @@ Parts = Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(par
 
 class CompositeJudgeSettings(JudgeSettings):
     """The parts of a reward, and how they are combined."""
-
-    help_group: ClassVar[str] = "judge"
 
     reward: Parts = setting({}, common=True)
     """With the judge composite: make the reward of these parts. An object by names, {"maths": {"judge": "rule", "rule":

@@ -24,7 +24,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, pstdev
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
@@ -65,8 +65,6 @@ _Score = Annotated[float, Field(allow_inf_nan=False)]
 
 class JurySettings(JudgeSettings):
     """The members of a jury, and how their scores make one."""
-
-    help_group: ClassVar[str] = "judge"
 
     judges: Members = setting({}, common=True)
     """With the judge jury: let these judges judge each response. A list such as [{"judge_model_name": "a"}, {"judge":

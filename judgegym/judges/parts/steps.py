@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import fmean
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, JsonValue
 from pydantic_settings import NoDecode
@@ -55,8 +55,6 @@ def _only_judge(value: object) -> object:
 
 class StepsSettings(JudgeSettings):
     """The judge of the steps, and how their scores make one."""
-
-    help_group: ClassVar[str] = "judge"
 
     steps_judge: Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_only_judge)] = setting(
         {STEP: {}}, common=True

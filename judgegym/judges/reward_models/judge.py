@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -43,8 +43,6 @@ PLAIN_TEXT = "none"
 
 class RewardModelSettings(JudgeSettings):
     """Which server is asked, in which form, and what becomes of the model's number."""
-
-    help_group: ClassVar[str] = "judge"
 
     reward_protocol: RewardProtocol = setting("vllm_classify")
     """Ask the reward model in this way: /classify, /score (prompt and response as a pair) or /pooling of vLLM,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, collect_votes, errors_of, failed_judgment
-from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -25,37 +24,19 @@ from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.judges.rubrics.prompt import (
     REQUEST,
     RUBRIC_PROMPT,
+    SCORE_PARSERS,
     TAGS,
     Pooling,
     Rubric,
+    RubricCase,
     RubricJudgeSettings,
     check_scale,
-    find_score,
     mean_score,
     rubric_prompt,
     score_probabilities,
 )
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice
-
-_REDRAWS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class RubricCase:
-    """A response and what it is judged by.
-
-    Attributes:
-        instruction: the instruction that the response answers.
-        response: the text under judgment.
-        rubric: the rubric with its scale.
-        reference: a response that gets the highest score.
-    """
-
-    instruction: str
-    response: str
-    rubric: Rubric
-    reference: str | None = None
 
 
 class RubricVerdict(NamedTuple):
@@ -128,13 +109,11 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
         """
         if self.is_weighted:
             check_scale(case.rubric.scale)
-        prompt, count = self._prompt(case), self.settings.samples_per_item
+        prompt = rubric_prompt(case, self.settings)
         calls = await collect_votes(
             lambda vote: self.ask(case, prompt.messages, f"judgment_{vote.number + 1}", vote),
-            lambda usable: count - len(usable),
-            count=count,
+            count=self.settings.samples_per_item,
             seed=self.settings.seed,
-            redraws=_REDRAWS,
         )
         scores = tuple(self._score(call, case.rubric.scale) for call in calls)
         return self._judgment(scores, tuple(calls), prompt.suspects)
@@ -174,7 +153,7 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
     def read(self, case: RubricCase, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
         """Read the score, and the probabilities of all scores if they count."""
         output_format = self.settings.output_format
-        score = find_score(choice.text, output_format, case.rubric.scale)
+        score = SCORE_PARSERS[output_format].find(choice.text, case.rubric.scale)
         if score is None:
             return None
         if not self.is_weighted:
@@ -191,7 +170,7 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
     def critique_requests(self, case: RubricCase, judgment: Judgment[RubricDetail]) -> list[CritiqueRequest]:
         """One request for each judgment with a score; each is reconsidered separately."""
         assert judgment.detail is not None
-        messages = self._prompt(case).messages
+        messages = rubric_prompt(case, self.settings).messages
         return [
             CritiqueRequest(
                 f"judgment_{number}",
@@ -217,9 +196,6 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
             for number, earlier in enumerate(judgment.detail.judgments, start=1)
         )
         return self._judgment(scores, judgment.calls, judgment.suspects)
-
-    def _prompt(self, case: RubricCase) -> Prompt:
-        return case_prompt(case, self.settings)
 
     def _score(self, call: JudgeCall[RubricVerdict], scale: Scale) -> RubricScore:
         score, expected, _ = call.value or (None, None, None)
@@ -253,20 +229,6 @@ def pool(values: Sequence[float], pooling: Pooling) -> float:
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
 """The rubric judge's rubric if neither the request nor the settings have one."""
-
-
-def case_prompt(case: RubricCase, settings: RubricJudgeSettings, *, system: str = "") -> Prompt:
-    """The prompt that asks about a case; `system` is text before the instructions."""
-    return rubric_prompt(
-        case.instruction,
-        case.response,
-        case.rubric,
-        case.reference,
-        output_format=settings.output_format,
-        layout=settings.judge_prompt_layout,
-        system_prompt=settings.judge_system_prompt,
-        system=system,
-    )
 
 
 JUDGE = JudgeDefinition(

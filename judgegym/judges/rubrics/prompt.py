@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
 
@@ -35,7 +35,6 @@ from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.parsing.rubric_scores import RubricFormat, feedback_score, feedback_text, prometheus_result
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice, Token
 
@@ -128,6 +127,8 @@ TAGS: Mapping[RubricFormat, tuple[str, str]] = {
     "feedback_score": ("[FEEDBACK]", "[SCORE]"),
     "result": ("Feedback:", "[RESULT]"),
 }
+SCORE_PARSERS = {"feedback_score": feedback_score, "result": prometheus_result}
+"""Of the score at the end of a judge's text, by its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,51 +164,42 @@ class Rubric:
         return f"{self.text}\nIn these descriptions {self.scale.low} is the worst score and {self.scale.high} the best."
 
 
-def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | None:
-    """The score at the end of a judge's text, in this format; `None` if none can be read."""
-    found = find_score(text, output_format, scale)
-    return None if found is None else found.value
+@dataclass(frozen=True, slots=True)
+class RubricCase:
+    """A response and what it is judged by.
+
+    Attributes:
+        instruction: the instruction that the response answers.
+        response: the text under judgment.
+        rubric: the rubric with its scale.
+        reference: a response that gets the highest score.
+    """
+
+    instruction: str
+    response: str
+    rubric: Rubric
+    reference: str | None = None
 
 
-def find_score(text: str, output_format: RubricFormat, scale: Scale) -> ParsedVerdict[int] | None:
-    """The same, with its place."""
-    parser = feedback_score if output_format == "feedback_score" else prometheus_result
-    return parser.find(text, scale)
-
-
-def rubric_prompt(
-    instruction: str,
-    response: str,
-    rubric: Rubric,
-    reference: str | None = None,
-    *,
-    output_format: RubricFormat = "feedback_score",
-    layout: PromptLayout = "published",
-    system_prompt: str | None = None,
-    system: str = "",
-) -> Prompt:
+def rubric_prompt(case: RubricCase, settings: RubricJudgeSettings, *, system: str = "") -> Prompt:
     """The judge's prompt; without a reference it has neither the section nor the sentence about it.
 
     In `shared_first` the rubric comes before the instruction, because several rows may have the same one, and nothing
     but the response's end comes after it.
 
     Args:
-        instruction: the instruction that the response answers.
-        response: the text under judgment.
-        rubric: the rubric with its scale.
-        reference: a response that gets the highest score.
-        output_format: the format of the judge's answer.
-        layout: the order of the sections.
-        system_prompt: replaces the built-in system prompt.
+        case: the response.
+        settings: the format of the judge's answer, the order of the sections, and the text that replaces the built-in
+            system prompt.
         system: text before the system prompt.
     """
-    reference = reference or None  # treat an empty reference as none
-    task = system_prompt
+    rubric, layout, task = case.rubric, settings.judge_prompt_layout, settings.judge_system_prompt
+    reference = case.reference or None  # treat an empty reference as none
     if task is None:
-        task = rubric_instructions(rubric.scale, output_format, layout, with_reference=reference is not None)
-    sections = {"Instruction": instruction, "Reference Response": reference, "Score Rubric": rubric.text}
+        task = rubric_instructions(rubric.scale, settings.output_format, layout, with_reference=reference is not None)
+    sections = {"Instruction": case.instruction, "Reference Response": reference, "Score Rubric": rubric.text}
     shared = {name: text for name in _ORDER[layout] if (text := sections[name]) is not None}
-    given = {**shared, "Response To Evaluate": response}
+    given = {**shared, "Response To Evaluate": case.response}
     delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
     markers = delimited.markers
     parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(given, delimited.texts, strict=True)]
@@ -251,8 +243,6 @@ Pooling = Literal["mean", "median"]
 
 class RubricJudgeSettings(PromptLayoutSettings):
     """How a response is scored: the answer format, the scale, and how several judgments are pooled."""
-
-    help_group: ClassVar[str] = "judge"
 
     output_format: RubricFormat = setting("feedback_score")
     """Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … [RESULT] n,

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import field_validator, model_validator
 from typing_extensions import Self
@@ -35,8 +35,6 @@ _OWN = re.compile(r".+\.py:[A-Za-z_]\w*", re.DOTALL)
 
 class RuleSettings(JudgeSettings):
     """The settings of a rule. Those of a judge model (`judge_…`) have no effect, since no model is asked."""
-
-    help_group: ClassVar[str] = "judge"
 
     rule: str | None = setting(None, common=True)
     """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema,

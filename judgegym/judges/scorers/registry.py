@@ -186,8 +186,6 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
     0.7
     """
 
-    help_group: ClassVar[str] = "judge"
-
     @property
     def asks_endpoint(self) -> bool:
         """Whether a judge of this kind, or that of any part of a reward, asks a model."""
@@ -335,7 +333,7 @@ def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> 
 
 
 _SETTINGS_OF_MADE = (CompositeJudgeSettings, JurySettings, CascadeSettings, StepsSettings)
-_OF_THE_WHOLE = {"judge", *(name for made in _SETTINGS_OF_MADE for name in made.__annotations__)} - {"help_group"}
+_OF_THE_WHOLE = {"judge", *(name for made in _SETTINGS_OF_MADE for name in made.__annotations__)}
 """Settings of a judge that is made of judges, which those do not inherit."""
 
 

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from judgegym.judges import prompts
 from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
@@ -43,8 +43,6 @@ GameKind = Literal["arena_hard", "choice"]
 
 class TournamentSettings(ArenaJudgeSettings):
     """Which answers of a group meet, in which orders."""
-
-    help_group: ClassVar[str] = "judge"
 
     tournament_game: GameKind = setting("arena_hard")
     """Decide each game by this judge. arena_hard: labels with ties, and strong ones in arena_hard_v0.1. choice: the

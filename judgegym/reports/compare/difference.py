@@ -92,13 +92,16 @@ class Pair:
             "agreement": self._agreement() if with_agreement else None,
         }
 
-    def _outcomes(self) -> list[NDArray[np.int64]]:
-        """The outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above one half is won."""
+    def _outcomes(self) -> list[NDArray[np.float64]]:
+        """The outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above one half is won.
+
+        Scores are their own outcomes.
+        """
         import numpy as np
 
-        if self._kind != "win_rate":
-            return [values.astype(np.int64) for values in (self._before, self._after)]
-        return [np.sign(np.round(values - 0.5, _SAME)).astype(np.int64) + 1 for values in (self._before, self._after)]
+        if self._kind == "win_rate":
+            return [np.sign(np.round(values - 0.5, _SAME)) + 1 for values in (self._before, self._after)]
+        return [np.round(values, _SAME) for values in (self._before, self._after)]
 
     def _transitions(self) -> list[dict[str, Any]]:
         """All pairs of outcomes, also those that no row has; none for scores."""
@@ -143,25 +146,13 @@ class Pair:
 
     def _agreement(self) -> dict[str, Any]:
         """How far the two judges agree; what is not defined is `None`, with the reason."""
-        kappa: float | str
-        if self._kind == "score":
-            same = (self._before.round(_SAME) == self._after.round(_SAME)).mean()
-            kappa = quadratic_kappa(self._before, self._after)
-        else:
-            first, second = self._outcomes()
-            same = (first == second).mean()
-            kappa = "both give one and the same outcome to every row"
-            if len({*first.tolist(), *second.tolist()}) > 1:
-                from sklearn.metrics import cohen_kappa_score  # late: half a second
-
-                labels = list(range(len(OUTCOMES[self._kind])))
-                weights = "quadratic" if self._kind == "win_rate" else None  # three outcomes are ordered
-                kappa = float(cohen_kappa_score(first, second, labels=labels, weights=weights))
+        first, second = self._outcomes()
+        kappa = quadratic_kappa(first, second)  # of 0 and 1 it is kappa without weights
         correlation = rank_correlation(self._before, self._after)
         prompts, labels_of = self._rows.prompts, self._rows.labels
         is_scored = self._rows.units is not None
         return {
-            "same": float(same),
+            "same": float((first == second).mean()),
             "kappa": None if isinstance(kappa, str) else kappa,
             "kappa_reason": kappa if isinstance(kappa, str) else "",
             "correlation": None if isinstance(correlation, str) else correlation,

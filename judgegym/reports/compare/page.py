@@ -12,7 +12,7 @@ from judgegym.engine.runs.directory import REPORT
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.compare.difference import OUTCOMES
 from judgegym.reports.compare.words import number, words_of
-from judgegym.reports.document import base_style, document, render
+from judgegym.reports.document import document, render
 
 Link = Callable[[str, "str | None"], "str | None"]
 """The address of the report of the run with this path, or of a row in it; `None` if there is none."""
@@ -41,8 +41,7 @@ def html(comparison: Comparison, link: Link = lambda path, uid: None) -> Iterato
         number=number,
         width=WIDTH,
     )
-    styles = [base_style(), _STYLE.read_text("utf-8")]
-    yield from document(title=words["title"], body=body, styles=styles, scripts=[])
+    yield from document(title=words["title"], body=body, styles=[_STYLE])
 
 
 def report_link(path: str, uid: str | None, *, seen_from: Path) -> str | None:

@@ -49,20 +49,13 @@ class HeadlineOfRun:
         name: the metric, such as `eval/overall_winrate`.
         words: what a person calls it, such as `win rate`.
         value: its value.
-        low: the lower end of its 95 % interval; `None` without one.
-        high: the upper end.
+        interval: its 95 % interval; `None` without one.
     """
 
     name: str
     words: str
     value: float
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def interval(self) -> Interval | None:
-        """Return its 95 % interval."""
-        return None if self.low is None or self.high is None else Interval(self.low, self.high)
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
@@ -170,9 +163,8 @@ class SavedRun:
         if value is None:
             return None
         words = self._said("headline_words") or name.rpartition("/")[2].replace("_", " ")
-        return HeadlineOfRun(
-            name, words, value, self.metrics.get(f"{name}_ci_low"), self.metrics.get(f"{name}_ci_high")
-        )
+        low, high = (self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high"))
+        return HeadlineOfRun(name, words, value, None if low is None or high is None else Interval(low, high))
 
     def _said(self, name: str) -> str:
         return text_of(self.general.get(name))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from judgegym.engine.runs.directory import REPORT
 from judgegym.engine.runs.disk import Disk, write_atomic
-from judgegym.reports.document import as_json, base_style, document, json_block, packed_block, render
+from judgegym.reports.document import as_json, document, json_block, packed_block, render
 from judgegym.reports.labels.correction import Correction
 from judgegym.reports.results.run import run_of_file
 from judgegym.reports.run_page.groups import group_contents
@@ -120,8 +120,8 @@ def page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
     return document(
         title=head["title"],
         body=render("report.html", head=head, address=_address, word=_WORDS[head["kind"]]),
-        styles=[base_style(), (_STATIC / "report.css").read_text("utf-8")],
-        scripts=[(_STATIC / f"{name}.js").read_text("utf-8") for name in _SCRIPTS],
+        styles=[_STATIC / "report.css"],
+        scripts=[_STATIC / f"{name}.js" for name in _SCRIPTS],
         data=_data(head, items),
     )
 

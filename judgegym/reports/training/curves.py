@@ -61,11 +61,6 @@ class Curve:
             low, high = min(one.low, other.low), max(one.high, other.high)
         return _Point(other.step, values, one.total + other.total, low, high)
 
-    @property
-    def last(self) -> float | None:
-        """Return the mean at the last point; `None` without one."""
-        return self._points[-1].total / self._points[-1].values if self._points else None
-
     def __len__(self) -> int:
         """Return the number of points."""
         return len(self._points)

@@ -13,7 +13,7 @@ from typing import Any
 from judgegym.engine.runs.directory import REPORT
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.llm.wire import JSON
-from judgegym.reports.document import as_json, base_style, document, json_block, packed_block, render
+from judgegym.reports.document import as_json, document, json_block, packed_block, render
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.run_page.items import call_views
 from judgegym.reports.training.run import TrainingRun
@@ -36,9 +36,6 @@ def training_page(
         live: where the page asks for more, such as `/run/<id>`; empty for a file.
         token: with which it tells a paused run to go on.
     """
-    scripts = [(_SHARED / f"{name}.js").read_text("utf-8") for name in _SHARED_SCRIPTS]
-    scripts += [(_STATIC / f"{name}.js").read_text("utf-8") for name in _SCRIPTS]
-    styles = [base_style(), (_SHARED / "report.css").read_text("utf-8"), (_STATIC / "training.css").read_text("utf-8")]
 
     def data() -> Iterator[bytes]:
         yield from blocks
@@ -47,8 +44,8 @@ def training_page(
     return document(
         title=f"{state['title']}: training",
         body=render("training.html", state=state, live=live),
-        styles=styles,
-        scripts=scripts,
+        styles=[_SHARED / "report.css", _STATIC / "training.css"],
+        scripts=[*(_SHARED / f"{name}.js" for name in _SHARED_SCRIPTS), *(_STATIC / f"{name}.js" for name in _SCRIPTS)],
         data=data(),
         connects=bool(live),
     )

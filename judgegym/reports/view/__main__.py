@@ -24,17 +24,17 @@ in the folder is changed, symbolic links in it are not followed, and no other ma
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/")
+    add_address(parser, PORT)
+    return parser
+
+
+def add_address(parser: argparse.ArgumentParser, port: int) -> None:
+    """Add the flags that say where a page is served, by default at this port."""
     add = parser.add_argument
-    add("folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/")
-    add(
-        "--port",
-        type=port_number,
-        default=PORT,
-        help="the port to listen at; 0 takes a free one (default: %(default)s)",
-    )
+    add("--port", type=_port_number, default=port, help="the port; 0 takes a free one (default: %(default)s)")
     add("--host", choices=LOOPBACK, default=LOOPBACK[0], help="the address of this machine (default: %(default)s)")
     add("--open", action="store_true", help="open the page in the browser")
-    return parser
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.view") -> int:
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
     return exit_code(command)
 
 
-def port_number(word: str) -> int:
+def _port_number(word: str) -> int:
     """The type of a flag that takes a port."""
     try:
         port = int(word)

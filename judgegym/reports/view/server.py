@@ -21,7 +21,7 @@ from judgegym.llm.errors import UserError
 from judgegym.reports.compare.comparison import NotComparableError, compare_runs
 from judgegym.reports.compare.conditions import CONDITIONS, Condition
 from judgegym.reports.compare.page import html
-from judgegym.reports.document import base_style, document, render
+from judgegym.reports.document import document, render
 from judgegym.reports.results.folder import is_training_run, paths_in, runs_in
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.view.entries import entry_of, id_of
@@ -93,8 +93,8 @@ def _problem(
     return html_response(_page(title, body), status)
 
 
-def _page(title: str, body: str, scripts: Sequence[str] = ()) -> bytes:
-    styles = [base_style(), (_STATIC / "view.css").read_text("utf-8")]
+def _page(title: str, body: str, scripts: Sequence[Path] = ()) -> bytes:
+    styles = [_STATIC / "view.css"]
     return b"".join(document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True))
 
 
@@ -112,7 +112,7 @@ class _Views:
     def _listing(self) -> bytes:
         entries = [entry_of(run, self._folder) for run in runs_in(self._folder)]
         body = render("view.html", folder=str(self._folder), entries=entries)
-        return _page("Runs", body, [(_STATIC / "view.js").read_text("utf-8")])
+        return _page("Runs", body, [_STATIC / "view.js"])
 
     async def report(self, request: web.Request) -> web.StreamResponse:
         """The report of a run."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from judgegym.engine.terminal import Table
 from judgegym.judges.config.extras import package_version
-from judgegym.reports.document import base_style, document, render
+from judgegym.reports.document import document, render
 from judgegym.validation.attacks.results import AttackResult
 from judgegym.validation.attacks.settings import AttackSettings
 
@@ -134,7 +134,7 @@ def html(report: AttackReport) -> Iterator[bytes]:
     """Write the page, part by part: no script, no network, every text escaped."""
     rows, floor = [cells(result) for result in report.results], [*floor_words(report)]
     body = render("attack.html", report=report, header=_HEADER, rows=rows, floor=floor, shortened=_shortened)
-    yield from document(title=report.headline, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
+    yield from document(title=report.headline, body=body, styles=[_STYLE])
 
 
 def _shortened(text: str) -> str:

@@ -11,7 +11,7 @@ from judgegym.engine.terminal import Table, console, say, show_table
 from judgegym.engine.terminal.output import printable
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.page import WIDTH, forest
-from judgegym.reports.document import base_style, document, render
+from judgegym.reports.document import document, render
 from judgegym.validation.audit.audit import Audit
 from judgegym.validation.audit.decision import CheckResult, bounds, shown
 
@@ -79,7 +79,7 @@ def html(audit: Audit) -> Iterator[bytes]:
     measured = [check for check in audit.checks if check.value is not None]
     rows = [(check, cells_of(check), _drawing(check)) for check in measured]
     body = render("audit.html", title=heading(audit), audit=audit, rows=rows, notes=notes_of(audit), width=WIDTH)
-    yield from document(title=heading(audit), body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
+    yield from document(title=heading(audit), body=body, styles=[_STYLE])
 
 
 def _drawing(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:

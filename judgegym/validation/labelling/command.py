@@ -14,7 +14,7 @@ from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
 from judgegym.llm.errors import SettingsError
-from judgegym.reports.view.__main__ import LOOPBACK, port_number
+from judgegym.reports.view.__main__ import add_address
 
 if TYPE_CHECKING:
     from judgegym.validation.labelling.session import Session
@@ -42,9 +42,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--sampling", choices=("random", "by_score"), help=how)
     overlap = "rows that every labeller gets, for their agreement (default: %(default)s)"
     add("--overlap", type=whole_number(0), default=OVERLAP, metavar="N", help=overlap)
-    add("--port", type=port_number, default=PORT, help="the port; 0 takes a free one (default: %(default)s)")
-    add("--host", choices=LOOPBACK, default=LOOPBACK[0], help="the address of this machine (default: %(default)s)")
-    add("--open", action="store_true", help="open the page in the browser")
+    add_address(parser, PORT)
     add("--export", nargs=2, metavar=("argilla", "FILE"), help="write rows and labels for Argilla 2 instead")
     add("--import", dest="read", type=Path, metavar="FILE", help="add the labels of Argilla 2, or of a JSONL file")
     return parser

@@ -22,7 +22,7 @@ from judgegym.engine.terminal.output import warn
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import UserError
-from judgegym.reports.document import base_style, document, render
+from judgegym.reports.document import document, render
 from judgegym.reports.view.loopback import html_response, loopback_app, serve_on_loopback
 from judgegym.validation.labelling.questions import QuestionPart, shown_texts
 from judgegym.validation.labelling.session import Precision, Session
@@ -73,8 +73,7 @@ async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 def _page(title: str, values: Mapping[str, object] = _EMPTY, status: int = 200) -> web.Response:
     body = render("label.html", title=title, **{**_EMPTY, **values})
-    styles = [base_style(), (_STATIC / "label.css").read_text("utf-8")]
-    scripts = [(_STATIC / "label.js").read_text("utf-8")]
+    styles, scripts = [_STATIC / "label.css"], [_STATIC / "label.js"]
     parts = document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True)
     return html_response(b"".join(parts), status)
 

@@ -21,7 +21,7 @@ from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
-from judgegym.reports.document import base_style, document, render, write_outputs
+from judgegym.reports.document import document, render, write_outputs
 from judgegym.statistics.juries import JuryWeights
 from judgegym.validation.replay import candidates as measuring
 from judgegym.validation.replay.candidates import Bench, ReplayedJudge, with_front
@@ -89,8 +89,7 @@ class ReplayReport:
         up = np.interp(values, (min(values), max(values)), (_HEIGHT - 40, 20)).round(1).tolist()
         points, table = [*zip(across, up, self.candidates, strict=True)], self.table(self.candidates)
         body = render("replay.html", report=self, table=table, points=points, width=_WIDTH, height=_HEIGHT, **ends)
-        styles = [base_style(), _STYLE.read_text("utf-8")]
-        yield from document(title=table.title, body=body, styles=styles, scripts=[])
+        yield from document(title=table.title, body=body, styles=[_STYLE])
 
 
 def _cells(each: ReplayedJudge) -> tuple[str, ...]:

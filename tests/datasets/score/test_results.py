@@ -55,7 +55,7 @@ def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(comman
     run = run_of(command)
     assert run.headline is not None
     assert run.headline.value == pytest.approx((1 + 0.5 + 0 + 0) / 4)
-    assert run.headline.low is not None and run.headline.low < run.headline.value
+    assert run.headline.interval is not None and run.headline.interval.low < run.headline.value
     assert run.metrics["eval/mean_score_category_a"] == pytest.approx(1 / 2)
     assert run.metrics["eval/mean_score_category_b"] == pytest.approx(0.5 / 2)
     assert run.metrics["eval/unscored_rate"] == pytest.approx(2 / 5)

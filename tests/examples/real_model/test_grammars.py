@@ -18,7 +18,7 @@ from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_l
 from judgegym.judges.parsing.rubric_scores import is_strict_feedback
 from judgegym.judges.parsing.scores import rating, score_object
 from judgegym.judges.parsing.thinking import split
-from judgegym.judges.rubrics.prompt import read_score
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS
 
 FIVE, TEN = Scale(1, 5), Scale(1, 10)
 _PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|(\[(?:[^\]\\]|\\.)*\](?:\{[\d,]+\})?)|([a-z]+)|([()|])|\s+')
@@ -68,7 +68,7 @@ def last(text: str, choices: Sequence[str]) -> str:
 
 def is_feedback(text: str) -> bool:
     assert is_strict_feedback(text, "feedback_score", FIVE)
-    return str(read_score(text, "feedback_score", FIVE)) == text[-1]
+    return str(SCORE_PARSERS["feedback_score"](text, FIVE)) == text[-1]
 
 
 def is_scored(text: str) -> bool:
@@ -92,7 +92,7 @@ FORMS: dict[str, tuple[Mapping[str, Any], Callable[[str], bool]]] = {
     "arena": (grammars.arena(), lambda text: arena_label(text) == last(text, ("[[A>B]]", "[[A=B]]", "[[B>A]]"))[2:-2]),
     "arena_hard_v0.1": (grammars.arena("arena_hard_v0.1"), lambda text: f"[[{arena_label(text)}]]" in text),
     "rubric": (grammars.rubric(FIVE), is_feedback),
-    "prometheus": (grammars.rubric(FIVE, "result"), lambda text: str(read_score(text, "result", FIVE)) == text[-1]),
+    "prometheus": (grammars.rubric(FIVE, "result"), lambda text: str(SCORE_PARSERS["result"](text, FIVE)) == text[-1]),
     "aspect": (grammars.aspect(), lambda text: binary_verdict(text) == bool(json.loads(text)["verdict"])),
     "peer": (grammars.peer(), is_scored),
     "choice": (grammars.choice("ABCD"), is_chosen),

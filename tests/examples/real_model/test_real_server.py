@@ -17,7 +17,7 @@ from examples.real_model.server import Running, ServerSettings, running
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import arena_label, binary_verdict
 from judgegym.judges.parsing.scores import score_object
-from judgegym.judges.rubrics.prompt import read_score
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS
 from tests.trainer import free_port
 
 pytest.importorskip("xllamacpp")
@@ -45,7 +45,7 @@ def test_a_small_base_model_gives_verdicts_in_every_form(server: Running) -> Non
     scale = Scale(1, 5)
     forms = {
         "arena": (grammars.arena(), arena_label),
-        "rubric": (grammars.rubric(scale), lambda text: read_score(text, "feedback_score", scale)),
+        "rubric": (grammars.rubric(scale), lambda text: SCORE_PARSERS["feedback_score"](text, scale)),
         "aspect": (grammars.aspect(), binary_verdict),
         "peer": (grammars.peer(), score_object),
     }

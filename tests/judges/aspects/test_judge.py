@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.aspects.judge import AspectCase, AspectDetail, AspectPanel, AspectVerdict, PanelDetail
+from judgegym.judges.aspects.judge import AspectDetail, AspectPanel, AspectVerdict, PanelDetail
 from judgegym.judges.aspects.prompt import (
     SUPPORTED_ASPECTS,
     Aspect,
+    AspectCase,
     AspectJudgeSettings,
     AspectScoring,
-    aspect_prompt,
     effective_strictness,
 )
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.cache import JudgmentCache
+from tests.aspects import aspect_prompt
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
 
 HARM = SUPPORTED_ASPECTS["harmfulness"].model_copy(update={"polarity": 1})  # a yes has the score 1

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from judgegym.judges.aspects.judge import AspectCase, AspectDetail, AspectPanel, PanelDetail, combined_score
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, AspectJudgeSettings, AspectScoring, check_aspects
+from judgegym.judges.aspects.judge import AspectDetail, AspectPanel, PanelDetail, combined_score
+from judgegym.judges.aspects.prompt import (
+    SUPPORTED_ASPECTS,
+    Aspect,
+    AspectCase,
+    AspectJudgeSettings,
+    AspectScoring,
+    check_aspects,
+)
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt, criteria_of
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, criteria_of
+from tests.aspects import aspect_prompt
 
 SUBMISSION = "Mix both."
 EXAMPLE = (

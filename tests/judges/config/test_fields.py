@@ -14,7 +14,15 @@ class Grouped(BaseModel, use_attribute_docstrings=True):
     inherited: int = 0
 
 
-class Demo(Grouped):
+class Alone(Grouped):
+    of_only_base: int = 0
+
+
+class Other(BaseModel):
+    pass
+
+
+class Demo(Alone, Other):
     plain: int = Field(1, ge=0)
     other_extra: int = Field(3, json_schema_extra={"x": 1})
     shapes_results: int = setting(4, "What is found.", verbs=("serve", "process"), group="mine")
@@ -37,12 +45,15 @@ def test_verbs_of_a_setting_are_those_of_its_declaration_and_none_where_all_use_
         "shapes_results": ("serve", "process"),
         "shapes_the_run": ("serve",),
     }
-    assert [each.name for each in declared_settings(Demo, verb="evaluate")] == ["inherited", "plain", "other_extra"]
+    assert [each.name for each in declared_settings(Demo, verb="evaluate")] == [
+        *("inherited", "of_only_base", "plain", "other_extra")
+    ]
 
 
-def test_group_of_a_setting_is_its_own_or_that_of_the_class_that_declares_it() -> None:
-    groups = {name: SETTINGS[name].group for name in ("inherited", "plain", "shapes_results")}
-    assert groups == {"inherited": "grouped", "plain": OTHER_GROUP, "shapes_results": "mine"}
+def test_group_of_a_setting_is_its_own_or_that_of_the_class_that_declares_it_or_of_its_only_base() -> None:
+    groups = {name: SETTINGS[name].group for name in ("inherited", "of_only_base", "plain", "shapes_results")}
+    found = {"inherited": "grouped", "of_only_base": "grouped", "plain": OTHER_GROUP, "shapes_results": "mine"}
+    assert groups == found
 
 
 def test_description_may_stand_below_the_attribute() -> None:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from judgegym.judges.conversations.readers import Trace, trace_of, with_tools
 from judgegym.judges.conversations.tools import Tool, tools_of
 from judgegym.judges.conversations.turns import Turn, transcript
-from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
+from judgegym.judges.rubrics.prompt import Rubric
+from tests.rubrics import rubric_prompt
 
 Json: TypeAlias = dict[str, Any]
 

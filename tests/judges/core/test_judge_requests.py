@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel
-from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectPanel
+from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from tests.scripted import ScriptedEndpoint

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectPanel
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectPanel
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectCase, AspectJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from tests.peers import REFUSED, scored
 from tests.rubrics import weighed

@@ -10,10 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.judges.core.judgment import Judgment, Scale, Status
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
+from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail, RubricVerdict
+from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.errors import SettingsError
+from tests.rubrics import rubric_prompt
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
 RUBRIC = Rubric("Is it short?")

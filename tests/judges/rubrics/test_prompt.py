@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.judgment import Scale
-from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_instructions, rubric_prompt
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS, Rubric, rubric_instructions
 from judgegym.llm.wire import Message
+from tests.rubrics import rubric_prompt
 
 SYSTEM = """\
 You will be given an instruction, a reference answer that gets a score of 5, a score rubric representing an evaluation \
@@ -46,7 +47,7 @@ def test_the_example() -> None:
         f"### Response To Evaluate\n\n{RESPONSE}\n\n"
         f"{ENDING}"
     )
-    assert read_score(OUTPUT, "feedback_score", Scale()) == 4
+    assert SCORE_PARSERS["feedback_score"](OUTPUT, Scale()) == 4
 
 
 def test_without_a_reference_nothing_speaks_of_one() -> None:

@@ -195,7 +195,7 @@ def test_across_judges_says_how_far_the_judges_agree(tmp_path: Path) -> None:
 def test_agreement_that_is_undefined_has_a_reason(tmp_path: Path) -> None:
     agreement = only(compared(tmp_path, [1.0, 1.0], [1.0, 1.0], across=("judge",))).agreement
     assert agreement is not None and (agreement.kappa, agreement.correlation) == (None, None)
-    assert "one and the same outcome" in agreement.kappa_reason
+    assert "one and the same value" in agreement.kappa_reason
     assert "one side gives 1 to every item" in agreement.correlation_reason
 
 

@@ -14,6 +14,7 @@ from judgegym.engine.records import Sample
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.results.folder import UnreadableRun, runs_in
 from judgegym.reports.results.run import HeadlineOfRun, SavedRun
+from judgegym.statistics.agreement import Interval
 from tests.engine.samples_of import sample
 
 GENERAL = {
@@ -49,7 +50,7 @@ def test_a_complete_run_says_who_was_judged_by_whom_and_how_it_ended(tmp_path: P
     run = SavedRun.open(written(tmp_path / "run", [sample()], general=GENERAL, **{"eval/cost": None}))
     assert (run.environment, run.policy, run.judge) == ("arena_hard", "a-policy", "a-judge")
     assert run.date.isoformat() == "2026-11-01T10:00:00+00:00" and run.is_complete
-    assert run.headline == HeadlineOfRun("eval/overall_winrate", "win rate", 0.5, 0.25, 0.75)
+    assert run.headline == HeadlineOfRun("eval/overall_winrate", "win rate", 0.5, Interval(0.25, 0.75))
     assert run.metrics == {**VALUES, "eval/cost": None}
 
 

@@ -51,4 +51,3 @@ def test_a_band_of_its_own_is_averaged() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_left_out(value: float) -> None:
     assert len(curve_of([value])) == 0
-    assert curve_of([]).last is None
