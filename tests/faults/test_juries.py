@@ -71,7 +71,8 @@ class Jury:
     urls: dict[str, str]
 
     def words(self, *flags: str, out: str = "out") -> list[str]:
-        fields = [{"judge_model_name": name, "judge_base_url": url} for name, url in self.urls.items()]
+        own = {"judge_max_concurrency": AT_ONCE}
+        fields = [{"judge_model_name": name, "judge_base_url": url, **own} for name, url in self.urls.items()]
         data, limit = write_lines(self.path / "data.jsonl", ROWS), f"--judge_max_concurrency={AT_ONCE}"
         return [str(data), f"--out={self.path / out}.jsonl", f"--judges={json.dumps(fields)}", limit, *flags]
 
