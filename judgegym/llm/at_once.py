@@ -28,6 +28,16 @@ from judgegym.llm.errors import EndpointError, RunStop
 T = TypeVar("T")
 
 
+@contextmanager
+def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Let a variable of the context have this value inside, in tasks that begin there, too."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
 class Activity:
     """The rows in progress of one run, and which of them are blocked.
 
@@ -88,12 +98,8 @@ on_its_way = partial(_counted, lambda activity: activity.requests)
 @contextmanager
 def row_in_progress(row: object) -> Iterator[None]:
     """Count a row as in progress for the duration of the block."""
-    token = _ROW.set(id(row))
-    try:
-        with _counted(lambda activity: activity.rows):
-            yield
-    finally:
-        _ROW.reset(token)
+    with holding(_ROW, id(row)), _counted(lambda activity: activity.rows):
+        yield
 
 
 async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
@@ -171,13 +177,3 @@ def fail(future: asyncio.Future[T], error: Exception) -> None:
     """Give a future an error, for which nobody may wait any more."""
     future.set_exception(error)
     future.exception()  # mark as retrieved
-
-
-@contextmanager
-def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
-    """Let a variable of the context have this value inside, in tasks that begin there, too."""
-    token = variable.set(value)
-    try:
-        yield value
-    finally:
-        variable.reset(token)

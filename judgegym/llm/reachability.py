@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from judgegym.llm.at_once import fail
+from judgegym.llm.at_once import cancel_all, fail
 from judgegym.llm.connector import can_connect
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.types import ChatSettings, Replica
@@ -139,10 +139,7 @@ class Reachability:
 
     async def close(self) -> None:
         """End all probes; a client that is used again probes again."""
-        probes = list(self._probes)
-        for probe in probes:
-            probe.cancel()
-        await asyncio.gather(*probes, return_exceptions=True)
+        await cancel_all(list(self._probes))
 
     @property
     def _is_starting(self) -> bool:
@@ -320,8 +317,7 @@ class CircuitBreaker:
         """End the probe."""
         self._is_over = True
         if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.gather(self._probing, return_exceptions=True)
+            await cancel_all([self._probing])
 
     @property
     def _said(self) -> str:

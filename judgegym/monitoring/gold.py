@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import TaskJudge, judge_responses
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import BudgetError
 from judgegym.llm.ledger import component
 from judgegym.monitoring.group import MonitorGroup
@@ -96,9 +97,7 @@ class GoldJudge:
         """Let what is queued end for so many seconds (`math.inf`: as long as it takes), then leave it out; close."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=None if math.isinf(within_s) else within_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         self.counts["left_out"] += self.waiting
         self.waiting = 0
         await self._close_client()

@@ -15,6 +15,7 @@ from dataclasses import asdict
 import aiohttp
 
 from judgegym.llm import wire
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import environment_proxy
 from judgegym.monitoring.alarms import Alarm
@@ -62,10 +63,9 @@ class Webhook:
         """Give posts that are on their way so many seconds, then give them up."""
         if self._posts:
             _, late = await asyncio.wait(self._posts, timeout=within_s)
-            for post in late:
-                post.cancel()
+            for _ in late:
                 logger.warning("the webhook of %s could not be told of an alarm in time", self._variable)
-            await asyncio.gather(*late, return_exceptions=True)
+            await cancel_all(late)
 
     async def _post(self, alarm: Alarm) -> None:
         body = wire.dumps({"text": f"{self._run}: {alarm.text}", "run": self._run, "alarm": asdict(alarm)})

@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from judgegym.server.answers import RequestError
 from judgegym.server.asgi import answer
-from judgegym.server.request import Message, Receive, Send
 from judgegym.server.service import Service, failed_response
 from judgegym.server.settings import RewardServerSettings
 
@@ -109,12 +109,8 @@ async def listening(
     Raises:
         OSError: the address cannot be used.
     """
-
-    async def application(scope: Message, receive: Receive, send: Send) -> None:
-        await answer(service, scope, receive, send)
-
     config = uvicorn.Config(
-        application,
+        partial(answer, service),
         interface="asgi3",
         lifespan="off",
         ws="none",

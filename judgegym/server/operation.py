@@ -67,9 +67,7 @@ class JudgeHealth:
 
     def late(self) -> None:
         """Take into account that a request had to be answered before its judgment."""
-        self._latest = time.monotonic()
-        self._failures += 1
-        self._reason = "no answer within the server's deadline"
+        self.note(failure("no answer within the server's deadline"))
 
     @property
     def is_down(self) -> bool:
