@@ -41,7 +41,7 @@ from urllib.parse import urlsplit
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
 from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
-from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
@@ -475,8 +475,8 @@ class ResultLedger:
                 if not isinstance(key, str) or not _KEY.fullmatch(key):
                     raise line.error("expected the result of a judged row, with its key")
                 self._places.setdefault(bytes.fromhex(key), (file, line.offset))
-        self._path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
-        self._file: int | None = None
+        path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
+        self._lines = LineWriter(path, self._refused)
 
     def find(self, key: bytes) -> list[ResponseJudgment] | None:
         """The results of the task with a key of 16 bytes, one for each response; `None` if there are none."""
@@ -498,18 +498,12 @@ class ResultLedger:
         if any(result.is_failed for result in results):
             return
         dumped: list[JSON] = [{name: getattr(result, name) for name in _FIELDS} for result in results]
-        line = wire.dumps({"key": key.hex(), "results": dumped}) + b"\n"
-        try:
-            if self._file is None:
-                self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise SettingsError(f"ledger: {self._path} cannot be written to: {error.strerror}") from error
-        if written < len(line):
-            raise SettingsError(f"ledger: {self._path} cannot be written to: the disk is full")
+        self._lines.append(wire.dumps({"key": key.hex(), "results": dumped}) + b"\n")
+
+    def _refused(self, path: Path, error: OSError) -> None:
+        self._lines.drop()
+        raise SettingsError(f"ledger: {path} cannot be written to: {error.strerror}") from error
 
     def close(self) -> None:
         """Close the file."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        self._lines.close()
