@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.json_file import BadLine, JsonFile
@@ -48,6 +48,9 @@ from judgegym.llm.errors import DataError, UserError
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
+
+AddedRows: TypeAlias = Callable[[], Iterable[Mapping[str, JSON]]]
+"""Gives the added columns of each row."""
 
 
 class StoredRows:
@@ -95,16 +98,14 @@ class StoredRows:
         return rows_of_group(len(values), values.size if isinstance(values, JsonFile) else values.table.nbytes)
 
 
-def write_scored(
-    own: StoredRows, numbers: range, out: Path, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
-) -> None:
+def write_scored(own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns) -> None:
     """Write rows with their added columns to a file, in their order.
 
     Args:
         own: the rows of the data set.
         numbers: the rows that are written, from 0; they follow each other.
         out: the file, with an ending that `check_out` has accepted.
-        added: the added columns of each of `numbers`, in their order.
+        added: gives the added columns of each of `numbers`, in their order; it is called again after an error.
         columns: which columns these are.
 
     Raises:
@@ -118,21 +119,19 @@ def write_scored(
 
 
 def scored_content(
-    own: StoredRows, numbers: range, out: Path, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
+    own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
 ) -> Callable[[], Iterator[bytes]]:
     """A function that gives the parts of a scored file, for `Disk.write`, which calls it again after an error.
 
-    Args: those of `write_scored`. `added` is gone through anew at each call.
+    Args: those of `write_scored`.
     """
     if is_parquet(out):
-        return lambda: parquet_parts(own.columns, numbers, added, columns, own.rows_of_group)
+        return lambda: parquet_parts(own.columns, numbers, added(), columns, own.rows_of_group)
     return partial(_lines, own, numbers, added, columns)
 
 
-def _lines(
-    own: StoredRows, numbers: range, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
-) -> Iterator[bytes]:
-    for text, more in zip(own.texts(numbers), added, strict=True):
+def _lines(own: StoredRows, numbers: range, added: AddedRows, columns: AddedColumns) -> Iterator[bytes]:
+    for text, more in zip(own.texts(numbers), added(), strict=True):
         yield with_keys(text, columns.in_order(more)) + b"\n"
 
 

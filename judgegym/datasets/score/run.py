@@ -27,7 +27,7 @@ from judgegym.datasets.sample import ResponseJudge
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.ending import conclude, write_quarantine
 from judgegym.datasets.score.gold import GoldColumn
-from judgegym.datasets.score.input import SKIP_HINT, AddedOfRows, read_input
+from judgegym.datasets.score.input import SKIP_HINT, added_of_rows, read_input
 from judgegym.datasets.score.saved import (
     SavedResponses,
     missing_tasks,
@@ -175,7 +175,7 @@ class ScoreRun:
         for line, sample, place in samples_of_lines(before.samples, tasks):
             saved.begin_after(SAMPLES, line.offset + len(line.data))
             if place is not None:
-                saved.note(place, line.offset, len(line.data), sample.status, is_complete=True)
+                saved.note(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)
                 continue
             row, _ = response_of(line, sample.uid)
@@ -254,7 +254,7 @@ class ScoreRun:
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
-        added = AddedOfRows(self.tasks, saved, self.columns)
+        added = partial(added_of_rows, self.tasks, saved, self.columns)
         content = scored_content(StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
         await write_quarantine(self.tasks, self.out, run.disk)

@@ -156,7 +156,7 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
             place = tasks.places.find(*response_of(line, sample.uid))
             if place is None:
                 raise line.error("not of a response of this data set")
-            saved.note(place, line.offset, len(line.data), sample.status, is_complete=sample.status in FINISHED)
+            saved.note(place, line, sample.status, is_complete=sample.status in FINISHED)
     if missing := saved.missing:
         row, _ = tasks.places.row(missing[0])
         raise RunDirectoryError(f"{run.path}: {len(missing)} responses have no line, such as one of row {row + 1}")

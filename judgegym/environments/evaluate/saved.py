@@ -27,6 +27,7 @@ from judgegym.data.rows import TaskT
 from judgegym.data.task_list import positions_of, uids_of
 from judgegym.engine.records import FINISHED, Sample, SampleReader
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
+from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.llm.errors import RunDirectoryError
@@ -91,9 +92,9 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._statuses[number], self._complete[number] = sample.status, is_complete
         self._ends[name] += len(line)
 
-    def note(self, number: int, start: int, length: int, status: str, *, is_complete: bool) -> None:
+    def note(self, number: int, line: RawLine, status: str, *, is_complete: bool) -> None:
         """Note where the line of a row is."""
-        self._starts[number], self._lengths[number] = start, length
+        self._starts[number], self._lengths[number] = line.offset, len(line.data)
         self._statuses[number], self._complete[number] = status, is_complete
 
     def begin_after(self, name: str, end: int) -> None:
@@ -273,7 +274,7 @@ def read_earlier(
             if sample.task_digest != runner.digest(task):
                 changed += 1
             elif was_finished[number] and runner.is_complete(sample):
-                saved.note(number, line.offset, len(line.data), sample.status, is_complete=True)
+                saved.note(number, line, sample.status, is_complete=True)
                 if any(name not in line.fields() for name in _ADDED):
                     former.append(number)
                     sample = readable(task, sample)
