@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -39,9 +38,6 @@ from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
 
 logger = logging.getLogger(__name__)
 
-_COLLECTIONS = (50_000, 20, 100)
-"""So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of
-requests in flight were walked through again and again, which took more time than answering them."""
 _GROUPS = {
     "judge": "judge",
     "server": "server",
@@ -159,9 +155,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
             shutdown_timeout=settings.drain_timeout,
             reuse_port=place is not None,
         ) as (host, port):
-            gc.collect()
-            gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
-            gc.set_threshold(*_COLLECTIONS)
+            event_loop.spare_the_collector()
             if place is not None:
                 place.started.touch()
             sys.stdout.write(f"judgegym.server listens at http://{bracketed(host)}:{port}\n")

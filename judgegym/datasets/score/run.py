@@ -31,18 +31,19 @@ from judgegym.datasets.score.input import SKIP_HINT, added_of_rows, read_input
 from judgegym.datasets.score.saved import (
     SavedResponses,
     missing_tasks,
+    open_run,
     open_saved,
     response_of,
     samples_of,
     samples_of_lines,
     task_end,
 )
-from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.anchors import AnchorJudge, judge_anchors, read_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.batches import judged_in_batches
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, run_directory_of, uid_of_row
-from judgegym.engine.runs.disk import Disk, remove_unfinished
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, uid_of_row
+from judgegym.engine.runs.disk import remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
@@ -128,16 +129,9 @@ class ScoreRun:
         self._elsewhere = elsewhere
         self.progress = RunProgress("mean score", lambda: self._waiting, display)
         started, settings = time.monotonic(), self.settings
-        run, before = RunDirectory.open(
-            run_directory_of(self.out),
-            config=settings.public(),
-            matters=settings.matters(),
-            resume=settings.resume,
-            disk=Disk(settings.disk_full_deadline),
-            elsewhere=OUT,
-        )
+        run = open_run(settings, self.out)
         with closing(run), run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
-            self._read_earlier(before, saved)
+            self._read_earlier(run, saved)
             run.drop_results()
             remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
             earlier = await self._judge(run, saved)
@@ -163,16 +157,16 @@ class ScoreRun:
                 await write_report_after(run.path, run.disk)
             return result
 
-    def _read_earlier(self, before: EarlierLines, saved: SavedResponses) -> None:
+    def _read_earlier(self, run: RunDirectory, saved: SavedResponses) -> None:
         """Note which responses an earlier run has judged, unless their rows have changed. Failures are judged again.
 
         Raises:
             RunDirectoryError: a line cannot be read, or is of a row that this run leaves out on purpose.
         """
         changed, limit, tasks = 0, self.settings.limit, self.tasks
-        for line in before.failures:
+        for line in run.lines(FAILURES):
             saved.begin_after(FAILURES, line.offset + len(line.data))
-        for line, sample, place in samples_of_lines(before.samples, tasks):
+        for line, sample, place in samples_of_lines(run.lines(SAMPLES), tasks):
             saved.begin_after(SAMPLES, line.offset + len(line.data))
             if place is not None:
                 saved.note(place, line, sample.status, is_complete=True)

@@ -20,8 +20,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -29,7 +28,7 @@ import yaml
 
 from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.engine.runs.lines import CONFIG as CONFIG
-from judgegym.engine.runs.lines import LinesOfFile, LineWriter, RawLine
+from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
 from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.judges.config.presets import load_yaml
@@ -95,14 +94,6 @@ logger = logging.getLogger(__name__)
 
 SAMPLES, FAILURES, METRICS = "samples.jsonl", "failures.jsonl", "metrics.json"
 REPORT = "report.html"
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierLines:
-    """The lines of an earlier run: finished rows and failed rows. They are read when they are gone through."""
-
-    samples: Iterable[RawLine]
-    failures: Iterable[RawLine]
 
 
 def read_settings(run: Path) -> Mapping[str, JSON]:
@@ -198,7 +189,7 @@ class RunDirectory:
         disk: Disk | None = None,
         defaults: Mapping[str, JSON] = {},
         elsewhere: str = "--env.data_dir_to_save_evals",
-    ) -> tuple[RunDirectory, EarlierLines]:
+    ) -> RunDirectory:
         """Begin a run, or resume one.
 
         Args:
@@ -210,13 +201,9 @@ class RunDirectory:
             defaults: what the settings are if a run says nothing of them: it was begun before there was such a setting.
             elsewhere: the setting that chooses another directory, for messages.
 
-        Returns:
-            The directory, and the lines of the earlier run (none without `resume`).
-
         Raises:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
-                uses it; its settings are missing; nothing can be written to it. A line of the earlier run that is
-                damaged is an error when the lines are gone through.
+                uses it; its settings are missing; nothing can be written to it.
         """
         lock = DirectoryLock.take(path)
         try:
@@ -232,7 +219,6 @@ class RunDirectory:
                 )
             elif resume:
                 logger.warning("%s holds no run: there is nothing to resume, so a new run begins", path)
-            before = EarlierLines(*(LinesOfFile(path / name) for name in (SAMPLES, FAILURES)))
             write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         except OSError as error:
             lock.release()
@@ -240,7 +226,7 @@ class RunDirectory:
         except BaseException:  # re-raised; the directory is free again
             lock.release()
             raise
-        return cls(path, lock, disk or Disk()), before
+        return cls(path, lock, disk or Disk())
 
     @staticmethod
     def _compare(path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON]) -> None:
@@ -255,6 +241,14 @@ class RunDirectory:
                 f"run directory {path} belongs to another configuration; "
                 f"--resume needs the same one:\n  " + "\n  ".join(differences)
             )
+
+    def lines(self, name: str) -> Iterator[RawLine]:
+        """Read the lines of one of the run's files, those of an earlier run at first.
+
+        Raises:
+            RunDirectoryError: it cannot be read.
+        """
+        return whole_lines(self.path / name)
 
     def writer(self, name: str) -> LineWriter:
         """Return the writer of one of the run's files of lines."""

@@ -25,7 +25,7 @@ from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
 from judgegym.engine.runs import directory as runs
 from judgegym.engine.runs.batches import judged_in_batches
-from judgegym.engine.runs.directory import EarlierLines, RunDirectory
+from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
@@ -144,7 +144,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             DiskFull: it could not be written to for too long.
         """
         env, settings = self.env, self.env.settings
-        run, before = RunDirectory.open(
+        run = RunDirectory.open(
             path,
             config=settings.public(),
             matters=settings.matters(),
@@ -156,7 +156,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         headline = f"eval/{env.headline[0]}"
         with closing(run), closing(saved), run.log.ending():
             progress = RunProgress(env.headline[1], lambda: env.clients.waiting, display)
-            result = await self._evaluate(run, before, saved, progress, in_flight)
+            result = await self._evaluate(run, saved, progress, in_flight)
             if env.config.write_report:
                 await write_report_after(path, run.disk)
             if headline in result.metrics.values:  # the log says what the terminal shows
@@ -170,7 +170,6 @@ class Evaluation(Generic[TaskT, DetailT]):
     async def _evaluate(
         self,
         run: RunDirectory,
-        before: EarlierLines,
         saved: SavedRows[TaskT, DetailT],
         progress: RunProgress,
         in_flight: int,
@@ -178,7 +177,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
         started = time.monotonic()
         complete = partial(readable, self.env, RatioRecorder(self.env.headline[0], self.env.metric_names))
-        earlier = read_earlier(before, saved, self.runner, progress.add, complete)
+        earlier = read_earlier(saved, self.runner, progress.add, complete)
         numbers = self._numbers(earlier, saved)
         if numbers:
             run.drop_results()

@@ -26,7 +26,7 @@ from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import positions_of, uids_of
 from judgegym.engine.records import FINISHED, Sample, SampleReader
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory
 from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
@@ -70,7 +70,7 @@ class SavedRows(Generic[TaskT, DetailT]):
             reader: reads a line.
         """
         self.tasks = tasks
-        self._run = run
+        self.run = run
         self.reader = reader
         self._starts, self._lengths = array("q", [0]) * len(tasks), array("q", [0]) * len(tasks)
         self._statuses = [""] * len(tasks)  # empty without a line
@@ -137,7 +137,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         try:
             return self.reader.read(self.line(number))
         except ValueError as error:
-            path = self._run.path / self._file(number)
+            path = self.run.path / self._file(number)
             raise RunDirectoryError(f"{path}, at byte {self._starts[number]}: not the sample: {error}") from error
 
     def line(self, number: int) -> bytes:
@@ -149,7 +149,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         try:
             return self._line(number)
         except (OSError, ValueError) as error:
-            raise RunDirectoryError(f"{self._run.path / self._file(number)} cannot be read: {error}") from error
+            raise RunDirectoryError(f"{self.run.path / self._file(number)} cannot be read: {error}") from error
 
     async def sort(self) -> None:
         """Replace both files by the lines of the rows in their order.
@@ -157,15 +157,15 @@ class SavedRows(Generic[TaskT, DetailT]):
         Raises:
             DiskFull: the disk refused for too long; the files hold the lines that were appended.
         """
-        await self._run.disk.ready()
+        await self.run.disk.ready()
         starts, ends = array("q"), dict.fromkeys(_FILES, 0)
         for number, length in enumerate(self._lengths):
             starts.append(ends[self._file(number)])
             ends[self._file(number)] += length
-        paths = {name: self._run.path / name for name in _FILES}
+        paths = {name: self.run.path / name for name in _FILES}
         are_whole = all(path.exists() and path.stat().st_size == ends[name] for name, path in paths.items())
         if starts != self._starts or not are_whole:
-            await self._run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
+            await self.run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
             self._close_files()
             self._starts, self._ends = starts, ends
 
@@ -180,7 +180,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         if self._is_closed:  # a thread that computes metrics ends when the run is stopped
             raise ValueError("the run is closed")
         if name not in self._files:
-            self._files[name] = (self._run.path / name).open("rb")
+            self._files[name] = (self.run.path / name).open("rb")
         return os.pread(self._files[name].fileno(), self._lengths[number], self._starts[number])
 
     def close(self) -> None:
@@ -232,7 +232,6 @@ class EarlierRows:
 
 
 def read_earlier(
-    before: EarlierLines,
     saved: SavedRows[TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
     arrived: Callable[[Sample[DetailT]], None],
@@ -241,8 +240,7 @@ def read_earlier(
     """Read the lines of an earlier run, and note the places of finished rows.
 
     Args:
-        before: the lines; of several lines of a row, the last one counts.
-        saved: the rows of this run.
+        saved: the rows of this run; of several lines of a row, the last one counts.
         runner: gives the digest of a row, and says whether anything of a sample is missing.
         arrived: called with the sample of each finished row.
         readable: completes the sample of a line that lacks fields.
@@ -253,12 +251,12 @@ def read_earlier(
     numbers = positions_of(saved.tasks)
     finished, changed, failed, former = 0, 0, list[int](), list[int]()
     was_finished = bytearray(len(saved))
-    for name, lines in ((SAMPLES, before.samples), (FAILURES, before.failures)):
+    for name in _FILES:
         last = array("q", [0]) * len(numbers)  # the number of the last line of each row
-        for line in lines:
+        for line in saved.run.lines(name):
             if (number := numbers.get(str(line.fields().get("uid")))) is not None:
                 last[number] = line.number
-        for line in lines:
+        for line in saved.run.lines(name):
             saved.begin_after(name, line.offset + len(line.data))
             try:
                 sample = saved.reader.read(line.data)
