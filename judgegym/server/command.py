@@ -148,13 +148,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
         loop.add_signal_handler(signal.SIGHUP, hang_up)
         if place is not None:
             loop.add_reader(place.supervisor, stopped.set)
-        async with listening(
-            service,
-            settings.host,
-            settings.port,
-            shutdown_timeout=settings.drain_timeout,
-            reuse_port=place is not None,
-        ) as (host, port):
+        async with listening(service, reuse_port=place is not None) as (host, port):
             event_loop.spare_the_collector()
             if place is not None:
                 place.started.touch()

@@ -98,10 +98,8 @@ class Connection(HttpToolsProtocol):
 
 
 @asynccontextmanager
-async def listening(
-    service: Service, host: str, port: int, *, shutdown_timeout: float, reuse_port: bool = False
-) -> AsyncIterator[tuple[str, int]]:
-    """Serve on an address while the context lasts; at its end, answer the requests in flight.
+async def listening(service: Service, *, reuse_port: bool = False) -> AsyncIterator[tuple[str, int]]:
+    """Serve on the address of the settings while the context lasts; at its end, answer the requests in flight.
 
     Yields:
         The address, with the port that was taken.
@@ -109,6 +107,7 @@ async def listening(
     Raises:
         OSError: the address cannot be used.
     """
+    settings = service.settings
     config = uvicorn.Config(
         partial(answer, service),
         interface="asgi3",
@@ -124,14 +123,17 @@ async def listening(
     config.load()
     server = uvicorn.Server(config)
     listener = await asyncio.get_running_loop().create_server(
-        lambda: Connection(server, service.settings), host, port, backlog=_BACKLOG, reuse_port=reuse_port or None
+        lambda: Connection(server, service.settings),
+        *(settings.host, settings.port),
+        backlog=_BACKLOG,
+        reuse_port=reuse_port or None,
     )
     clock = asyncio.create_task(server.main_loop())  # writes the header Date
     try:
         yield listener.sockets[0].getsockname()[:2]
     finally:
         listener.close()
-        await _drain(server.server_state, shutdown_timeout)
+        await _drain(server.server_state, settings.drain_timeout)
         clock.cancel()
 
 
