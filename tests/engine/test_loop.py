@@ -83,8 +83,7 @@ async def finish_all(
         finish,
         end_of,
         record,
-        ledger=CallLedger(run, finished=(), keep_texts=True),
-        disk=run.disk,
+        CallLedger(run, finished=(), keep_texts=True),
         in_flight=in_flight,
         is_first_run=len(missing) == len(saved),
     )

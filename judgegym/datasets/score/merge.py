@@ -84,7 +84,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
         tasks = ScoreTasks(found.rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad)
         await write_quarantine(tasks, out, run.disk)
         with closing(read_ended(tasks, run)) as saved:
-            result = await conclude(of_shards, found, tasks, saved, run, started=started)
+            result = await conclude(of_shards, found, tasks, saved, started)
         if of_shards.write_report:
             await write_report_after(run.path, run.disk)
         return result

@@ -145,8 +145,7 @@ class ScoreRun:
                     self.input,
                     self.tasks,
                     saved,
-                    run,
-                    started=started,
+                    started,
                     earlier=earlier,
                     asked=self.clients,
                     anchors=anchors,
@@ -184,7 +183,8 @@ class ScoreRun:
 
     async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
-        tasks, policy = self.tasks, self.clients.policy
+        tasks, policy, is_first = self.tasks, self.clients.policy, len(saved.missing) == len(saved)
+        judge = ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy)
         numbers = missing_tasks(tasks, saved.missing)
         to_judge, equals = frozenset(numbers), defaultdict[int, list[int]](list)
         left = 0
@@ -215,15 +215,7 @@ class ScoreRun:
                 with self.progress.shown(run.disk, run.log.write, left=left):
                     try:
                         await judge_rows(
-                            tasks,
-                            numbers,
-                            ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy),
-                            task_end,
-                            record,
-                            ledger=ledger,
-                            disk=run.disk,
-                            in_flight=in_flight,
-                            is_first_run=len(saved.missing) == len(saved),
+                            tasks, numbers, judge, task_end, record, ledger, in_flight=in_flight, is_first_run=is_first
                         )
                     except NothingSucceeds as error:
                         raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error

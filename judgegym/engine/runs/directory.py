@@ -41,15 +41,9 @@ LOCK = ".lock"
 
 
 class DirectoryLock:
-    """Holds a directory from `take` to `release`."""
+    """Holds a directory until `release`."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        """Use `DirectoryLock.take`."""
-        self._path = path
-        self._descriptor = descriptor
-
-    @classmethod
-    def take(cls, directory: Path) -> DirectoryLock:
+    def __init__(self, directory: Path) -> None:
         """Create the directory, if it does not exist, and the lock file, and lock it.
 
         A holder removes the file when it releases the lock. Whoever had opened the file before that gets a lock on a
@@ -58,22 +52,22 @@ class DirectoryLock:
         Raises:
             RunDirectoryError: another process holds the directory, or the file cannot be created.
         """
-        path = directory / LOCK
+        self._path, self._descriptor = directory / LOCK, -1
         while True:
-            descriptor = -1
             try:
                 directory.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_same_file(descriptor, path):
-                    return cls(path, descriptor)
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_same_file(self._descriptor, self._path):
+                    return
             except OSError as error:
-                if descriptor >= 0:
-                    os.close(descriptor)
+                if self._descriptor >= 0:
+                    os.close(self._descriptor)
                 is_busy = isinstance(error, BlockingIOError)
                 reason = "is in use by another process" if is_busy else f"cannot be used: {error.strerror}"
                 raise RunDirectoryError(f"run directory {directory} {reason}") from error
-            os.close(descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def release(self) -> None:
         """Remove the lock file, while it is held, and unlock it."""
@@ -174,7 +168,7 @@ class RunDirectory:
         """Use `RunDirectory.open`."""
         self.path = path
         self.disk = disk
-        self.log = RunLog.open(path)
+        self.log = RunLog(path)
         self._lock = lock
         self._writers: dict[str, LineWriter] = {}
 
@@ -205,7 +199,7 @@ class RunDirectory:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
                 uses it; its settings are missing; nothing can be written to it.
         """
-        lock = DirectoryLock.take(path)
+        lock = DirectoryLock(path)
         try:
             there = _entries(path)
             if not resume:

@@ -36,8 +36,7 @@ from judgegym.environments.evaluate.results import (
     EvaluatedRows,
     metrics_file,
     summary_of,
-    write_correction,
-    write_judges,
+    write_results,
 )
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
@@ -220,9 +219,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons, served)
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
         content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors)
-        await run.write_metrics(content)
-        content, judges = await write_judges(run, content, env.config, self.labels)
-        correction = await write_correction(run, content, self.labels)
+        judges, correction = await write_results(run, content, env.config, self.labels)
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
@@ -278,15 +275,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             async with judged_in_batches(run, ledger, env.config):
                 with progress.shown(run.disk, run.log.write, left=len(numbers)):
                     await judge_rows(
-                        saved.tasks,
-                        numbers,
-                        judge,
-                        end_of,
-                        record,
-                        ledger=ledger,
-                        disk=run.disk,
-                        in_flight=in_flight,
-                        is_first_run=is_first,
+                        saved.tasks, numbers, judge, end_of, record, ledger, in_flight=in_flight, is_first_run=is_first
                     )
 
 

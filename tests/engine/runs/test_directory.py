@@ -236,28 +236,28 @@ PROCESSES, ROUNDS = 8, 100
 
 def test_released_directory_can_be_taken_and_holds_no_lock_file(tmp_path: Path) -> None:
     for _ in range(2):
-        lock = DirectoryLock.take(tmp_path)
+        lock = DirectoryLock(tmp_path)
         with pytest.raises(RunDirectoryError, match="in use by another process"):
-            DirectoryLock.take(tmp_path)
+            DirectoryLock(tmp_path)
         lock.release()
         assert list(tmp_path.iterdir()) == []
 
 
 def test_lock_file_that_was_removed_and_made_anew_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The holder lets go between our opening of the file and our lock: a third process has the new file."""
-    holder = DirectoryLock.take(tmp_path)
+    holder = DirectoryLock(tmp_path)
     third: list[DirectoryLock] = []
     flock = __import__("fcntl").flock
 
     def slow(descriptor: int, operation: int) -> None:
         monkeypatch.undo()
         holder.release()
-        third.append(DirectoryLock.take(tmp_path))
+        third.append(DirectoryLock(tmp_path))
         flock(descriptor, operation)
 
     monkeypatch.setattr("fcntl.flock", slow)
     with pytest.raises(RunDirectoryError, match="in use"):
-        DirectoryLock.take(tmp_path)
+        DirectoryLock(tmp_path)
     third[0].release()
 
 
@@ -280,7 +280,7 @@ def _take_often(directory: Path, inside: Path) -> int:
     taken = 0
     while taken < ROUNDS:
         try:
-            lock = DirectoryLock.take(directory)
+            lock = DirectoryLock(directory)
         except RunDirectoryError:
             os.sched_yield()
             continue

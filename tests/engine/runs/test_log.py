@@ -34,7 +34,7 @@ def _no_other_run(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[RunLog]:
     begin_logs(["begun: a test"])
-    log = RunLog.open(tmp_path)
+    log = RunLog(tmp_path)
     yield log
     if not log.is_closed:
         log.close()
@@ -84,7 +84,7 @@ def test_resumed_log_goes_on_after_a_separator(tmp_path: Path) -> None:
 
 def test_line_that_a_killed_process_has_torn_is_cut_off(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text("2026-01-01T00:00:00.000+00:00 INFO whole\n2026-01-01T00:00:0")
-    RunLog.open(tmp_path).close()
+    RunLog(tmp_path).close()
     assert lines(tmp_path)[:2] == ["INFO whole", SEPARATOR]
 
 
@@ -173,7 +173,7 @@ def test_log_that_cannot_be_opened_ends_no_run(tmp_path: Path) -> None:
 
 def test_closed_log_holds_no_handler_of_the_host(tmp_path: Path) -> None:
     before = list(logging.getLogger().handlers)
-    log = RunLog.open(tmp_path)
+    log = RunLog(tmp_path)
     assert len(logging.getLogger().handlers) == len(before) + 1
     log.close()
     assert logging.getLogger().handlers == before
