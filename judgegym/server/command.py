@@ -126,8 +126,7 @@ def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
-    settings, place = loaded.settings, workers.worker_place()
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    place, loop, stopped = workers.worker_place(), asyncio.get_running_loop(), asyncio.Event()
     async with opened(loaded) as service:
         received: list[int] = []
 

@@ -128,7 +128,7 @@ class ScoreRun:
         """
         self._elsewhere = elsewhere
         self.progress = RunProgress("mean score", lambda: self._waiting, display)
-        started, settings = time.monotonic(), self.settings
+        started, settings, found = time.monotonic(), self.settings, self.input
         run = open_run(settings, self.out)
         with closing(run), run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
             self._read_earlier(run, saved)
@@ -141,14 +141,7 @@ class ScoreRun:
             try:
                 await self._write(run, saved)
                 result = await conclude(
-                    settings,
-                    self.input,
-                    self.tasks,
-                    saved,
-                    started,
-                    earlier=earlier,
-                    asked=self.clients,
-                    anchors=anchors,
+                    settings, found, self.tasks, saved, started, earlier=earlier, asked=self.clients, anchors=anchors
                 )
             finally:
                 await packing  # the directory is this process's until then
