@@ -40,7 +40,7 @@ from judgegym.datasets.files.columns import (
     is_parquet,
 )
 from judgegym.datasets.files.own_text import json_texts, with_keys, without_keys
-from judgegym.datasets.files.parquet import JsonColumns, StoredColumns, parquet_parts, rows_of_group
+from judgegym.datasets.files.parquet import MOST_BYTES, MOST_ROWS, JsonColumns, StoredColumns, parquet_parts
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
@@ -94,8 +94,8 @@ class StoredRows:
     @property
     def rows_of_group(self) -> int:
         """How many rows a group of a Parquet file has."""
-        values = self._values
-        return rows_of_group(len(values), values.size if isinstance(values, JsonFile) else values.table.nbytes)
+        size = self._values.size if isinstance(self._values, JsonFile) else self._values.table.nbytes
+        return max(1, min(MOST_ROWS, MOST_BYTES * len(self._values) // max(size, 1)))
 
 
 def write_scored(own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns) -> None:
