@@ -13,7 +13,6 @@ The text of an answer that only looks whole begins with `BROKEN_OFF`: a test fin
 from __future__ import annotations
 
 import email.utils
-import json
 import math
 import re
 import time
@@ -24,6 +23,7 @@ from typing import Any, Literal
 import orjson
 
 from judgegym.judges.core.seeding import generator
+from judgegym.llm import wire
 from judgegym.offline import request as protocol
 from judgegym.offline.answers import noise
 from judgegym.offline.request import ChatRequest, events
@@ -126,10 +126,7 @@ class Faults:
     @classmethod
     def parse(cls, text: str) -> Faults:
         """Read a JSON object such as `{"429": 0.1, "drop": 0.02}`; raises `ValueError` with one line."""
-        try:
-            rates = json.loads(text)
-        except (ValueError, RecursionError):
-            rates = None
+        rates: Any = wire.as_json(text)
         if not isinstance(rates, dict):
             raise ValueError(f'faults must be a JSON object such as {{"429": 0.1}}, not {text[:80]!r}')
         return cls(rates)

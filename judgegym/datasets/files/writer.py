@@ -162,11 +162,7 @@ def read_quarantine(out: Path) -> dict[int, RowError]:
     path = quarantine_of(out)
     found: dict[int, RowError] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
-        try:
-            fields = wire.loads(line)
-        except ValueError:
-            fields = None
-        match fields:
+        match wire.as_json(line):
             case {"row": int(row), "place": str(place), "column": None | str() as column, "reason": str(reason)}:
                 found[row - 1] = RowError(place, reason, column)
             case {"row": None}:

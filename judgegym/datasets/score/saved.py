@@ -51,7 +51,7 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
     Raises:
         RunDirectoryError: the run cannot be resumed, or another process is at it.
     """
-    return RunDirectory.open(
+    return RunDirectory(
         run_directory_of(out),
         config=settings.public(),
         matters=settings.matters(),

@@ -164,17 +164,8 @@ class RunDirectory:
         log: takes the log records of the task that has opened the directory, and of the tasks that this begins.
     """
 
-    def __init__(self, path: Path, lock: DirectoryLock, disk: Disk) -> None:
-        """Use `RunDirectory.open`."""
-        self.path = path
-        self.disk = disk
-        self.log = RunLog(path)
-        self._lock = lock
-        self._writers: dict[str, LineWriter] = {}
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         path: Path,
         *,
         config: Mapping[str, JSON],
@@ -183,7 +174,7 @@ class RunDirectory:
         disk: Disk | None = None,
         defaults: Mapping[str, JSON] = {},
         elsewhere: str = "--env.data_dir_to_save_evals",
-    ) -> RunDirectory:
+    ) -> None:
         """Begin a run, or resume one.
 
         Args:
@@ -199,13 +190,14 @@ class RunDirectory:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
                 uses it; its settings are missing; nothing can be written to it.
         """
-        lock = DirectoryLock(path)
+        self.path, self.disk, self._lock = path, disk or Disk(), DirectoryLock(path)
+        self._writers: dict[str, LineWriter] = {}
         try:
             there = _entries(path)
             if not resume:
                 check_unused(path, elsewhere)
             if (path / CONFIG).exists():
-                cls._compare(path, matters, defaults)
+                self._compare(path, matters, defaults)
             elif lines := [name for name in there if name in _OF_A_RUN]:
                 raise RunDirectoryError(
                     f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run cannot be resumed: "
@@ -215,12 +207,12 @@ class RunDirectory:
                 logger.warning("%s holds no run: there is nothing to resume, so a new run begins", path)
             write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         except OSError as error:
-            lock.release()
+            self._lock.release()
             raise RunDirectoryError(f"run directory {path} cannot be used: {error.strerror}") from error
         except BaseException:  # re-raised; the directory is free again
-            lock.release()
+            self._lock.release()
             raise
-        return cls(path, lock, disk or Disk())
+        self.log = RunLog(path)
 
     @staticmethod
     def _compare(path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON]) -> None:

@@ -143,7 +143,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             DiskFull: it could not be written to for too long.
         """
         env, settings = self.env, self.env.settings
-        run = RunDirectory.open(
+        run = RunDirectory(
             path,
             config=settings.public(),
             matters=settings.matters(),

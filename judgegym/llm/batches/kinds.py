@@ -317,10 +317,7 @@ def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
 def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
     """The objects of lines of JSON; a line that is none is left out."""
     for line in text.split("\n"):
-        try:
-            value = wire.loads(line.encode()) if line.strip() else None
-        except ValueError:
-            continue
+        value = wire.as_json(line.encode())
         if isinstance(value, Mapping):
             yield value
 

@@ -46,7 +46,7 @@ def config_of(matters: dict[str, Any]) -> dict[str, Any]:
 
 def begin(path: Path, *, resume: bool = False, **changed: Any) -> RunDirectory:
     matters = {**MATTERS, **{name.replace("__", "."): value for name, value in changed.items()}}
-    return RunDirectory.open(path, config=config_of(matters), matters=matters, resume=resume)
+    return RunDirectory(path, config=config_of(matters), matters=matters, resume=resume)
 
 
 async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_damaged_configuration_is_not_taken_up(tmp_path: Path, text: str) -> N
 def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from judgegym.engine.runs.directory import RunDirectory\n"
-        "held = RunDirectory.open(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
+        "held = RunDirectory(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
         "print('held', flush=True); sys.stdin.read()"
     )
     root = str(Path(__file__).resolve().parents[3])
@@ -168,9 +168,9 @@ def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         with pytest.raises(RunDirectoryError, match="in use by another process"):
-            RunDirectory.open(tmp_path, config={}, matters={}, resume=True)
+            RunDirectory(tmp_path, config={}, matters={}, resume=True)
         other.kill()
-    RunDirectory.open(tmp_path, config={}, matters={}, resume=True).close()  # the dead hold nothing
+    RunDirectory(tmp_path, config={}, matters={}, resume=True).close()  # the dead hold nothing
 
 
 @pytest.mark.parametrize("place", ["/dev/null/run", "{tmp}/file/run", "{tmp}/file"])
@@ -207,7 +207,7 @@ async def test_run_is_not_finished_while_lines_wait_for_the_disk(tmp_path: Path)
     """Lines of the ledger would be lost."""
     refusing = RefusingDisk(room=0)
     disk = Disk(retry_s=0.01, open_file=refusing.open)
-    run = RunDirectory.open(tmp_path, config={}, matters={}, resume=False, disk=disk)
+    run = RunDirectory(tmp_path, config={}, matters={}, resume=False, disk=disk)
     run.writer("calls.jsonl").append(b"{}\n")
     finishing = asyncio.create_task(run.rewrite(list, list))
     await asyncio.sleep(0.05)

@@ -52,7 +52,7 @@ def lines(*samples: Sample[Any]) -> bytes:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunDirectory]:
-    directory = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False)
+    directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=False)
     yield directory
     directory.close()
 
