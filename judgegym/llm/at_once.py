@@ -130,6 +130,16 @@ async def cancel_all(tasks: Collection[asyncio.Future[T]]) -> list[T | BaseExcep
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class Tasks(set["asyncio.Future[Any]"]):
+    """Tasks that go on by themselves, each until it has ended; the event loop alone holds them weakly."""
+
+    def begin(self, work: Awaitable[object]) -> None:
+        """Begin a task."""
+        task = asyncio.ensure_future(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
+
+
 class _RunnerCancelled(Exception):
     """The caller that ran the call was cancelled; another one may run it."""
 

@@ -120,6 +120,10 @@ def count_tokens(text: str) -> int:
     return counted if len(text) <= COUNTED else round(counted * len(text) / COUNTED)
 
 
+count_once = lru_cache(maxsize=256)(count_tokens)
+"""Counts as `count_tokens`; a text that many prompts have, such as the system prompt, once."""
+
+
 def how_counted() -> str:
     """How `count_tokens` counts in this process, in words."""
     return f"UTF-8 bytes / {_BYTES_PER_TOKEN}" if _encoding() is None else f"tiktoken's {_ENCODING}"

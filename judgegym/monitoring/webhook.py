@@ -15,7 +15,7 @@ from dataclasses import asdict
 import aiohttp
 
 from judgegym.llm import wire
-from judgegym.llm.at_once import cancel_all
+from judgegym.llm.at_once import Tasks, cancel_all
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import environment_proxy
 from judgegym.monitoring.alarms import Alarm
@@ -48,16 +48,14 @@ class Webhook:
             found = "it is not set" if not self._url else "what it holds is none"
             raise SettingsError(f"{setting}: expected a URL in the environment variable {variable}; {found}")
         self._variable, self._session, self._run = variable, session, run
-        self._posts: set[asyncio.Task[None]] = set()
+        self._posts = Tasks()
 
     def tell(self, alarm: Alarm) -> None:
         """Begin to post an alarm; if many still wait, leave it out with a line in the log."""
         if len(self._posts) >= _MOST_WAITING:
             logger.warning("the webhook of %s is not told: %d alarms wait for it", self._variable, _MOST_WAITING)
             return
-        post = asyncio.get_running_loop().create_task(self._post(alarm))
-        self._posts.add(post)
-        post.add_done_callback(self._posts.discard)
+        self._posts.begin(self._post(alarm))
 
     async def close(self, within_s: float) -> None:
         """Give posts that are on their way so many seconds, then give them up."""

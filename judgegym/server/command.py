@@ -27,6 +27,7 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
+from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.offline.process import allow_many_connections
 from judgegym.server import workers
@@ -194,13 +195,11 @@ class Reloader:
         """Reload this service; `load` reads and checks the settings."""
         self._service, self._load = service, load
         self._lock = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def start(self) -> None:
         """Begin a reload, after those that are under way."""
-        task = asyncio.create_task(self.reload())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self.reload())
 
     async def reload(self) -> None:
         """Reload; whatever happens is told in the log."""

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from judgegym.datasets.files.shards import merge_shards, shards_of
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.tasks import ScoreTasks
@@ -36,6 +34,7 @@ from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.fields import declared_settings
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.run_page.page import write_report_after
 
@@ -99,6 +98,7 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
 
     Raises:
         RunDirectoryError: those that determine the results differ.
+        SettingsError: one is wrong.
     """
     configs = [read_settings(path) for path in runs]
     first, *_ = compared = [compared_settings(config) for config in configs]
@@ -116,11 +116,6 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
             )
     of_command = ("resume", "write_report", "max_judge_error_rate", "disk_full_deadline")
     own = {"data": data, "out": out, "shard": None, **{name: getattr(settings, name) for name in of_command}}
-    try:
-        usual = ScoreSettings().public()  # what is not named is found by its usual name, and need not be there
-        named = {name: value for name, value in configs[0].items() if value != usual.get(name)}
-        return ScoreSettings(**{**named, **own})  # checked by pydantic
-    except ValidationError as error:
-        raise RunDirectoryError(
-            f"{runs[0] / CONFIG}: {error.errors()[0]['msg']}: {error.errors()[0]['loc']}"
-        ) from error
+    usual = ScoreSettings().public()  # what is not named is found by its usual name, and need not be there
+    named = {name: value for name, value in configs[0].items() if value != usual.get(name)}
+    return settings_from_keywords(ScoreSettings, {**named, **own}, prefix=f"{runs[0] / CONFIG}: ")
