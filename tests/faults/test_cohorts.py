@@ -24,6 +24,7 @@ from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S
 from tests.faults import kinds
 from tests.scripted import Json
+from tests.server.running import PLACE
 
 SIZE, COHORTS = 4, 3
 JUDGES = {
@@ -57,7 +58,7 @@ async def gathering(port: int, judge: str, *flags: str) -> AsyncIterator[str]:
     """A reward server that gathers cohorts, before the judge at a port; its URL."""
     argv = [
         *JUDGES[judge],
-        *("--port=0", "--drain_timeout=0.1"),
+        *PLACE,
         f"--judge_base_url=http://127.0.0.1:{port}/v1",
         "--judge_model_name=the-judge",
         f"--group_size={SIZE}",

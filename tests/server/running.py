@@ -52,6 +52,10 @@ class Running(Reached):
     service: Service
 
 
+PLACE = ("--port=0", "--drain_timeout=0.1")
+"""Of a server in a test: any port, and a short time for requests in flight at its end."""
+
+
 async def _answer(response: aiohttp.ClientResponse) -> Answer:
     text = await response.text()
     try:
@@ -71,7 +75,7 @@ async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [S
     """A server with these flags; its judge is scripted and fails at once where it fails."""
     async with ScriptedEndpoint(judge) as endpoint:
         judged = (f"--{name}={value}" for name, value in judged_by(endpoint).items())
-        argv = ["--port=0", "--drain_timeout=0.1", *judged, *flags]
+        argv = [*PLACE, *judged, *flags]
         loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
         async with (
             opened(loaded) as service,
