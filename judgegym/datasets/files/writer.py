@@ -26,7 +26,7 @@ from typing import TypeAlias, cast
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.json_file import BadLine, JsonFile
-from judgegym.data.lazy_sequence import LazySequence
+from judgegym.data.lazy_sequence import LazyMap
 from judgegym.data.rows import DataSet, Row, RowError, load_rows
 from judgegym.datasets.files.columns import (
     DETAIL,
@@ -207,28 +207,8 @@ class ScoredRow:
             raise DataError(f"{self.row.place}: {DETAIL} is not JSON: {error}") from error
 
 
-class ScoredRows(LazySequence[ScoredRow]):
-    """The rows of a scored file; each is read when it is asked for."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        """Read from these rows."""
-        self._rows = rows
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self._rows)
-
-    def read(self, place: int) -> ScoredRow:
-        """Read a row.
-
-        Raises:
-            DataError: the file has changed, or the row was not written by scoring.
-        """
-        return scored_row(self._rows[place])
-
-
-def read_scored(path: Path) -> ScoredRows:
-    """The rows of a scored file.
+def read_scored(path: Path) -> Sequence[ScoredRow]:
+    """The rows of a scored file; each is read, and checked, when it is asked for.
 
     Args:
         path: a file that `judgegym score` has written, JSONL or Parquet.
@@ -240,7 +220,7 @@ def read_scored(path: Path) -> ScoredRows:
         raise DataError(f"{path}: expected a file that judgegym score has written, with the ending .parquet or .jsonl")
     rows = load_rows(str(path), split="train")
     _check_is_scored(rows, str(path))
-    return ScoredRows(rows)
+    return LazyMap(rows, scored_row)
 
 
 def _check_is_scored(rows: DataSet, name: str) -> None:

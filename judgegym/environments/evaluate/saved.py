@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import BinaryIO, Generic
 
-from judgegym.data.lazy_sequence import LazySequence
+from judgegym.data.lazy_sequence import LazyMap
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import positions_of, uids_of
 from judgegym.engine.records import FINISHED, Sample, SampleReader
@@ -120,13 +120,14 @@ class SavedRows(Generic[TaskT, DetailT]):
         failed = next((n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None)
         return Outcomes(Counter(self._statuses), None if failed is None else self.sample(failed).error)
 
-    def everything(self) -> SavedPairs[TaskT, DetailT]:
-        """Return all rows, which all have a line."""
+    def everything(self) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
+        """Return all rows, which all have a line, with their samples; each is read when it is asked for."""
         return self.where(lambda status: True)
 
-    def where(self, counts: Callable[[str], bool]) -> SavedPairs[TaskT, DetailT]:
+    def where(self, counts: Callable[[str], bool]) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
         """Return the rows whose status meets a condition."""
-        return SavedPairs(self, array("q", (n for n, status in enumerate(self._statuses) if counts(status))))
+        numbers = array("q", (n for n, status in enumerate(self._statuses) if counts(status)))
+        return LazyMap(numbers, lambda number: (self.tasks[number], self.sample(number)))
 
     def sample(self, number: int) -> Sample[DetailT]:
         """Read the sample of a row.
@@ -192,24 +193,6 @@ class SavedRows(Generic[TaskT, DetailT]):
         for file in self._files.values():
             file.close()
         self._files.clear()
-
-
-class SavedPairs(LazySequence["tuple[TaskT, Sample[DetailT]]"], Generic[TaskT, DetailT]):
-    """Some rows with their samples, in their order; each is read when it is asked for, and again the next time."""
-
-    def __init__(self, saved: SavedRows[TaskT, DetailT], numbers: array[int]) -> None:
-        """Use `SavedRows.where`."""
-        self._saved = saved
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._numbers)
-
-    def read(self, place: int) -> tuple[TaskT, Sample[DetailT]]:
-        """Read a row and its sample."""
-        number = self._numbers[place]
-        return self._saved.tasks[number], self._saved.sample(number)
 
 
 _ADDED = ("headline", "gold")
