@@ -61,7 +61,7 @@ async def run_rows(ledger: CallLedger, uids: Sequence[str]) -> None:
 @contextmanager
 def opened(path: Path, finished: Collection[str] = ()) -> Iterator[CallLedger]:
     """The ledger of a run that begins or is resumed."""
-    run, _ = RunDirectory.open(path, config={}, matters={}, resume=path.exists())
+    run = RunDirectory(path, config={}, matters={}, resume=path.exists())
     ledger = CallLedger(run, finished=frozenset(finished), keep_texts=True)
     try:
         yield ledger

@@ -136,7 +136,7 @@ async def measure(calls: int, concurrency: int, rounds: int, loop: str, folder: 
                 async with session.post(url, data=bodies[number], headers=headers) as response:
                     orjson.loads(await response.read())
 
-            run, _ = RunDirectory.open(folder / f"{loop}-{subject.name}", config={}, matters={}, resume=False)
+            run = RunDirectory(folder / f"{loop}-{subject.name}", config={}, matters={}, resume=False)
             ledger = CallLedger(run, finished=(), keep_texts=False)
 
             async def recorded(number: int, subject: Subject = subject, ledger: CallLedger = ledger) -> None:

@@ -104,10 +104,11 @@ def cpu_ms() -> float:
 
 async def measure(options: argparse.Namespace, judge: str, sender: Connection) -> dict[str, list[float]]:
     flags = ["--judge=rubric", f"--judge_base_url={judge}", "--judge_model_name=judge", "--judge_max_concurrency=256"]
+    flags += ["--port=0", "--drain_timeout=1"]
     found: dict[str, list[float]] = {"off": [], "on": [], "off again": []}
     async with (
         opened(load(RewardServerSettings, flags, prog="benchmark")) as service,
-        listening(service, "127.0.0.1", 0, shutdown_timeout=1.0) as (_, port),
+        listening(service) as (_, port),
     ):
         for number in range(options.rounds + 1):
             for place, name in enumerate(found):

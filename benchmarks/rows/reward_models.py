@@ -133,7 +133,7 @@ async def measure(
         for turn in range(rounds + 1):  # the first warms connections and caches
             count = responses if turn else min(responses, WARM_UP)
             taken = await seconds(post, -(-count // batch), concurrency)
-            run, _ = RunDirectory.open(folder / f"{latency_s}-{batch}-{turn}", config={}, matters={}, resume=False)
+            run = RunDirectory(folder / f"{latency_s}-{batch}-{turn}", config={}, matters={}, resume=False)
             client = ChatClient(settings.chat_settings(), session=session)
             judge = RewardModelJudge(settings, client)
             with closing(run), closing(CallLedger(run, finished=(), keep_texts=False)) as ledger:

@@ -122,7 +122,7 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
     found: dict[str, type[JudgedEnv[Any, Any, Any]]] = {
         key: value
         for key, value in vars(module).items()
-        if _is_class(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value)
+        if is_class(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value)
     }
     if name:
         if name not in found:
@@ -131,7 +131,7 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
         return found[name]
     own = [key for key, value in found.items() if value.__module__ == module.__name__]
     if not own:
-        begun = [value for value in vars(module).values() if _is_class(value) and value.__module__ == module.__name__]
+        begun = [value for value in vars(module).values() if is_class(value) and value.__module__ == module.__name__]
         lacking = [_lacking(value) for value in begun if issubclass(value, JudgedEnv)]
         said = (
             "; ".join(lacking)
@@ -153,6 +153,6 @@ def _lacking(abstract: type[Any]) -> str:
     return f"{abstract.__name__} is no environment yet: it lacks the method {' and '.join(lacking)}{has}"
 
 
-def _is_class(value: object) -> TypeGuard[type[Any]]:
+def is_class(value: object) -> TypeGuard[type[Any]]:
     """Whether a name of a module is a class; to Python 3.10, `list[int]` is one, too."""
     return inspect.isclass(value) and get_origin(value) is None

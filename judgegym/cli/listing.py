@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judgegym.cli.environments import FORMS, built_in, load_environment
+from judgegym.cli.environments import FORMS, built_in, is_class, load_environment
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
 from judgegym.judges.config.presets import bundled
@@ -108,8 +108,7 @@ def _lists_of_models(config: EnvConfig) -> Iterator[str]:
     """The settings that are lists of models with endpoints of their own."""
     for name, field in type(config).model_fields.items():
         (item, *_) = (*get_args(field.annotation), None)
-        is_class = isinstance(item, type) and get_origin(item) is None  # to Python 3.10, `list[int]` is one, too
-        if get_origin(field.annotation) is list and is_class and issubclass(item, BaseModel):
+        if get_origin(field.annotation) is list and is_class(item) and issubclass(item, BaseModel):
             yield name
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar, overload
 
 ItemT = TypeVar("ItemT")
+KeyT = TypeVar("KeyT")
 
 
 class LazySequence(Sequence[ItemT], Generic[ItemT]):
@@ -28,3 +29,19 @@ class LazySequence(Sequence[ItemT], Generic[ItemT]):
     def __iter__(self) -> Iterator[ItemT]:
         """Make all items, one after the other."""
         return map(self.read, range(len(self)))
+
+
+class LazyMap(LazySequence[ItemT], Generic[KeyT, ItemT]):
+    """What a function makes of each item of another sequence."""
+
+    def __init__(self, keys: Sequence[KeyT], make: Callable[[KeyT], ItemT]) -> None:
+        """Make nothing yet."""
+        self._keys, self._make = keys, make
+
+    def __len__(self) -> int:
+        """How many items there are."""
+        return len(self._keys)
+
+    def read(self, place: int) -> ItemT:
+        """See `LazySequence`."""
+        return self._make(self._keys[place])

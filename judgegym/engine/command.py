@@ -74,7 +74,8 @@ async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
 def interruptible(*, is_profiled: bool) -> Iterator[None]:
     """Let a signal end the process at once, because the event loop handles none while datasets are loaded.
 
-    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C code returns.
+    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C code returns. The
+    collector is spared what is loaded then.
     """
 
     def stop(number: int, _: object) -> None:
@@ -86,6 +87,7 @@ def interruptible(*, is_profiled: bool) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+    event_loop.spare_the_collector()
 
 
 def exit_code_of(name: str, command: Callable[[], int]) -> int:

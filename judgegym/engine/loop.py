@@ -160,9 +160,8 @@ async def judge_rows(
     judge: Callable[[TaskT], Awaitable[ResultT]],
     end_of: Callable[[TaskT, ResultT], RowEnd],
     record: Callable[[int, TaskT, ResultT, float], None],
-    *,
     ledger: CallLedger,
-    disk: Disk,
+    *,
     in_flight: int,
     is_first_run: bool,
 ) -> None:
@@ -174,8 +173,7 @@ async def judge_rows(
         judge: judges a row; a failure is a result, not an exception.
         end_of: says how a row ended.
         record: writes a result to the run directory, given its number, its task and its seconds.
-        ledger: the calls of this run and of the earlier one.
-        disk: the disk of the run directory.
+        ledger: the calls of this run and of the earlier one, in the run directory.
         in_flight: rows in progress at once; the endpoints have limits of their own.
         is_first_run: no row of the run has ended yet.
 
@@ -207,7 +205,7 @@ async def judge_rows(
 
     while done < missing:  # again, if rows that were in progress have succeeded after all
         at_once = min(in_flight, missing - done)
-        await run_each(lambda: None if is_hopeless else next(rows, None), finish, disk=disk, in_flight=at_once)
+        await run_each(lambda: None if is_hopeless else next(rows, None), finish, disk=ledger.disk, in_flight=at_once)
         if is_hopeless:
             raise NothingSucceeds(last_error)
 

@@ -28,6 +28,16 @@ from judgegym.llm.errors import EndpointError, RunStop
 T = TypeVar("T")
 
 
+@contextmanager
+def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Let a variable of the context have this value inside, in tasks that begin there, too."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
 class Activity:
     """The rows in progress of one run, and which of them are blocked.
 
@@ -88,12 +98,8 @@ on_its_way = partial(_counted, lambda activity: activity.requests)
 @contextmanager
 def row_in_progress(row: object) -> Iterator[None]:
     """Count a row as in progress for the duration of the block."""
-    token = _ROW.set(id(row))
-    try:
-        with _counted(lambda activity: activity.rows):
-            yield
-    finally:
-        _ROW.reset(token)
+    with holding(_ROW, id(row)), _counted(lambda activity: activity.rows):
+        yield
 
 
 async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
@@ -122,6 +128,16 @@ async def cancel_all(tasks: Collection[asyncio.Future[T]]) -> list[T | BaseExcep
     for task in tasks:
         task.cancel()
     return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Tasks(set["asyncio.Future[Any]"]):
+    """Tasks that go on by themselves, each until it has ended; the event loop alone holds them weakly."""
+
+    def begin(self, work: Awaitable[object]) -> None:
+        """Begin a task."""
+        task = asyncio.ensure_future(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
 
 
 class _RunnerCancelled(Exception):
@@ -171,13 +187,3 @@ def fail(future: asyncio.Future[T], error: Exception) -> None:
     """Give a future an error, for which nobody may wait any more."""
     future.set_exception(error)
     future.exception()  # mark as retrieved
-
-
-@contextmanager
-def holding(variable: ContextVar[Any], value: T) -> Iterator[T]:
-    """Let a variable of the context have this value inside, in tasks that begin there, too."""
-    token = variable.set(value)
-    try:
-        yield value
-    finally:
-        variable.reset(token)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judgegym.llm import outcome, wire
+from judgegym.llm.at_once import holding
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice, Message
 
@@ -45,11 +46,8 @@ def independent(repeat: int) -> Iterator[None]:
     Args:
         repeat: which of several independent repeats the calls belong to; 0 changes nothing.
     """
-    token = _REPEAT.set(repeat)
-    try:
+    with holding(_REPEAT, repeat):
         yield
-    finally:
-        _REPEAT.reset(token)
 
 
 def vote_of_repeat(number: int) -> int:
@@ -155,11 +153,10 @@ class JudgmentCache:
         """
         thread, loop = self._thread, asyncio.get_running_loop()
         try:
-            first = await loop.run_in_executor(thread, self._put, key, choice, instead_of.stored)
+            return await loop.run_in_executor(thread, self._put, key, choice, instead_of.stored)
         except sqlite3.Error as error:  # a full disk must not lose the answer that was just paid for
             self._failed(error)
             return choice
-        return choice if first is None else first
 
     def _failed(self, error: sqlite3.Error) -> None:
         if not self._has_failed:
@@ -182,12 +179,12 @@ class JudgmentCache:
             choice = None
         return CacheRow(choice, stored)
 
-    def _put(self, key: str, choice: Choice, replaced: object) -> Choice | None:
-        """Store an answer; returns the one that was first, if there was one."""
+    def _put(self, key: str, choice: Choice, replaced: object) -> Choice:
+        """Store an answer; returns it, or the one that was first, if there was one."""
         answer = wire.dumps(outcome.choice_to_json(choice))
         if replaced is None:
             changed = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
         else:
             change = "UPDATE answers SET answer = ? WHERE key = ? AND answer = ?"
             changed = self._database.execute(change, (answer, key, replaced))
-        return None if changed.rowcount else self._get(key).choice
+        return choice if changed.rowcount else self._get(key).choice or choice

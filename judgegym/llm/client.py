@@ -135,10 +135,6 @@ class ChatClient(Transport):
         """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
         self.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
 
-    async def use_up_rates(self) -> None:
-        """Take all that is left of this minute's requests and tokens, which a process before this one may have used."""
-        await self.rates.use_up()
-
     async def chat(
         self,
         messages: Sequence[Message],

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from judgegym.llm.at_once import row_in_progress
+from judgegym.llm.at_once import holding, row_in_progress
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.outcome import ReadItems
 from judgegym.llm.types import ChatResponse
@@ -173,12 +173,8 @@ _COMPONENT: ContextVar[str] = ContextVar("component", default="")
 @contextmanager
 def recorded_in(row: RowLedger | None) -> Iterator[None]:
     """Record all calls inside as those of a row; `None` records nothing."""
-    token = _ROW.set(row)
-    try:
-        with nullcontext() if row is None else row_in_progress(row):
-            yield
-    finally:
-        _ROW.reset(token)
+    with holding(_ROW, row), nullcontext() if row is None else row_in_progress(row):
+        yield
 
 
 def current_row() -> RowLedger | None:
@@ -194,11 +190,8 @@ def current_component() -> str:
 @contextmanager
 def component(name: str) -> Iterator[None]:
     """Put `name/` before the components of all calls inside, where a row makes equal calls for different ends."""
-    token = _COMPONENT.set(f"{_COMPONENT.get()}{name}/")
-    try:
+    with holding(_COMPONENT, f"{_COMPONENT.get()}{name}/"):
         yield
-    finally:
-        _COMPONENT.reset(token)
 
 
 def call_key(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> CallKey:

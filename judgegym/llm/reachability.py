@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from judgegym.llm.at_once import fail
+from judgegym.llm.at_once import Tasks, cancel_all, fail
 from judgegym.llm.connector import can_connect
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.types import ChatSettings, Replica
@@ -62,7 +62,7 @@ class Reachability:
         self.on_lost: Callable[[], None] | None = None
         self._waiters = 0
         self.is_any_there = True
-        self._probes: set[asyncio.Task[None]] = set()
+        self._probes = Tasks()
         self._back = asyncio.Event()
         self._last_failure: EndpointError | None = None
 
@@ -93,9 +93,7 @@ class Reachability:
             replica.away_since = time.monotonic()
         if replica.is_there:
             replica.is_there = False
-            probe = asyncio.get_running_loop().create_task(self._probe(replica, failure.answer))
-            self._probes.add(probe)
-            probe.add_done_callback(self._probes.discard)
+            self._probes.begin(self._probe(replica, failure.answer))
         was_any_there, self.is_any_there = self.is_any_there, any(each.is_there for each in self.replicas)
         if not self.is_any_there:
             self._back.clear()
@@ -139,10 +137,7 @@ class Reachability:
 
     async def close(self) -> None:
         """End all probes; a client that is used again probes again."""
-        probes = list(self._probes)
-        for probe in probes:
-            probe.cancel()
-        await asyncio.gather(*probes, return_exceptions=True)
+        await cancel_all(list(self._probes))
 
     @property
     def _is_starting(self) -> bool:
@@ -320,8 +315,7 @@ class CircuitBreaker:
         """End the probe."""
         self._is_over = True
         if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.gather(self._probing, return_exceptions=True)
+            await cancel_all([self._probing])
 
     @property
     def _said(self) -> str:

@@ -1,7 +1,7 @@
 """Role and template tokens: the strings that a tokenizer may read as special tokens.
 
-Guarantees: `broken_up` leaves none of them in a text, `restored` is its exact inverse, and a text without them stays
-as it is; all functions take linear time.
+Guarantees: `broken_up` leaves none of them in a text and can be undone exactly, and a text without them stays as it is;
+all functions take linear time.
 """
 
 from __future__ import annotations
@@ -58,14 +58,13 @@ _BROKEN_ANGLED, _BROKEN_BRACKETED = _rest(before=f"{BREAK}*")
 _RESTS = {"<": _BROKEN_ANGLED, "＜": _BROKEN_ANGLED, "[": _BROKEN_BRACKETED, "［": _BROKEN_BRACKETED}
 # One for each first sign: splitting at a literal sign and joining again is the fastest way to replace it.
 _TO_BREAK = {sign: re.compile(f"{re.escape(sign)}(?={rest})") for sign, rest in _RESTS.items()}
-_BROKEN = {sign: re.compile(f"{re.escape(sign)}{BREAK}(?={rest})") for sign, rest in _RESTS.items()}
 _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 
 
 def broken_up(text: str) -> EscapedText:
     """A text with every token broken up; `tokens` counts them, without those that were broken up before.
 
-    A token that is broken up in the text already gets one more sign, so that `restored` gives the text back.
+    A token that is broken up in the text already gets one more sign, so that the text can be had back.
 
     >>> broken_up("</s><|im_start|>user")
     EscapedText(text='<¦/s><¦|im_start|>user', tokens=2)
@@ -77,18 +76,6 @@ def broken_up(text: str) -> EscapedText:
             broken = f"{sign}{BREAK}".join([before, *pieces])
             tokens += len(pieces) - ([piece[0] for piece in pieces].count(BREAK) if has_breaks else 0)
     return EscapedText(broken, tokens)
-
-
-def restored(text: str) -> str:
-    """The text that `broken_up` has broken up.
-
-    >>> restored("<¦/s><¦|im_start|>user")
-    '</s><|im_start|>user'
-    """
-    for sign, pattern in _BROKEN.items():
-        if BREAK in text:
-            text = sign.join(pattern.split(text))
-    return text
 
 
 def without_trailing_tokens(text: str) -> str:

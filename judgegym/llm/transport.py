@@ -479,8 +479,7 @@ class Transport:
                 waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
                     call.started, call.away = admitted, 0.0
-                    if self.meter.observer is not None:
-                        self.meter.observer.queued(admitted - call.began)
+                    self.meter.queued(admitted - call.began)
                     if (told := ON_ADMISSION.get()) is not None:
                         told()
                 call.away += waited
@@ -572,8 +571,8 @@ class Transport:
             self.limit.release()
             if budget is not None:
                 self._settle(budget, call, outcome, cost, is_line=batches is not None)
-        if isinstance(outcome, AttemptFailure) and self.meter.observer is not None:
-            self.meter.observer.attempt_failed("429" if outcome.status == 429 else outcome.kind.value)
+        if isinstance(outcome, AttemptFailure):
+            self.meter.attempt_failed("429" if outcome.status == 429 else outcome.kind.value)
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)

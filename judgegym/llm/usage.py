@@ -8,9 +8,10 @@ Approximate token counts, for rate budgets and for comparing lengths; never for 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import tiktoken
@@ -81,16 +82,6 @@ class Prices:
         return replace(usage, cost=cost / 1_000_000)
 
 
-class CallObserver(Protocol):
-    """Is told what happens to the calls of a client and of its siblings."""
-
-    def queued(self, seconds: float) -> None:
-        """A call waited so many seconds until its first request left."""
-
-    def attempt_failed(self, cause: str) -> None:
-        """A request failed: `429`, or the word of a `FailureKind`."""
-
-
 @dataclass(slots=True)
 class Meter:
     """Running totals of one client.
@@ -98,12 +89,14 @@ class Meter:
     Attributes:
         answered: requests that were answered; a request counts once, whatever its retries.
         usage: tokens and cost of all answers that were paid for.
-        observer: is told of each call.
+        queued: is told how many seconds each call waited until its first request left.
+        attempt_failed: is told of each request that failed: `429`, or the word of a `FailureKind`.
     """
 
     answered: int = 0
     usage: Usage = field(default_factory=Usage)
-    observer: CallObserver | None = None
+    queued: Callable[[float], None] = lambda seconds: None
+    attempt_failed: Callable[[str], None] = lambda cause: None
 
 
 logger = logging.getLogger(__name__)
@@ -125,6 +118,10 @@ def count_tokens(text: str) -> int:
         return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
     counted = len(encoding.encode_ordinary(text[:COUNTED]))
     return counted if len(text) <= COUNTED else round(counted * len(text) / COUNTED)
+
+
+count_once = lru_cache(maxsize=256)(count_tokens)
+"""Counts as `count_tokens`; a text that many prompts have, such as the system prompt, once."""
 
 
 def how_counted() -> str:

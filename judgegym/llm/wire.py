@@ -226,6 +226,14 @@ def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
             raise ValueError("nested too deeply") from None
 
 
+def as_json(data: bytes | str) -> JSON:
+    """The JSON value of `data`; `None` where it is not JSON."""
+    try:
+        return loads(data)
+    except ValueError:
+        return None
+
+
 def _as_float(value: int) -> float:
     try:
         return float(value)
@@ -265,10 +273,7 @@ def error_text(data: bytes) -> str:
 
     Not shortened: secrets are removed first, and a part of one would not be found.
     """
-    try:
-        body = loads(data)
-    except ValueError:
-        return excerpt(data)
+    body = as_json(data)
     error = body.get("error", body) if isinstance(body, Mapping) else body
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
     return message if isinstance(message, str) and message else excerpt(data)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import TaskJudge, judge_responses
+from judgegym.llm.at_once import Tasks, cancel_all
 from judgegym.llm.errors import BudgetError
 from judgegym.llm.ledger import component
 from judgegym.monitoring.group import MonitorGroup
@@ -63,7 +64,7 @@ class GoldJudge:
         self.report: Callable[[MonitorGroup, dict[int, float]], None] = lambda group, scores: None
         self._settings, self._judge, self._seed, self._close_client = settings, judge, seed, close
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._is_spent = False
 
     def offer(self, group: MonitorGroup) -> None:
@@ -76,9 +77,7 @@ class GoldJudge:
             self.counts["left_out"] += len(chosen)
         elif chosen:
             self.waiting += len(chosen)
-            task = asyncio.get_running_loop().create_task(self._work(group, chosen))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._work(group, chosen))
 
     def chosen(self, group: MonitorGroup) -> tuple[int, ...]:
         """Return the numbers of the rollouts that the gold judge sees; the first is that of the gap."""
@@ -96,9 +95,7 @@ class GoldJudge:
         """Let what is queued end for so many seconds (`math.inf`: as long as it takes), then leave it out; close."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=None if math.isinf(within_s) else within_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         self.counts["left_out"] += self.waiting
         self.waiting = 0
         await self._close_client()

@@ -99,10 +99,7 @@ class LiveFile:
 
 def line_of(data: bytes) -> Mapping[str, JSON] | None:
     """Return the object in a line; `None` if there is none, or an empty one."""
-    try:
-        found = wire.loads(data)
-    except ValueError:
-        return None
+    found = wire.as_json(data)
     return found if isinstance(found, Mapping) and found else None
 
 

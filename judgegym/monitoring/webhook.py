@@ -15,6 +15,7 @@ from dataclasses import asdict
 import aiohttp
 
 from judgegym.llm import wire
+from judgegym.llm.at_once import Tasks, cancel_all
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import environment_proxy
 from judgegym.monitoring.alarms import Alarm
@@ -47,25 +48,22 @@ class Webhook:
             found = "it is not set" if not self._url else "what it holds is none"
             raise SettingsError(f"{setting}: expected a URL in the environment variable {variable}; {found}")
         self._variable, self._session, self._run = variable, session, run
-        self._posts: set[asyncio.Task[None]] = set()
+        self._posts = Tasks()
 
     def tell(self, alarm: Alarm) -> None:
         """Begin to post an alarm; if many still wait, leave it out with a line in the log."""
         if len(self._posts) >= _MOST_WAITING:
             logger.warning("the webhook of %s is not told: %d alarms wait for it", self._variable, _MOST_WAITING)
             return
-        post = asyncio.get_running_loop().create_task(self._post(alarm))
-        self._posts.add(post)
-        post.add_done_callback(self._posts.discard)
+        self._posts.begin(self._post(alarm))
 
     async def close(self, within_s: float) -> None:
         """Give posts that are on their way so many seconds, then give them up."""
         if self._posts:
             _, late = await asyncio.wait(self._posts, timeout=within_s)
-            for post in late:
-                post.cancel()
+            for _ in late:
                 logger.warning("the webhook of %s could not be told of an alarm in time", self._variable)
-            await asyncio.gather(*late, return_exceptions=True)
+            await cancel_all(late)
 
     async def _post(self, alarm: Alarm) -> None:
         body = wire.dumps({"text": f"{self._run}: {alarm.text}", "run": self._run, "alarm": asdict(alarm)})

@@ -13,7 +13,6 @@ The text of an answer that only looks whole begins with `BROKEN_OFF`: a test fin
 from __future__ import annotations
 
 import email.utils
-import json
 import math
 import re
 import time
@@ -24,6 +23,7 @@ from typing import Any, Literal
 import orjson
 
 from judgegym.judges.core.seeding import generator
+from judgegym.llm import wire
 from judgegym.offline import request as protocol
 from judgegym.offline.answers import noise
 from judgegym.offline.request import ChatRequest, events
@@ -126,10 +126,7 @@ class Faults:
     @classmethod
     def parse(cls, text: str) -> Faults:
         """Read a JSON object such as `{"429": 0.1, "drop": 0.02}`; raises `ValueError` with one line."""
-        try:
-            rates = json.loads(text)
-        except (ValueError, RecursionError):
-            rates = None
+        rates: Any = wire.as_json(text)
         if not isinstance(rates, dict):
             raise ValueError(f'faults must be a JSON object such as {{"429": 0.1}}, not {text[:80]!r}')
         return cls(rates)
@@ -227,8 +224,6 @@ def effect(kind: str, request: ChatRequest, answers: Callable[[], Sequence[str]]
             return replace(whole(request, protocol.completion(request, answers())), end="pieces")
         case "garbage":
             return whole(request, protocol.completion(request, [noise(request, index) for index in range(request.n)]))
-        case "empty":
-            return whole(request, protocol.completion(request, [""] * request.n))
         case "more_choices":
             return whole(request, protocol.completion(request, [*answers(), noise(request)]))
         case "wrong_type":
@@ -276,9 +271,7 @@ _OF_BODY: Mapping[str, Callable[[bytes], Effect]] = {
     "redirect": lambda body: Effect(status=302, headers={"Location": "/login"}),
     "error_page": lambda body: Effect(body=_PAGE, status=502, headers=_HTML),
     "body_error": lambda body: Effect(body=protocol.error(502, "fault body_error, injected on purpose")),
-    "event_stream": lambda body: Effect(
-        body=b"data: " + body + b"\n\ndata: [DONE]\n\n", headers={"Content-Type": "text/event-stream"}
-    ),
+    "event_stream": lambda body: Effect(body=b"data: " + body + b"\n\ndata: [DONE]\n\n", headers=_EVENTS),
     "bad_encoding": lambda body: Effect(body=body.replace(b'"assistant"', b'"assist\xe4nt"')),
     "bad_gzip": lambda body: Effect("close", _said_to_be_gzip(body)),
     "deep_body": lambda body: Effect(body=b"[" * _DEEP + b"]" * _DEEP),
@@ -291,56 +284,44 @@ def _said_to_be_gzip(body: bytes) -> bytes:
     return head % len(body) + body
 
 
-def _each(change: Callable[[Json], None]) -> Callable[[Json], None]:
+def _each(change: Callable[..., None], *args: object, **fields: object) -> Callable[[Json], None]:
     def apply(data: Json) -> None:
         for choice in data["choices"]:
-            change(choice)
+            change(choice, *args, **fields)
 
     return apply
 
 
-def _finished(reason: str | None) -> Callable[[Json], None]:
-    """Choices that look whole, and end with another reason."""
-
-    def change(choice: Json) -> None:
-        _mark(choice)
-        choice["finish_reason"] = reason
-
-    return _each(change)
+def _finish(choice: Json, reason: str | None) -> None:
+    """It looks whole, and ends with another reason."""
+    _mark(choice)
+    choice["finish_reason"] = reason
 
 
 def _mark(choice: Json) -> None:
     choice["message"]["content"] = f"{BROKEN_OFF} {choice['message']['content']}"
 
 
-def _cut(reason: str) -> Callable[[Json], None]:
-    """Choices of which half the text is missing."""
-
-    def change(choice: Json) -> None:
-        text = choice["message"]["content"]
-        half = text[: len(text) // 2]
-        choice["message"]["content"] = half
-        choice["finish_reason"] = reason
-        count = len(protocol.completion_ids(half, stopped=False))
-        if "token_ids" in choice:
-            choice["token_ids"] = choice["token_ids"][:count]
-        if choice["logprobs"] is not None:
-            choice["logprobs"]["content"] = choice["logprobs"]["content"][:count]
-
-    return _each(change)
+def _cut(choice: Json, reason: str) -> None:
+    """Half the text is missing."""
+    text = choice["message"]["content"]
+    half = text[: len(text) // 2]
+    choice["message"]["content"] = half
+    choice["finish_reason"] = reason
+    count = len(protocol.completion_ids(half, stopped=False))
+    if "token_ids" in choice:
+        choice["token_ids"] = choice["token_ids"][:count]
+    if choice["logprobs"] is not None:
+        choice["logprobs"]["content"] = choice["logprobs"]["content"][:count]
 
 
-def _said(**message: object) -> Callable[[Json], None]:
-    """Choices with another message, and without tokens."""
-
-    def change(choice: Json) -> None:
-        choice["message"] = {"role": "assistant", **message}
-        choice["logprobs"] = None
-        choice.pop("token_ids", None)
-        if message.get("tool_calls"):
-            choice["finish_reason"] = "tool_calls"
-
-    return _each(change)
+def _say(choice: Json, **message: object) -> None:
+    """Another message, and without tokens."""
+    choice["message"] = {"role": "assistant", **message}
+    choice["logprobs"] = None
+    choice.pop("token_ids", None)
+    if message.get("tool_calls"):
+        choice["finish_reason"] = "tool_calls"
 
 
 def _choice_error(choice: Json) -> None:
@@ -349,8 +330,7 @@ def _choice_error(choice: Json) -> None:
 
 
 def _reasoning_only(choice: Json) -> None:
-    text = choice["message"]["content"]
-    _said(content=None, reasoning_content=text)({"choices": [choice]})
+    _say(choice, content=None, reasoning_content=choice["message"]["content"])
 
 
 def _repeat_the_first(data: Json) -> None:
@@ -373,17 +353,18 @@ def _with_more_fields(data: Json) -> None:
 _TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
 
 _OF_CHOICES: Mapping[str, Callable[[Json], None]] = {
-    "finish_error": _finished("error"),
-    "finish_abort": _finished("abort"),
-    "no_finish": _finished(None),
+    "finish_error": _each(_finish, "error"),
+    "finish_abort": _each(_finish, "abort"),
+    "no_finish": _each(_finish, None),
     "choice_error": _each(_choice_error),
-    "blank": _said(content=" \n\t\n"),
-    "null_content": _said(content=None),
-    "tool_calls": _said(content=None, tool_calls=[_TOOL_CALL]),
+    "empty": _each(_say, content=""),
+    "blank": _each(_say, content=" \n\t\n"),
+    "null_content": _each(_say, content=None),
+    "tool_calls": _each(_say, content=None, tool_calls=[_TOOL_CALL]),
     "reasoning_only": _each(_reasoning_only),
-    "refusal": _said(content=None, refusal="I cannot help with that."),
-    "content_filter": _cut("content_filter"),
-    "length": _cut("length"),
+    "refusal": _each(_say, content=None, refusal="I cannot help with that."),
+    "content_filter": _each(_cut, "content_filter"),
+    "length": _each(_cut, "length"),
     "no_choices": lambda data: data.update(choices=[]),
     "no_message": _each(lambda choice: choice.pop("message")),
     "fewer_choices": lambda data: data["choices"].pop(),

@@ -413,7 +413,8 @@ def _chunks_of(choice: Json) -> Iterator[Json]:
         place = end
     for name, value in message.items():
         if value not in (None, []):
-            yield _chunk(choice, {name: _numbered(value) if name == "tool_calls" else value})
+            is_calls = name == "tool_calls"
+            yield _chunk(choice, {name: [{"index": i, **each} for i, each in enumerate(value)] if is_calls else value})
     rest = {name: value for name, value in choice.items() if name not in ("message", "logprobs", "token_ids")}
     yield {**_chunk(choice, {}, entries and entries[place:], ids and ids[place:]), **rest}
 
@@ -429,7 +430,3 @@ def _pieces(content: object) -> list[str]:
     if isinstance(content, list):
         return [piece for part in content for piece in _pieces(part["text"])]
     return _WORD.findall(content) if isinstance(content, str) else []
-
-
-def _numbered(calls: Sequence[Json]) -> list[Json]:
-    return [{"index": index, **call} for index, call in enumerate(calls)]

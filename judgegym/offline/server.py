@@ -19,6 +19,7 @@ from functools import partial
 import orjson
 from aiohttp import web
 
+from judgegym.llm.at_once import cancel_all
 from judgegym.offline import request as protocol
 from judgegym.offline.answers import BUILT_IN, answers
 from judgegym.offline.faults import HARMLESS, HUGE, Effect, effect, whole
@@ -46,9 +47,7 @@ class Listener:
             yield
         finally:
             if self._returning is not None:
-                self._returning.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await self._returning
+                await cancel_all([self._returning])
             await self._runner.cleanup()
             if self._address is not None:
                 self._address.close()

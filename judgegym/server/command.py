@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -28,6 +27,7 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
+from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.offline.process import allow_many_connections
 from judgegym.server import workers
@@ -39,9 +39,6 @@ from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
 
 logger = logging.getLogger(__name__)
 
-_COLLECTIONS = (50_000, 20, 100)
-"""So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of
-requests in flight were walked through again and again, which took more time than answering them."""
 _GROUPS = {
     "judge": "judge",
     "server": "server",
@@ -130,8 +127,7 @@ def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
-    settings, place = loaded.settings, workers.worker_place()
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    place, loop, stopped = workers.worker_place(), asyncio.get_running_loop(), asyncio.Event()
     async with opened(loaded) as service:
         received: list[int] = []
 
@@ -152,16 +148,8 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
         loop.add_signal_handler(signal.SIGHUP, hang_up)
         if place is not None:
             loop.add_reader(place.supervisor, stopped.set)
-        async with listening(
-            service,
-            settings.host,
-            settings.port,
-            shutdown_timeout=settings.drain_timeout,
-            reuse_port=place is not None,
-        ) as (host, port):
-            gc.collect()
-            gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
-            gc.set_threshold(*_COLLECTIONS)
+        async with listening(service, reuse_port=place is not None) as (host, port):
+            event_loop.spare_the_collector()
             if place is not None:
                 place.started.touch()
             sys.stdout.write(f"judgegym.server listens at http://{bracketed(host)}:{port}\n")
@@ -207,13 +195,11 @@ class Reloader:
         """Reload this service; `load` reads and checks the settings."""
         self._service, self._load = service, load
         self._lock = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def start(self) -> None:
         """Begin a reload, after those that are under way."""
-        task = asyncio.create_task(self.reload())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self.reload())
 
     async def reload(self) -> None:
         """Reload; whatever happens is told in the log."""

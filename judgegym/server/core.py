@@ -29,7 +29,7 @@ from judgegym.judges.core.tasks import (
     parts_of,
 )
 from judgegym.llm import tracing
-from judgegym.llm.at_once import cancel_all
+from judgegym.llm.at_once import all_results, cancel_all
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import UserError
 from judgegym.llm.transport import open_session
@@ -228,7 +228,7 @@ class Core:
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
         asked = [[self._pending.ask((judge, case, owner)) for case in part.cases] for part in parts]
-        joined = iter(await self._joined(mount, members, spent_s) if members else ())
+        joined = iter(await all_results(self._cohorts.join(mount, task, spent_s) for task in members))
         await self._wait(wait, [pending for each in asked for pending, _ in each])
         judged = iter([self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)])
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
@@ -301,19 +301,6 @@ class Core:
         client = wait.judge.health.client
         if client.waiting is not None and not (wait.is_patient and client.away_for_s < self._deadline_s):
             raise NotYetError("judge_away", client.waiting, _RETRY_WHEN_AWAY_S)
-
-    async def _joined(self, mount: str, tasks: Sequence[JudgeTask], spent_s: float) -> list[ResponseJudgment]:
-        """The results of single responses from their cohorts.
-
-        Raises:
-            OverloadError: one of them finds no place; the others keep theirs.
-        """
-        joining = [asyncio.ensure_future(self._cohorts.join(mount, task, spent_s)) for task in tasks]
-        try:
-            return await asyncio.gather(*joining)
-        finally:
-            for task in joining:
-                task.cancel()
 
     async def _take_places(
         self, mount: str, tasks: Sequence[JudgeTask], spent_s: float

@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from judgegym.server.answers import RequestError
 from judgegym.server.asgi import answer
-from judgegym.server.request import Message, Receive, Send
 from judgegym.server.service import Service, failed_response
 from judgegym.server.settings import RewardServerSettings
 
@@ -98,10 +98,8 @@ class Connection(HttpToolsProtocol):
 
 
 @asynccontextmanager
-async def listening(
-    service: Service, host: str, port: int, *, shutdown_timeout: float, reuse_port: bool = False
-) -> AsyncIterator[tuple[str, int]]:
-    """Serve on an address while the context lasts; at its end, answer the requests in flight.
+async def listening(service: Service, *, reuse_port: bool = False) -> AsyncIterator[tuple[str, int]]:
+    """Serve on the address of the settings while the context lasts; at its end, answer the requests in flight.
 
     Yields:
         The address, with the port that was taken.
@@ -109,12 +107,9 @@ async def listening(
     Raises:
         OSError: the address cannot be used.
     """
-
-    async def application(scope: Message, receive: Receive, send: Send) -> None:
-        await answer(service, scope, receive, send)
-
+    settings = service.settings
     config = uvicorn.Config(
-        application,
+        partial(answer, service),
         interface="asgi3",
         lifespan="off",
         ws="none",
@@ -128,14 +123,17 @@ async def listening(
     config.load()
     server = uvicorn.Server(config)
     listener = await asyncio.get_running_loop().create_server(
-        lambda: Connection(server, service.settings), host, port, backlog=_BACKLOG, reuse_port=reuse_port or None
+        lambda: Connection(server, service.settings),
+        *(settings.host, settings.port),
+        backlog=_BACKLOG,
+        reuse_port=reuse_port or None,
     )
     clock = asyncio.create_task(server.main_loop())  # writes the header Date
     try:
         yield listener.sockets[0].getsockname()[:2]
     finally:
         listener.close()
-        await _drain(server.server_state, shutdown_timeout)
+        await _drain(server.server_state, settings.drain_timeout)
         clock.cancel()
 
 

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -139,7 +140,8 @@ class MountedJudges:
         async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be
             try:
                 client = await open_client(stack, mount, identity=self._identity, session=session, budget=self._budget)
-                client.meter.observer = self._telemetry.observer(name)
+                client.meter.queued = partial(self._telemetry.queued, name)
+                client.meter.attempt_failed = partial(self._telemetry.attempt_failed, name)
                 scorer = open_judge(mount, client)
             except SettingsError as error:
                 raise SettingsError(f"{named(name)}{error}") from error

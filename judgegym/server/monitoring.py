@@ -89,7 +89,7 @@ class ServerMonitors:
         """
         settings, first = self._settings, self._mounts[""]
         if self._folder is not None:
-            self._stack.callback(DirectoryLock.take(self._folder).release)
+            self._stack.callback(DirectoryLock(self._folder).release)
             self._file = LineWriter(self._folder / MONITOR, self._refused, most_waiting=_MOST_WAITING)
             self._stack.callback(self._file.close)
         place = MonitorPlace(

@@ -16,7 +16,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -28,7 +28,6 @@ from judgegym.judges.config.extras import MissingExtraError, install_command, re
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import BUDGET_SPENT, ResponseJudgment, failure, shared_judgment
 from judgegym.llm.client import ChatClient
-from judgegym.llm.usage import CallObserver
 from judgegym.server.answers import RequestError
 
 logger = logging.getLogger(__name__)
@@ -67,9 +66,7 @@ class JudgeHealth:
 
     def late(self) -> None:
         """Take into account that a request had to be answered before its judgment."""
-        self._latest = time.monotonic()
-        self._failures += 1
-        self._reason = "no answer within the server's deadline"
+        self.note(failure("no answer within the server's deadline"))
 
     @property
     def is_down(self) -> bool:
@@ -228,9 +225,11 @@ class Telemetry:
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
 
-    def observer(self, judge: str) -> CallObserver | None:
-        """What is told of the calls of a judge; `None` if nobody counts them."""
-        return None
+    def queued(self, judge: str, seconds: float) -> None:
+        """Count a call that waited so many seconds until its first request left."""
+
+    def attempt_failed(self, judge: str, cause: str) -> None:
+        """Count a request to a judge's endpoint that failed."""
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
         """Count an event of a cohort."""
@@ -282,20 +281,6 @@ _CAUSES: Mapping[str, str] = {
     BUDGET_SPENT: "budget",
 }
 """The cause of a status without a score; a judge that refused, or whose text was cut off, is told apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CallCounts:
-    """Counts what happens to the calls of a judge; a `CallObserver`."""
-
-    queue: Any
-    failures: Callable[[str], Any]
-
-    def queued(self, seconds: float) -> None:
-        self.queue.observe(seconds)
-
-    def attempt_failed(self, cause: str) -> None:
-        self.failures(cause).inc()
 
 
 class PrometheusTelemetry(Telemetry):
@@ -351,10 +336,13 @@ class PrometheusTelemetry(Telemetry):
         if result.cached:
             counters["cache_hits"][judge,].inc()
 
-    def observer(self, judge: str) -> CallObserver:
+    def queued(self, judge: str, seconds: float) -> None:
         """See `Telemetry`."""
-        failures = self._counters["attempt_failures"]
-        return _CallCounts(self._histograms["queue_seconds"][judge,], lambda cause: failures[judge, cause])
+        self._histograms["queue_seconds"][judge,].observe(seconds)
+
+    def attempt_failed(self, judge: str, cause: str) -> None:
+        """See `Telemetry`."""
+        self._counters["attempt_failures"][judge, cause].inc()
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
         """See `Telemetry`."""

@@ -37,7 +37,6 @@ from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.core import event_loop
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm import wire
@@ -190,7 +189,6 @@ async def judge_rows(
     async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, str(path), out, clients)
-        event_loop.spare_the_collector()
 
         again = partial(resume_command, settings, command)
 

@@ -88,7 +88,7 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
     shutil.copytree(failed.path, tmp_path / "resumed")
     resumed = ["--offline", "--limit=12", "--resume", f"--env.data_dir_to_save_evals={tmp_path / 'resumed'}"]
     assert in_process("evaluate", *resumed, env_type=ArenaHardEnv).code == 0
-    run, _ = RunDirectory.open(tmp_path / "served", config={}, matters={}, resume=False)
+    run = RunDirectory(tmp_path / "served", config={}, matters={}, resume=False)
     ledger = GroupLedger(run, keep=False)
     ledger.budget = Budget(calls=9)
     row = ledger.begin("row-1", step=3, epoch=0, position=1)

@@ -38,7 +38,7 @@ EARLIER = Row("earlier")
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunDirectory]:
-    directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False)
+    directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=False)
     yield directory
     directory.close()
 
@@ -83,8 +83,7 @@ async def finish_all(
         finish,
         end_of,
         record,
-        ledger=CallLedger(run, finished=(), keep_texts=True),
-        disk=run.disk,
+        CallLedger(run, finished=(), keep_texts=True),
         in_flight=in_flight,
         is_first_run=len(missing) == len(saved),
     )
@@ -276,7 +275,7 @@ async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:
 async def test_no_row_begins_while_the_disk_is_full(tmp_path: Path) -> None:
     refusing, begun = RefusingDisk(room=0), list[str]()
     disk = Disk(retry_s=0.01, open_file=refusing.open)
-    run, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False, disk=disk)
+    run = RunDirectory(tmp_path / "run", config={}, matters={}, resume=False, disk=disk)
 
     async def finish(task: Row) -> Sample[Any]:
         begun.append(task.uid)

@@ -24,6 +24,7 @@ from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S
 from tests.faults import kinds
 from tests.scripted import Json
+from tests.server.running import PLACE
 
 SIZE, COHORTS = 4, 3
 JUDGES = {
@@ -57,13 +58,14 @@ async def gathering(port: int, judge: str, *flags: str) -> AsyncIterator[str]:
     """A reward server that gathers cohorts, before the judge at a port; its URL."""
     argv = [
         *JUDGES[judge],
+        *PLACE,
         f"--judge_base_url=http://127.0.0.1:{port}/v1",
         "--judge_model_name=the-judge",
         f"--group_size={SIZE}",
         *flags,
     ]
     loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
-    async with opened(loaded) as service, listening(service, "127.0.0.1", 0, shutdown_timeout=0.1) as (_, port):
+    async with opened(loaded) as service, listening(service) as (_, port):
         yield f"http://127.0.0.1:{port}"
 
 

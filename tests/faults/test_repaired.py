@@ -226,7 +226,7 @@ def test_errors_of_a_resume_name_the_command_that_names_the_resume(bench: Bench)
     again = bench.run("evaluate", "--resume")
     assert again.ended.code == 2
     assert f"judgegym repair {run}" in again.ended.err
-    held = DirectoryLock.take(run)
+    held = DirectoryLock(run)
     busy = repaired(run)
     assert (busy.code, samples.read_bytes().count(b"\n")) == (2, 5)
     assert "in use by another process" in busy.err

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.llm.template_tokens import BREAK, TEMPLATE_TOKEN, broken_up, restored
+from judgegym.llm.template_tokens import BREAK, TEMPLATE_TOKEN, broken_up
+from tests.llm.restored import restored
 
 SPECIAL_TOKENS = (
     # Qwen and other ChatML, Llama 3, Phi, gpt-oss, GLM, Kimi, Command R, Apertus, Granite

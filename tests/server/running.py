@@ -52,6 +52,10 @@ class Running(Reached):
     service: Service
 
 
+PLACE = ("--port=0", "--drain_timeout=0.1")
+"""Of a server in a test: any port, and a short time for requests in flight at its end."""
+
+
 async def _answer(response: aiohttp.ClientResponse) -> Answer:
     text = await response.text()
     try:
@@ -70,12 +74,13 @@ def judged_by(endpoint: ScriptedEndpoint) -> dict[str, str]:
 async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [SCORE] 4") -> AsyncIterator[Running]:
     """A server with these flags; its judge is scripted and fails at once where it fails."""
     async with ScriptedEndpoint(judge) as endpoint:
-        argv = [*(f"--{name}={value}" for name, value in judged_by(endpoint).items()), *flags]
+        judged = (f"--{name}={value}" for name, value in judged_by(endpoint).items())
+        argv = [*PLACE, *judged, *flags]
         loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
         async with (
             opened(loaded) as service,
             aiohttp.ClientSession() as session,
-            listening(service, "127.0.0.1", 0, shutdown_timeout=0.1) as (_, port),
+            listening(service) as (_, port),
         ):
             yield Running(f"http://127.0.0.1:{port}", endpoint, session, service)
 

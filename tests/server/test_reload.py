@@ -17,7 +17,7 @@ from judgegym.server.command import Reloader
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S, eventually
 from tests.scripted import Json
-from tests.server.running import Running, asked, judged_by, running
+from tests.server.running import PLACE, Running, asked, judged_by, running
 from tests.server.served import started
 
 ASK = {"prompt": "Q", "response": "A"}
@@ -26,7 +26,8 @@ LOG = "judgegym.server.command"
 
 
 def reloader(server: Running, path: Path, *flags: str) -> Reloader:
-    argv = [*(f"--{name}={value}" for name, value in judged_by(server.judge).items()), f"--config={path}", *flags]
+    judged = (f"--{name}={value}" for name, value in judged_by(server.judge).items())
+    argv = [*PLACE, *judged, f"--config={path}", *flags]
     return Reloader(server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset))
 
 
@@ -124,13 +125,13 @@ async def test_what_needs_a_restart_is_named_and_the_rest_is_reloaded(
 ) -> None:
     path = write(tmp_path / "server.yaml", tokens={"a": "old"})
     async with running(f"--config={path}") as server:
-        write(path, tokens={"a": "new"}, host="0.0.0.0", port=1, workers=3, deadline=7)
+        write(path, tokens={"a": "new"}, host="0.0.0.0", workers=3, deadline=7, max_connections=9)
         with caplog.at_level(logging.WARNING, logger=LOG):
             await reloader(server, path).reload()
         assert (await server.post("/v1/score", ASK, **NEW)).status == 200
         settings = server.service.settings
     assert (settings.host, settings.workers, settings.deadline) == ("127.0.0.1", 1, 100.0)
-    assert "--host, --port, --workers, --deadline need a restart" in caplog.text
+    assert "--host, --workers, --deadline, --max_connections need a restart" in caplog.text
 
 
 async def test_budgets_of_clients_go_on_over_a_reload(tmp_path: Path) -> None:

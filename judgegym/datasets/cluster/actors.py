@@ -29,7 +29,6 @@ import re
 import secrets
 import socket
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -40,8 +39,8 @@ from urllib.parse import urlsplit
 
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
 from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
-from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
-from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow
+from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
@@ -86,7 +85,7 @@ class ActorRow:
     held: Held
     calls: dict[str, CallKey] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    _times: Counter[str] = field(default_factory=Counter)
+    _keys: CallKeys = field(default_factory=CallKeys)
 
     @property
     def name(self) -> str:
@@ -95,16 +94,13 @@ class ActorRow:
 
     def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
-        request = digest_of(asked)
-        self._times[request] += 1
-        key = f"{request}.{self._times[request]}"
+        key = self._keys.begun(asked)
         self.calls[key] = asked
         return key, dict(self.held.get(key, {}))
 
     def holds(self, asked: CallKey) -> bool:
         """See `RowLedger`."""
-        request = digest_of(asked) if self.held else ""
-        return bool(self.held.get(f"{request}.{self._times[request] + 1}"))
+        return bool(self.held and self.held.get(self._keys.following(asked)))
 
     async def ready(self) -> float:
         """See `RowLedger`; the disk is elsewhere."""
@@ -194,14 +190,28 @@ class JudgeActor:
     async def _opened(self) -> TaskJudge:
         async with self._opening:
             if self._scorer is None:
-                client = await open_client(self._stack, self._settings, identity=self._identity)
-                if was_restarted():
-                    await client.use_up_rates()
-                self._scorer = open_judge(self._settings, client)
+                self._scorer = await open_scorer(self._stack, self._settings, self._identity)
             return self._scorer
 
 
-def was_restarted() -> bool:
+async def open_scorer(stack: AsyncExitStack, settings: DatasetJudgeSettings, identity: str) -> TaskJudge:
+    """Open a judge in this process, which may be one of several; the stack closes it.
+
+    Args:
+        stack: closes its client.
+        settings: with the share of the limits of this process.
+        identity: of the endpoint in the cache's key, in place of its URL.
+
+    Raises:
+        SettingsError: it cannot be opened here, such as for want of a key.
+    """
+    client = await open_client(stack, settings, identity=identity)
+    if _was_restarted():
+        await client.rates.use_up()
+    return open_judge(settings, client)
+
+
+def _was_restarted() -> bool:
     """Whether this process is an actor that Ray has started again, so that this minute's requests may be sent already.
 
     That is what Ray says of actors; any other process is none.
@@ -475,8 +485,8 @@ class ResultLedger:
                 if not isinstance(key, str) or not _KEY.fullmatch(key):
                     raise line.error("expected the result of a judged row, with its key")
                 self._places.setdefault(bytes.fromhex(key), (file, line.offset))
-        self._path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
-        self._file: int | None = None
+        path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
+        self._lines = LineWriter(path, self._refused)
 
     def find(self, key: bytes) -> list[ResponseJudgment] | None:
         """The results of the task with a key of 16 bytes, one for each response; `None` if there are none."""
@@ -498,18 +508,12 @@ class ResultLedger:
         if any(result.is_failed for result in results):
             return
         dumped: list[JSON] = [{name: getattr(result, name) for name in _FIELDS} for result in results]
-        line = wire.dumps({"key": key.hex(), "results": dumped}) + b"\n"
-        try:
-            if self._file is None:
-                self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise SettingsError(f"ledger: {self._path} cannot be written to: {error.strerror}") from error
-        if written < len(line):
-            raise SettingsError(f"ledger: {self._path} cannot be written to: the disk is full")
+        self._lines.append(wire.dumps({"key": key.hex(), "results": dumped}) + b"\n")
+
+    def _refused(self, path: Path, error: OSError) -> None:
+        self._lines.drop()
+        raise SettingsError(f"ledger: {path} cannot be written to: {error.strerror}") from error
 
     def close(self) -> None:
         """Close the file."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        self._lines.close()

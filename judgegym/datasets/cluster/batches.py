@@ -25,7 +25,7 @@ import orjson
 
 from judgegym.api.session import stand_in_settings
 from judgegym.data.rows import DataSet
-from judgegym.datasets.cluster.actors import ResultLedger, was_restarted
+from judgegym.datasets.cluster.actors import ResultLedger, open_scorer
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import SCORE, AddedColumns, judged_values
 from judgegym.datasets.rows.reader import check_same_columns
@@ -34,11 +34,9 @@ from judgegym.datasets.rows.task import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
-from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
 from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge, judge_responses, results_of
-from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 
@@ -142,11 +140,8 @@ class BatchScorer:
             if offline:
                 settings = await stand_in_settings(stack, settings)
                 settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as in `judgegym score`
-            client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
-            if was_restarted():
-                await client.use_up_rates()
-            self._digest = judge_digest(settings, offline=offline)
-            self._scorer, self._stack = open_judge(settings, client), stack.pop_all()
+            self._scorer = await open_scorer(stack, settings, STAND_IN_IDENTITY if offline else "")
+            self._digest, self._stack = judge_digest(settings, offline=offline), stack.pop_all()
         self._loop.at_exit(self._closed)
         return self._scorer
 

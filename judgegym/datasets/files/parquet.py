@@ -34,7 +34,7 @@ _EXACT_IN_FLOAT = 2**53
 _INT64, _UINT64 = range(-(2**63), 2**63), range(2**64)
 _DIGITS_AS_ZEROS, _LONG_NUMBER = bytes.maketrans(b"0123456789\0", b"0" * 11), b"0" * 19
 """An integer of more than 64 bits has at least 19 digits; in UTF-16 and UTF-32 zero bytes are between them."""
-_MOST_ROWS, _MOST_BYTES = 1_000, 32 << 20
+MOST_ROWS, MOST_BYTES = 1_000, 32 << 20
 """Of a group; the bytes are those of rows of mean size."""
 
 
@@ -202,11 +202,6 @@ class JsonColumns:
             return row
         found = {name: None if value == "null" else value for name, value in value_texts(text)}
         return {**row, **{name: found.get(name) for name in self.json_text}}
-
-
-def rows_of_group(count: int, size: int) -> int:
-    """How many rows a group of a data set has, of which all rows together have `size` bytes."""
-    return max(1, min(_MOST_ROWS, _MOST_BYTES * count // max(size, 1)))
 
 
 def parquet_parts(

@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -170,20 +171,8 @@ def merge_shards(rows: Sequence[Row], out: Path, count: int, starts: Sequence[in
                 f"{path}, row {other + 1} or later: its columns are not those of row {numbers.start + other + 1} "
                 f"of {own.source}; expected a shard of this data set, as it is now"
             )
-    write_scored(own, range(len(rows)), out, _AddedOfShards([*shards], columns), columns)
+    write_scored(own, range(len(rows)), out, lambda: chain(*(_added(path, columns) for path in shards)), columns)
     return columns
-
-
-@dataclass(frozen=True, slots=True)
-class _AddedOfShards:
-    """The added columns of each row of all shards, read anew each time."""
-
-    paths: Sequence[Path]
-    columns: AddedColumns
-
-    def __iter__(self) -> Iterator[Mapping[str, JSON]]:
-        for path in self.paths:
-            yield from _added(path, self.columns)
 
 
 def _common_columns(paths: Sequence[Path], own: Collection[str]) -> AddedColumns:

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.json_file import BadLine, JsonFile
-from judgegym.data.lazy_sequence import LazySequence
+from judgegym.data.lazy_sequence import LazyMap
 from judgegym.data.rows import DataSet, Row, RowError, load_rows
 from judgegym.datasets.files.columns import (
     DETAIL,
@@ -40,7 +40,7 @@ from judgegym.datasets.files.columns import (
     is_parquet,
 )
 from judgegym.datasets.files.own_text import json_texts, with_keys, without_keys
-from judgegym.datasets.files.parquet import JsonColumns, StoredColumns, parquet_parts, rows_of_group
+from judgegym.datasets.files.parquet import MOST_BYTES, MOST_ROWS, JsonColumns, StoredColumns, parquet_parts
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
@@ -48,6 +48,9 @@ from judgegym.llm.errors import DataError, UserError
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
+
+AddedRows: TypeAlias = Callable[[], Iterable[Mapping[str, JSON]]]
+"""Gives the added columns of each row."""
 
 
 class StoredRows:
@@ -91,20 +94,18 @@ class StoredRows:
     @property
     def rows_of_group(self) -> int:
         """How many rows a group of a Parquet file has."""
-        values = self._values
-        return rows_of_group(len(values), values.size if isinstance(values, JsonFile) else values.table.nbytes)
+        size = self._values.size if isinstance(self._values, JsonFile) else self._values.table.nbytes
+        return max(1, min(MOST_ROWS, MOST_BYTES * len(self._values) // max(size, 1)))
 
 
-def write_scored(
-    own: StoredRows, numbers: range, out: Path, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
-) -> None:
+def write_scored(own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns) -> None:
     """Write rows with their added columns to a file, in their order.
 
     Args:
         own: the rows of the data set.
         numbers: the rows that are written, from 0; they follow each other.
         out: the file, with an ending that `check_out` has accepted.
-        added: the added columns of each of `numbers`, in their order.
+        added: gives the added columns of each of `numbers`, in their order; it is called again after an error.
         columns: which columns these are.
 
     Raises:
@@ -118,21 +119,19 @@ def write_scored(
 
 
 def scored_content(
-    own: StoredRows, numbers: range, out: Path, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
+    own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
 ) -> Callable[[], Iterator[bytes]]:
     """A function that gives the parts of a scored file, for `Disk.write`, which calls it again after an error.
 
-    Args: those of `write_scored`. `added` is gone through anew at each call.
+    Args: those of `write_scored`.
     """
     if is_parquet(out):
-        return lambda: parquet_parts(own.columns, numbers, added, columns, own.rows_of_group)
+        return lambda: parquet_parts(own.columns, numbers, added(), columns, own.rows_of_group)
     return partial(_lines, own, numbers, added, columns)
 
 
-def _lines(
-    own: StoredRows, numbers: range, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
-) -> Iterator[bytes]:
-    for text, more in zip(own.texts(numbers), added, strict=True):
+def _lines(own: StoredRows, numbers: range, added: AddedRows, columns: AddedColumns) -> Iterator[bytes]:
+    for text, more in zip(own.texts(numbers), added(), strict=True):
         yield with_keys(text, columns.in_order(more)) + b"\n"
 
 
@@ -163,11 +162,7 @@ def read_quarantine(out: Path) -> dict[int, RowError]:
     path = quarantine_of(out)
     found: dict[int, RowError] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
-        try:
-            fields = wire.loads(line)
-        except ValueError:
-            fields = None
-        match fields:
+        match wire.as_json(line):
             case {"row": int(row), "place": str(place), "column": None | str() as column, "reason": str(reason)}:
                 found[row - 1] = RowError(place, reason, column)
             case {"row": None}:
@@ -212,28 +207,8 @@ class ScoredRow:
             raise DataError(f"{self.row.place}: {DETAIL} is not JSON: {error}") from error
 
 
-class ScoredRows(LazySequence[ScoredRow]):
-    """The rows of a scored file; each is read when it is asked for."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        """Read from these rows."""
-        self._rows = rows
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self._rows)
-
-    def read(self, place: int) -> ScoredRow:
-        """Read a row.
-
-        Raises:
-            DataError: the file has changed, or the row was not written by scoring.
-        """
-        return scored_row(self._rows[place])
-
-
-def read_scored(path: Path) -> ScoredRows:
-    """The rows of a scored file.
+def read_scored(path: Path) -> Sequence[ScoredRow]:
+    """The rows of a scored file; each is read, and checked, when it is asked for.
 
     Args:
         path: a file that `judgegym score` has written, JSONL or Parquet.
@@ -245,7 +220,7 @@ def read_scored(path: Path) -> ScoredRows:
         raise DataError(f"{path}: expected a file that judgegym score has written, with the ending .parquet or .jsonl")
     rows = load_rows(str(path), split="train")
     _check_is_scored(rows, str(path))
-    return ScoredRows(rows)
+    return LazyMap(rows, scored_row)
 
 
 def _check_is_scored(rows: DataSet, name: str) -> None:

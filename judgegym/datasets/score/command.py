@@ -132,7 +132,6 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     async with open_clients(loaded, budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, data, out, clients)
-        event_loop.spare_the_collector()
 
         with (
             resumable(

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -32,7 +31,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.ledger import current_component
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
-from judgegym.llm.usage import count_tokens
+from judgegym.llm.usage import count_once
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
@@ -79,7 +78,6 @@ def _reply(messages: Sequence[Message], form: PromptFormat) -> str:
     return form.reply(ShownPrompt(reading.instructions, reading.sections, merits, Random(0)))
 
 
-_TEXTS_KEPT = 256
 _RESPONSE = "\u203b"
 """Stands for a response in prompts, where it is counted; a text of the data that has it makes the most too many."""
 
@@ -181,7 +179,7 @@ class CountingClient(ChatClient):
 
     def _count(self, messages: Sequence[Message], part: str, shown_answers: int) -> None:
         """Count a request of a part, whose prompt shows so many answers again."""
-        tokens = sum(_tokens(message["content"]) for message in messages)
+        tokens = sum(count_once(message["content"]) for message in messages)
         tokens += tokens_of_images(messages, self._settings.api, self._settings.judge_model_name)
         self.calls_of[part] += 1
         self.tokens_of[part] += tokens
@@ -220,9 +218,3 @@ def with_responses(task: ScoreTask) -> JudgeTask:
     if task.to_sample is None:
         return task.judge_task
     return task.judge_task.with_responses([f"{_RESPONSE}{number}" for number in range(task.to_sample.count)])
-
-
-@lru_cache(maxsize=_TEXTS_KEPT)
-def _tokens(text: str) -> int:
-    """The tokens of a text; of one that many prompts have, such as the system prompt, counted once."""
-    return count_tokens(text)

@@ -60,8 +60,7 @@ from judgegym.environments.evaluate.results import (
     file_of,
     sampling_of,
     shortened,
-    write_correction,
-    write_judges,
+    write_results,
 )
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import declared_settings
@@ -99,9 +98,8 @@ async def conclude(
     found: ScoreInput,
     tasks: ScoreTasks,
     saved: SavedResponses,
-    run: RunDirectory,
-    *,
     started: float,
+    *,
     earlier: int = 0,
     asked: ScoreClients | None = None,
     anchors: AnchorResult | None = None,
@@ -112,8 +110,7 @@ async def conclude(
         settings: of the run.
         found: what was read.
         tasks: of the run.
-        saved: its responses, each with a line.
-        run: the run directory.
+        saved: its responses, each with a line in the run directory.
         started: when this command began to judge.
         earlier: how many responses an earlier command has judged.
         asked: the clients of this command; `None` if it has asked nobody.
@@ -123,7 +120,7 @@ async def conclude(
         DataError: the labels are not of this run; its metrics are on disk.
         DiskFull: the disk refused for too long.
     """
-    outcomes, seconds = saved.outcomes(), time.monotonic() - started
+    run, outcomes, seconds = saved.run, saved.outcomes(), time.monotonic() - started
     numbers = await asyncio.to_thread(
         score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed, parts=settings.part_names
     )
@@ -145,10 +142,8 @@ async def conclude(
         more["answers_of"] = _answers_of(found.answers_of)
     facts = _facts(settings, found.answers_of)
     content = file_of(facts, rows, metrics, notices=said, tables=numbers.tables, more=more)
-    await run.write_metrics(content)
     labels = None if settings.labels is None else read_labels(settings.labels)
-    content, judges = await write_judges(run, content, settings, labels)
-    correction = await write_correction(run, content, labels)
+    judges, correction = await write_results(run, content, settings, labels)
     problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
     judged = 0 if asked is None else len(saved) - earlier
     rate = rate_words(judged / seconds, "responses") if seconds else ""

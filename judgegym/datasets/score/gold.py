@@ -107,10 +107,7 @@ def _from_text(value: JSON) -> JSON:
     """A value as JSON says it, for files that have texts alone: numbers, objects and lists."""
     if not isinstance(value, str):
         return value
-    try:
-        found = wire.loads(value.encode("utf-8", "replace"))
-    except ValueError:
-        return value
+    found = wire.as_json(value.encode("utf-8", "replace"))
     return found if isinstance(found, Mapping | list | int | float) and not isinstance(found, bool) else value
 
 

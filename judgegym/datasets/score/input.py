@@ -83,26 +83,20 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
     return ScoreInput(rows, own, tuple(read), earlier_responses if is_sampled else None, answers_of)
 
 
-@dataclass(frozen=True, slots=True)
-class AddedOfRows:
+def added_of_rows(tasks: ScoreTasks, saved: SavedResponses, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
     """What is added to each row, in the order of the rows; in lists if the rows have several responses.
 
-    The lines are read anew each time that this is gone through. A line that is no longer there is a
-    `RunDirectoryError`.
+    The lines of one row are read after those of the other.
+
+    Raises:
+        RunDirectoryError: a line is no longer there.
     """
-
-    tasks: ScoreTasks
-    saved: SavedResponses
-    columns: AddedColumns
-
-    def __iter__(self) -> Iterator[Mapping[str, JSON]]:
-        """Read the lines of one row after the other."""
-        for row in self.tasks.numbers:
-            bad = self.tasks.bad.get(row)
-            if bad is not None:
-                yield self.columns.of_bad_row(bad.reason)
-                continue
-            yield self.columns.of_row([_columns(self.saved.line(place)) for place in self.tasks.places.of_row(row)])
+    for row in tasks.numbers:
+        bad = tasks.bad.get(row)
+        if bad is not None:
+            yield columns.of_bad_row(bad.reason)
+            continue
+        yield columns.of_row([_columns(saved.line(place)) for place in tasks.places.of_row(row)])
 
 
 def _columns(line: bytes) -> Mapping[str, JSON]:

@@ -14,30 +14,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from judgegym.datasets.files.shards import merge_shards, shards_of
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import compared_settings
 from judgegym.datasets.score.ending import conclude, write_quarantine
 from judgegym.datasets.score.input import read_input
-from judgegym.datasets.score.saved import read_ended
-from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judgegym.datasets.score.saved import open_run, read_ended
+from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.runs.directory import (
     CONFIG,
     FAILURES,
     METRICS,
     SAMPLES,
-    RunDirectory,
     read_settings,
     run_directory_of,
 )
-from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.fields import declared_settings
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.run_page.page import write_report_after
 
@@ -75,14 +72,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
     if not there:
         logger.warning("the shards have no runs beside them, so %s has none: there is nothing to report", out)
         return None
-    run, _ = RunDirectory.open(
-        run_directory_of(out),
-        config=of_shards.public(),
-        matters=of_shards.matters(),
-        resume=settings.resume,
-        disk=Disk(settings.disk_full_deadline),
-        elsewhere=OUT,
-    )
+    run = open_run(of_shards, out)
     with closing(run), run.log.ending():
         run.drop_results()
         await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
@@ -93,7 +83,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
         tasks = ScoreTasks(found.rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad)
         await write_quarantine(tasks, out, run.disk)
         with closing(read_ended(tasks, run)) as saved:
-            result = await conclude(of_shards, found, tasks, saved, run, started=started)
+            result = await conclude(of_shards, found, tasks, saved, started)
         if of_shards.write_report:
             await write_report_after(run.path, run.disk)
         return result
@@ -108,6 +98,7 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
 
     Raises:
         RunDirectoryError: those that determine the results differ.
+        SettingsError: one is wrong.
     """
     configs = [read_settings(path) for path in runs]
     first, *_ = compared = [compared_settings(config) for config in configs]
@@ -123,13 +114,8 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
                 f"{path / CONFIG}: has other settings than {runs[0] / CONFIG}, so these are not shards of one run:\n  "
                 + "\n  ".join(differences)
             )
-    own = {"data": data, "out": out, "shard": None}
-    own |= {name: getattr(settings, name) for name in ("write_report", "max_judge_error_rate", "disk_full_deadline")}
-    try:
-        usual = ScoreSettings().public()  # what is not named is found by its usual name, and need not be there
-        named = {name: value for name, value in configs[0].items() if value != usual.get(name)}
-        return ScoreSettings(**{**named, **own})  # type: ignore[arg-type]  # checked by pydantic
-    except ValidationError as error:
-        raise RunDirectoryError(
-            f"{runs[0] / CONFIG}: {error.errors()[0]['msg']}: {error.errors()[0]['loc']}"
-        ) from error
+    of_command = ("resume", "write_report", "max_judge_error_rate", "disk_full_deadline")
+    own = {"data": data, "out": out, "shard": None, **{name: getattr(settings, name) for name in of_command}}
+    usual = ScoreSettings().public()  # what is not named is found by its usual name, and need not be there
+    named = {name: value for name, value in configs[0].items() if value != usual.get(name)}
+    return settings_from_keywords(ScoreSettings, {**named, **own}, prefix=f"{runs[0] / CONFIG}: ")

@@ -42,7 +42,7 @@ from judgegym.engine.estimates import (
     sum_costs,
 )
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
-from judgegym.engine.runs.lines import LinesOfFile
+from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
@@ -127,7 +127,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         RunDirectoryError: the run cannot be read.
     """
     judged, judge = bytearray(tasks.places.count), _BothWays(settings)
-    for _, _, place in () if run is None else samples_of_lines(LinesOfFile(run / SAMPLES), tasks):
+    for _, _, place in () if run is None else samples_of_lines(whole_lines(run / SAMPLES), tasks):
         if place is not None:
             judged[place] = 1
     left = missing_tasks(tasks, (place for place, is_judged in enumerate(judged) if not is_judged))

@@ -27,22 +27,23 @@ from judgegym.datasets.sample import ResponseJudge
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.ending import conclude, write_quarantine
 from judgegym.datasets.score.gold import GoldColumn
-from judgegym.datasets.score.input import SKIP_HINT, AddedOfRows, read_input
+from judgegym.datasets.score.input import SKIP_HINT, added_of_rows, read_input
 from judgegym.datasets.score.saved import (
     SavedResponses,
     missing_tasks,
+    open_run,
     open_saved,
     response_of,
     samples_of,
     samples_of_lines,
     task_end,
 )
-from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.anchors import AnchorJudge, judge_anchors, read_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.batches import judged_in_batches
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, run_directory_of, uid_of_row
-from judgegym.engine.runs.disk import Disk, remove_unfinished
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, uid_of_row
+from judgegym.engine.runs.disk import remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
@@ -127,17 +128,10 @@ class ScoreRun:
         """
         self._elsewhere = elsewhere
         self.progress = RunProgress("mean score", lambda: self._waiting, display)
-        started, settings = time.monotonic(), self.settings
-        run, before = RunDirectory.open(
-            run_directory_of(self.out),
-            config=settings.public(),
-            matters=settings.matters(),
-            resume=settings.resume,
-            disk=Disk(settings.disk_full_deadline),
-            elsewhere=OUT,
-        )
+        started, settings, found = time.monotonic(), self.settings, self.input
+        run = open_run(settings, self.out)
         with closing(run), run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
-            self._read_earlier(before, saved)
+            self._read_earlier(run, saved)
             run.drop_results()
             remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
             earlier = await self._judge(run, saved)
@@ -147,15 +141,7 @@ class ScoreRun:
             try:
                 await self._write(run, saved)
                 result = await conclude(
-                    settings,
-                    self.input,
-                    self.tasks,
-                    saved,
-                    run,
-                    started=started,
-                    earlier=earlier,
-                    asked=self.clients,
-                    anchors=anchors,
+                    settings, found, self.tasks, saved, started, earlier=earlier, asked=self.clients, anchors=anchors
                 )
             finally:
                 await packing  # the directory is this process's until then
@@ -163,19 +149,19 @@ class ScoreRun:
                 await write_report_after(run.path, run.disk)
             return result
 
-    def _read_earlier(self, before: EarlierLines, saved: SavedResponses) -> None:
+    def _read_earlier(self, run: RunDirectory, saved: SavedResponses) -> None:
         """Note which responses an earlier run has judged, unless their rows have changed. Failures are judged again.
 
         Raises:
             RunDirectoryError: a line cannot be read, or is of a row that this run leaves out on purpose.
         """
         changed, limit, tasks = 0, self.settings.limit, self.tasks
-        for line in before.failures:
+        for line in run.lines(FAILURES):
             saved.begin_after(FAILURES, line.offset + len(line.data))
-        for line, sample, place in samples_of_lines(before.samples, tasks):
+        for line, sample, place in samples_of_lines(run.lines(SAMPLES), tasks):
             saved.begin_after(SAMPLES, line.offset + len(line.data))
             if place is not None:
-                saved.note(place, line.offset, len(line.data), sample.status, is_complete=True)
+                saved.note(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)
                 continue
             row, _ = response_of(line, sample.uid)
@@ -190,7 +176,8 @@ class ScoreRun:
 
     async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
-        tasks, policy = self.tasks, self.clients.policy
+        tasks, policy, is_first = self.tasks, self.clients.policy, len(saved.missing) == len(saved)
+        judge = ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy)
         numbers = missing_tasks(tasks, saved.missing)
         to_judge, equals = frozenset(numbers), defaultdict[int, list[int]](list)
         left = 0
@@ -221,15 +208,7 @@ class ScoreRun:
                 with self.progress.shown(run.disk, run.log.write, left=left):
                     try:
                         await judge_rows(
-                            tasks,
-                            numbers,
-                            ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy),
-                            task_end,
-                            record,
-                            ledger=ledger,
-                            disk=run.disk,
-                            in_flight=in_flight,
-                            is_first_run=len(saved.missing) == len(saved),
+                            tasks, numbers, judge, task_end, record, ledger, in_flight=in_flight, is_first_run=is_first
                         )
                     except NothingSucceeds as error:
                         raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error
@@ -254,7 +233,7 @@ class ScoreRun:
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
-        added = AddedOfRows(self.tasks, saved, self.columns)
+        added = partial(added_of_rows, self.tasks, saved, self.columns)
         content = scored_content(StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
         await write_quarantine(self.tasks, self.out, run.disk)

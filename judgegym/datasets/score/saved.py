@@ -8,15 +8,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.gold import GoldColumn
+from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine.loop import RowEnd
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun, read_sample
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, response_of_uid
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, response_of_uid, run_directory_of
+from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.core.judgment import Judgment, Status
@@ -40,6 +43,22 @@ class ScoreDetail:
 
 SavedResponses: TypeAlias = "SavedRows[Any, ScoreDetail]"
 """The lines of a run, by the places of the responses."""
+
+
+def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
+    """The run directory of an output.
+
+    Raises:
+        RunDirectoryError: the run cannot be resumed, or another process is at it.
+    """
+    return RunDirectory(
+        run_directory_of(out),
+        config=settings.public(),
+        matters=settings.matters(),
+        resume=settings.resume,
+        disk=Disk(settings.disk_full_deadline),
+        elsewhere=OUT,
+    )
 
 
 def open_saved(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
@@ -156,7 +175,7 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
             place = tasks.places.find(*response_of(line, sample.uid))
             if place is None:
                 raise line.error("not of a response of this data set")
-            saved.note(place, line.offset, len(line.data), sample.status, is_complete=sample.status in FINISHED)
+            saved.note(place, line, sample.status, is_complete=sample.status in FINISHED)
     if missing := saved.missing:
         row, _ = tasks.places.row(missing[0])
         raise RunDirectoryError(f"{run.path}: {len(missing)} responses have no line, such as one of row {row + 1}")

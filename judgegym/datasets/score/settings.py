@@ -111,9 +111,8 @@ class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, Co
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "trace", "resume", "plan", "merge", *BUDGETS):
+        for name in ("config", "show_config", "profile", "trace", "resume", "plan", "merge", "labels", *BUDGETS):
             del found[name]
-        del found["labels"]
         if not self.asks_endpoint:  # who reads the file has a name for the judge
             del found["judge_base_url"]
             found["judge_model_name"] = self.judge_name()

@@ -84,5 +84,5 @@ async def judged_in_batches(run: RunDirectory, ledger: CallLedger, settings: Jud
     for batch in earlier.values():
         sent = batch.requests if batch.state.words != VOID else ()
         batch.lines = [Line(known if number in ledger.in_batches else "", number) for number, known in sent]
-    async with Batches(name, record, run.disk.ready, earlier.values(), settings.judge_batch_quiet):
+    async with Batches(name, record, run.disk.ready, earlier.values(), settings.judge_batch_quiet).taking():
         yield

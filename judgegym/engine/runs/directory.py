@@ -20,8 +20,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -29,7 +28,7 @@ import yaml
 
 from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.engine.runs.lines import CONFIG as CONFIG
-from judgegym.engine.runs.lines import LinesOfFile, LineWriter, RawLine
+from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
 from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.judges.config.presets import load_yaml
@@ -42,15 +41,9 @@ LOCK = ".lock"
 
 
 class DirectoryLock:
-    """Holds a directory from `take` to `release`."""
+    """Holds a directory until `release`."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        """Use `DirectoryLock.take`."""
-        self._path = path
-        self._descriptor = descriptor
-
-    @classmethod
-    def take(cls, directory: Path) -> DirectoryLock:
+    def __init__(self, directory: Path) -> None:
         """Create the directory, if it does not exist, and the lock file, and lock it.
 
         A holder removes the file when it releases the lock. Whoever had opened the file before that gets a lock on a
@@ -59,22 +52,22 @@ class DirectoryLock:
         Raises:
             RunDirectoryError: another process holds the directory, or the file cannot be created.
         """
-        path = directory / LOCK
+        self._path, self._descriptor = directory / LOCK, -1
         while True:
-            descriptor = -1
             try:
                 directory.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_same_file(descriptor, path):
-                    return cls(path, descriptor)
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_same_file(self._descriptor, self._path):
+                    return
             except OSError as error:
-                if descriptor >= 0:
-                    os.close(descriptor)
+                if self._descriptor >= 0:
+                    os.close(self._descriptor)
                 is_busy = isinstance(error, BlockingIOError)
                 reason = "is in use by another process" if is_busy else f"cannot be used: {error.strerror}"
                 raise RunDirectoryError(f"run directory {directory} {reason}") from error
-            os.close(descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def release(self) -> None:
         """Remove the lock file, while it is held, and unlock it."""
@@ -95,14 +88,6 @@ logger = logging.getLogger(__name__)
 
 SAMPLES, FAILURES, METRICS = "samples.jsonl", "failures.jsonl", "metrics.json"
 REPORT = "report.html"
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierLines:
-    """The lines of an earlier run: finished rows and failed rows. They are read when they are gone through."""
-
-    samples: Iterable[RawLine]
-    failures: Iterable[RawLine]
 
 
 def read_settings(run: Path) -> Mapping[str, JSON]:
@@ -179,17 +164,8 @@ class RunDirectory:
         log: takes the log records of the task that has opened the directory, and of the tasks that this begins.
     """
 
-    def __init__(self, path: Path, lock: DirectoryLock, disk: Disk) -> None:
-        """Use `RunDirectory.open`."""
-        self.path = path
-        self.disk = disk
-        self.log = RunLog.open(path)
-        self._lock = lock
-        self._writers: dict[str, LineWriter] = {}
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         path: Path,
         *,
         config: Mapping[str, JSON],
@@ -198,7 +174,7 @@ class RunDirectory:
         disk: Disk | None = None,
         defaults: Mapping[str, JSON] = {},
         elsewhere: str = "--env.data_dir_to_save_evals",
-    ) -> tuple[RunDirectory, EarlierLines]:
+    ) -> None:
         """Begin a run, or resume one.
 
         Args:
@@ -210,21 +186,18 @@ class RunDirectory:
             defaults: what the settings are if a run says nothing of them: it was begun before there was such a setting.
             elsewhere: the setting that chooses another directory, for messages.
 
-        Returns:
-            The directory, and the lines of the earlier run (none without `resume`).
-
         Raises:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
-                uses it; its settings are missing; nothing can be written to it. A line of the earlier run that is
-                damaged is an error when the lines are gone through.
+                uses it; its settings are missing; nothing can be written to it.
         """
-        lock = DirectoryLock.take(path)
+        self.path, self.disk, self._lock = path, disk or Disk(), DirectoryLock(path)
+        self._writers: dict[str, LineWriter] = {}
         try:
             there = _entries(path)
             if not resume:
                 check_unused(path, elsewhere)
             if (path / CONFIG).exists():
-                cls._compare(path, matters, defaults)
+                self._compare(path, matters, defaults)
             elif lines := [name for name in there if name in _OF_A_RUN]:
                 raise RunDirectoryError(
                     f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run cannot be resumed: "
@@ -232,15 +205,14 @@ class RunDirectory:
                 )
             elif resume:
                 logger.warning("%s holds no run: there is nothing to resume, so a new run begins", path)
-            before = EarlierLines(*(LinesOfFile(path / name) for name in (SAMPLES, FAILURES)))
             write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         except OSError as error:
-            lock.release()
+            self._lock.release()
             raise RunDirectoryError(f"run directory {path} cannot be used: {error.strerror}") from error
         except BaseException:  # re-raised; the directory is free again
-            lock.release()
+            self._lock.release()
             raise
-        return cls(path, lock, disk or Disk()), before
+        self.log = RunLog(path)
 
     @staticmethod
     def _compare(path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON]) -> None:
@@ -255,6 +227,14 @@ class RunDirectory:
                 f"run directory {path} belongs to another configuration; "
                 f"--resume needs the same one:\n  " + "\n  ".join(differences)
             )
+
+    def lines(self, name: str) -> Iterator[RawLine]:
+        """Read the lines of one of the run's files, those of an earlier run at first.
+
+        Raises:
+            RunDirectoryError: it cannot be read.
+        """
+        return whole_lines(self.path / name)
 
     def writer(self, name: str) -> LineWriter:
         """Return the writer of one of the run's files of lines."""

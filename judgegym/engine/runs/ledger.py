@@ -235,6 +235,21 @@ class CallLedger:
             self._reader.close()
 
 
+class CallKeys(Counter[str]):
+    """The keys of the calls of a row; calls that ask the same are told apart by their order."""
+
+    def begun(self, asked: CallKey) -> str:
+        """The key of a call that begins."""
+        request = digest_of(asked)
+        self[request] += 1
+        return f"{request}.{self[request]}"
+
+    def following(self, asked: CallKey) -> str:
+        """The key that this call would have if it began now."""
+        request = digest_of(asked)
+        return f"{request}.{self[request] + 1}"
+
+
 @dataclass(slots=True)
 class LedgerOfRow:
     """The calls of one row; implements `judgegym.llm.ledger.RowLedger`."""
@@ -242,7 +257,7 @@ class LedgerOfRow:
     ledger: CallLedger
     key: RowKey
     places: Mapping[str, list[Place]]
-    _times: Counter[str] = field(default_factory=Counter)
+    _keys: CallKeys = field(default_factory=CallKeys)
 
     @property
     def name(self) -> str:
@@ -251,17 +266,12 @@ class LedgerOfRow:
 
     def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
-        request = digest_of(asked)
-        self._times[request] += 1
-        key = f"{request}.{self._times[request]}"
+        key = self._keys.begun(asked)
         return key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ()))
 
     def holds(self, asked: CallKey) -> bool:
         """See `RowLedger`."""
-        if not self.places:
-            return False
-        request = digest_of(asked)
-        return bool(self.places.get(f"{request}.{self._times[request] + 1}"))
+        return bool(self.places and self.places.get(self._keys.following(asked)))
 
     def held(self) -> dict[str, dict[int, ChatResponse]]:
         """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""

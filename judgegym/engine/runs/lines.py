@@ -80,17 +80,6 @@ class RawLine:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class LinesOfFile:
-    """The whole lines of a file, read anew each time that they are gone through."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[RawLine]:
-        """Read the lines one by one, as `whole_lines` does."""
-        return whole_lines(self.path)
-
-
 def whole_lines(path: Path) -> Iterator[RawLine]:
     """Read the lines of a file one by one; leave out a last line without its newline. A missing file has none.
 

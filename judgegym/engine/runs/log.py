@@ -36,27 +36,21 @@ _RUN: ContextVar[RunLog | None] = ContextVar("run", default=None)
 class RunLog:
     """The log of one run, open until `close`."""
 
-    def __init__(self, path: Path) -> None:
-        """Use `RunLog.open`."""
-        self.path = path
-        self.is_closed = False
-        self._lines = LineWriter(path, lambda path, error: None)
-        self._lost = 0
-        self._lock = threading.Lock()
-        self._outer = _RUN.get()
-
-    @classmethod
-    def open(cls, directory: Path) -> RunLog:
+    def __init__(self, directory: Path) -> None:
         """Open the log of a run directory, and write how the command was called and what was said before.
 
         From now on it takes the records of the task that has called this, and of those that this task begins.
         """
-        log = cls(directory / LOG)
-        if log.path.exists():
-            log._append(f"{SEPARATOR}\n")
-        _RUN.set(log)
-        _ROUTER.opened(log)
-        return log
+        self.path = directory / LOG
+        self.is_closed = False
+        self._lines = LineWriter(self.path, lambda path, error: None)
+        self._lost = 0
+        self._lock = threading.Lock()
+        self._outer = _RUN.get()
+        if self.path.exists():
+            self._append(f"{SEPARATOR}\n")
+        _RUN.set(self)
+        _ROUTER.opened(self)
 
     def write(self, message: str, level: int = logging.INFO) -> None:
         """Write a record to this log alone: what the terminal shows in another form, or not at all."""

@@ -264,7 +264,7 @@ def repair(path: Path, check_sample: Callable[[Path], CheckLine]) -> Repair:
     groups = run.parent / Path(named).name if isinstance(named, str) else None
     is_here = groups is not None and run_directory_of(groups) == run and groups.exists()
     done = Repair(run, groups if is_here else None)
-    lock = DirectoryLock.take(run)
+    lock = DirectoryLock(run)
     try:
         failed = _repair_samples(done, check_sample(run))
         _repair_ledger(done, failed)

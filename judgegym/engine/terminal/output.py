@@ -60,10 +60,6 @@ def console(*, stderr: bool = False) -> Console:
 class LogFormatter(logging.Formatter):
     """Records on a standard error that is no terminal of ours, and may be shown on one later."""
 
-    def __init__(self) -> None:
-        """Time, level and message."""
-        super().__init__("%(asctime)s %(levelname)s %(message)s")
-
     def format(self, record: logging.LogRecord) -> str:
         """Return the record without what a terminal would obey."""
         return harmless(super().format(record))
@@ -152,7 +148,7 @@ def log_to_terminal(*, debug: bool = False) -> None:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
     else:
         stream = logging.StreamHandler()
-        stream.setFormatter(LogFormatter())
+        stream.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[stream], force=True)
     for name in ("huggingface_hub", "datasets", "transformers"):
         logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice

@@ -187,7 +187,7 @@ def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str
         if flag.endswith(_SECRET_FLAGS):
             left_out += [flag] if word.startswith("--") else []
             continue
-        given = _as_json(value)
+        given = wire.as_json(value) if value.startswith(("{", "[")) else None
         public = _public(given)
         if public != without_secret_fields(given):
             left_out.append(f"the keys of {flag}")
@@ -196,14 +196,6 @@ def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str
         shown.append(without_credentials(_without(keys, word)))
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
     return shown, hint
-
-
-def _as_json(value: str) -> JSON:
-    """The object or list in a word of the command line; `None` if it holds none."""
-    try:
-        return wire.loads(value) if value.startswith(("{", "[")) else None
-    except ValueError:
-        return None
 
 
 def _public(value: JSON) -> JSON:

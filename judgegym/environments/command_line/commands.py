@@ -14,7 +14,7 @@ from judgegym.engine.command import FAILED, interruptible, resumable
 from judgegym.engine.completions import Clients
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs import directory as runs
-from judgegym.engine.settings import EnvConfig, EnvSettings
+from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
@@ -31,7 +31,6 @@ from judgegym.environments.training.serve import ServeRun
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.core import event_loop
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.transport import open_session
 
@@ -48,16 +47,13 @@ async def evaluate(
         raise SettingsError("--retry_failed: retries the failed rows of an earlier run; it needs --resume")
     if loaded.settings.plan:
         return await _planned(env_type, loaded)
-    # Check early what is needed only at the end, and set the run directory, which the resume command names.
-    config = loaded.settings.env
-    _require_wandb(config)
+    config = loaded.settings.env  # gets the run directory, which the resume command names
     if config.data_dir_to_save_evals is None:
         names = evaluating.names_of_models(loaded.settings)
         config.data_dir_to_save_evals = str(runs.new_path(env_type.name, *names))
     async with _opened(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation(env)
-        event_loop.spare_the_collector()
         resumed = partial(resume_command, loaded, typed)
         with resumable(resumed, lambda: "finished rows are kept", budget=env.clients.budget):
             result = await evaluating.evaluate(evaluation)
@@ -90,7 +86,6 @@ async def serve(
         raise SettingsError(f"--resume: which run? Name its directory or its file of groups, with {flags}")
     if loaded.settings.plan:
         return await _planned(env_type, loaded)
-    _require_wandb(config)
     settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
     async with _opened(env_type, loaded, "serve") as env:
         api = RolloutApi(config.rollout_server_url, env.clients.session)
@@ -103,7 +98,6 @@ async def serve(
         with interruptible(is_profiled=loaded.settings.profile is not None):
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation(env) if config.steps_per_eval > 0 else None
-        event_loop.spare_the_collector()
         with resumable(partial(resume_command, loaded, typed), serving.progress, budget=env.clients.budget):
             await serving.run()
     return 0
@@ -121,7 +115,6 @@ async def process(
     async with _opened(env_type, loaded, "process") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             processed = ProcessRun(env)
-        event_loop.spare_the_collector()
         with (
             resumable(
                 partial(resume_command, loaded, typed),
@@ -159,15 +152,12 @@ async def _opened(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], verb: Verb
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the HTTP session of the process."""
+    if loaded.settings.env.use_wandb:
+        require("wandb")  # early, since it is needed only at the end
     identity = STAND_IN_IDENTITY if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield env_type.kind_for(settings)(settings, clients, verb=verb)
-
-
-def _require_wandb(config: EnvConfig) -> None:
-    if config.use_wandb:
-        require("wandb")
 
 
 def _new_directory_of_serve(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> Path:

@@ -150,10 +150,7 @@ def _with_stand_ins(value: Any, names: dict[str, str]) -> Any:
 def _models(value: Any) -> list[Values] | None:
     """The models of a setting that lists models with their endpoints (as YAML or JSON), or `None`."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = wire.loads(value)
-        except ValueError:
-            return None  # validated, and refused, later
+        value = wire.as_json(value)  # what is no JSON is refused later
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return None
     return value if any({"base_url", "answers"} & item.keys() for item in value) else None

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.ledger import RequestRecord, component, current_component
 from judgegym.llm.transport import open_session
 from judgegym.llm.types import ChatResponse, ChatSettings
-from judgegym.llm.usage import Prices, count_tokens, how_counted
+from judgegym.llm.usage import Prices, count_once, how_counted
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.offline.answers import BUILT_IN, answers, load_prompt
 from judgegym.offline.request import ChatRequest
@@ -55,7 +55,6 @@ from judgegym.offline.request import ChatRequest
 _ROWS = 200
 """The most rows that are gone through; the others have as many calls and tokens on average."""
 _ANCHORS = "anchors"
-_tokens = lru_cache(maxsize=256)(count_tokens)
 
 
 @dataclass(slots=True)
@@ -117,10 +116,10 @@ class RunPlan:
         images = tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
         part.prompts += Range(images, images)
         for text in (message["content"] for message in messages):
-            part.prompts += Range(_tokens(text), _tokens(text))
+            part.prompts += Range(count_once(text), count_once(text))
             for completion, most in self.shown.items():
                 if times := text.count(completion):
-                    length = _tokens(completion)
+                    length = count_once(completion)
                     part.prompts += Range(self.typical[True] - length, most - length if most else None).times(times)
         return part
 

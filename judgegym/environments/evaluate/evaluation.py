@@ -25,7 +25,7 @@ from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
 from judgegym.engine.runs import directory as runs
 from judgegym.engine.runs.batches import judged_in_batches
-from judgegym.engine.runs.directory import EarlierLines, RunDirectory
+from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
@@ -36,8 +36,7 @@ from judgegym.environments.evaluate.results import (
     EvaluatedRows,
     metrics_file,
     summary_of,
-    write_correction,
-    write_judges,
+    write_results,
 )
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
@@ -144,7 +143,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             DiskFull: it could not be written to for too long.
         """
         env, settings = self.env, self.env.settings
-        run, before = RunDirectory.open(
+        run = RunDirectory(
             path,
             config=settings.public(),
             matters=settings.matters(),
@@ -156,7 +155,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         headline = f"eval/{env.headline[0]}"
         with closing(run), closing(saved), run.log.ending():
             progress = RunProgress(env.headline[1], lambda: env.clients.waiting, display)
-            result = await self._evaluate(run, before, saved, progress, in_flight)
+            result = await self._evaluate(run, saved, progress, in_flight)
             if env.config.write_report:
                 await write_report_after(path, run.disk)
             if headline in result.metrics.values:  # the log says what the terminal shows
@@ -170,7 +169,6 @@ class Evaluation(Generic[TaskT, DetailT]):
     async def _evaluate(
         self,
         run: RunDirectory,
-        before: EarlierLines,
         saved: SavedRows[TaskT, DetailT],
         progress: RunProgress,
         in_flight: int,
@@ -178,7 +176,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
         started = time.monotonic()
         complete = partial(readable, self.env, RatioRecorder(self.env.headline[0], self.env.metric_names))
-        earlier = read_earlier(before, saved, self.runner, progress.add, complete)
+        earlier = read_earlier(saved, self.runner, progress.add, complete)
         numbers = self._numbers(earlier, saved)
         if numbers:
             run.drop_results()
@@ -221,9 +219,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons, served)
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
         content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors)
-        await run.write_metrics(content)
-        content, judges = await write_judges(run, content, env.config, self.labels)
-        correction = await write_correction(run, content, self.labels)
+        judges, correction = await write_results(run, content, env.config, self.labels)
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
@@ -279,15 +275,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             async with judged_in_batches(run, ledger, env.config):
                 with progress.shown(run.disk, run.log.write, left=len(numbers)):
                     await judge_rows(
-                        saved.tasks,
-                        numbers,
-                        judge,
-                        end_of,
-                        record,
-                        ledger=ledger,
-                        disk=run.disk,
-                        in_flight=in_flight,
-                        is_first_run=is_first,
+                        saved.tasks, numbers, judge, end_of, record, ledger, in_flight=in_flight, is_first_run=is_first
                     )
 
 

@@ -114,7 +114,7 @@ def metrics_file(
     notices: Sequence[str],
     tables: Sequence[Table] = (),
     anchors: AnchorResult | None = None,
-) -> Mapping[str, JSON]:
+) -> dict[str, JSON]:
     """The content of `metrics.json` of an evaluation.
 
     Args:
@@ -161,7 +161,7 @@ def file_of(
     notices: Sequence[str],
     tables: Sequence[Table],
     more: Mapping[str, JSON],
-) -> Mapping[str, JSON]:
+) -> dict[str, JSON]:
     """The content of `metrics.json`, with the metrics that were left out and why.
 
     Args:
@@ -204,52 +204,41 @@ def file_of(
     return {"config_general": general, "results": {f"atropos|{measured.name}_eval|0": values, "all": values}}
 
 
-async def write_judges(
-    run: RunDirectory, content: Mapping[str, JSON], config: JudgeSettings, labels: Labels | None
-) -> tuple[Mapping[str, JSON], JudgesReport | None]:
-    """Report on the members of a jury, or the judges of a cascade, and add it to `metrics.json`.
+async def write_results(
+    run: RunDirectory, content: dict[str, JSON], config: JudgeSettings, labels: Labels | None
+) -> tuple[JudgesReport | None, Correction | None]:
+    """Write `metrics.json`; add a report on the members of a jury, or the judges of a cascade, and corrected numbers.
 
     Args:
-        run: the run directory, whose `metrics.json` is written.
-        content: of its `metrics.json`.
+        run: the run directory.
+        content: of `metrics.json`.
         config: the settings of the judge.
         labels: of people; `None` without any.
 
     Returns:
-        The content with the report, and the report; `None` for other judges.
+        The report, `None` for other judges; and the corrected numbers, `None` without labels.
+
+    Raises:
+        DataError: the labels are not of this run; its metrics are on disk.
     """
+    await run.write_metrics(content)
     report: JudgesReport | None = None
+    correction: Correction | None = None
     if isinstance(config, JurySettings) and config.is_jury:
         given = {} if labels is None else labels.means()
         report = await asyncio.to_thread(lambda: report_jury(SavedRun.open(run.path), config, given))
     elif isinstance(config, ScorerSettings) and config.judge == "cascade":
         report = await asyncio.to_thread(lambda: report_cascade(SavedRun.open(run.path), config))
-    if report is None:
-        return content, None
-    content = {**content, "config_general": {**mapping_of(content["config_general"]), JUDGES_REPORT: asdict(report)}}
-    await run.write_metrics(content)
-    if report.is_broken:
-        run.log.write(report.words[-1], logging.WARNING)
-    return content, report
-
-
-async def write_correction(run: RunDirectory, content: Mapping[str, JSON], labels: Labels | None) -> Correction | None:
-    """Correct the result of a run whose `metrics.json` is written, and add the corrected numbers to it.
-
-    Args:
-        run: the run directory.
-        content: of its `metrics.json`.
-        labels: of people; `None` without any.
-
-    Raises:
-        DataError: the labels are not of this run; its metrics are on disk.
-    """
-    if labels is None:
-        return None
-    correction = await asyncio.to_thread(lambda: correct_run(SavedRun.open(run.path), labels))
-    general = {**mapping_of(content["config_general"]), CORRECTED: asdict(correction)}
-    await run.write_metrics({**content, "config_general": general})
-    return correction
+    if report is not None:
+        content["config_general"] = {**mapping_of(content["config_general"]), JUDGES_REPORT: asdict(report)}
+        await run.write_metrics(content)
+        if report.is_broken:
+            run.log.write(report.words[-1], logging.WARNING)
+    if labels is not None:
+        correction = await asyncio.to_thread(lambda: correct_run(SavedRun.open(run.path), labels))
+        content["config_general"] = {**mapping_of(content["config_general"]), CORRECTED: asdict(correction)}
+        await run.write_metrics(content)
+    return report, correction
 
 
 def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:

@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import BinaryIO, Generic
 
-from judgegym.data.lazy_sequence import LazySequence
+from judgegym.data.lazy_sequence import LazyMap
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import positions_of, uids_of
 from judgegym.engine.records import FINISHED, Sample, SampleReader
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory
+from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.llm.errors import RunDirectoryError
@@ -69,7 +70,7 @@ class SavedRows(Generic[TaskT, DetailT]):
             reader: reads a line.
         """
         self.tasks = tasks
-        self._run = run
+        self.run = run
         self.reader = reader
         self._starts, self._lengths = array("q", [0]) * len(tasks), array("q", [0]) * len(tasks)
         self._statuses = [""] * len(tasks)  # empty without a line
@@ -91,9 +92,9 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._statuses[number], self._complete[number] = sample.status, is_complete
         self._ends[name] += len(line)
 
-    def note(self, number: int, start: int, length: int, status: str, *, is_complete: bool) -> None:
+    def note(self, number: int, line: RawLine, status: str, *, is_complete: bool) -> None:
         """Note where the line of a row is."""
-        self._starts[number], self._lengths[number] = start, length
+        self._starts[number], self._lengths[number] = line.offset, len(line.data)
         self._statuses[number], self._complete[number] = status, is_complete
 
     def begin_after(self, name: str, end: int) -> None:
@@ -119,13 +120,14 @@ class SavedRows(Generic[TaskT, DetailT]):
         failed = next((n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None)
         return Outcomes(Counter(self._statuses), None if failed is None else self.sample(failed).error)
 
-    def everything(self) -> SavedPairs[TaskT, DetailT]:
-        """Return all rows, which all have a line."""
+    def everything(self) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
+        """Return all rows, which all have a line, with their samples; each is read when it is asked for."""
         return self.where(lambda status: True)
 
-    def where(self, counts: Callable[[str], bool]) -> SavedPairs[TaskT, DetailT]:
+    def where(self, counts: Callable[[str], bool]) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
         """Return the rows whose status meets a condition."""
-        return SavedPairs(self, array("q", (n for n, status in enumerate(self._statuses) if counts(status))))
+        numbers = array("q", (n for n, status in enumerate(self._statuses) if counts(status)))
+        return LazyMap(numbers, lambda number: (self.tasks[number], self.sample(number)))
 
     def sample(self, number: int) -> Sample[DetailT]:
         """Read the sample of a row.
@@ -136,7 +138,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         try:
             return self.reader.read(self.line(number))
         except ValueError as error:
-            path = self._run.path / self._file(number)
+            path = self.run.path / self._file(number)
             raise RunDirectoryError(f"{path}, at byte {self._starts[number]}: not the sample: {error}") from error
 
     def line(self, number: int) -> bytes:
@@ -148,7 +150,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         try:
             return self._line(number)
         except (OSError, ValueError) as error:
-            raise RunDirectoryError(f"{self._run.path / self._file(number)} cannot be read: {error}") from error
+            raise RunDirectoryError(f"{self.run.path / self._file(number)} cannot be read: {error}") from error
 
     async def sort(self) -> None:
         """Replace both files by the lines of the rows in their order.
@@ -156,15 +158,15 @@ class SavedRows(Generic[TaskT, DetailT]):
         Raises:
             DiskFull: the disk refused for too long; the files hold the lines that were appended.
         """
-        await self._run.disk.ready()
+        await self.run.disk.ready()
         starts, ends = array("q"), dict.fromkeys(_FILES, 0)
         for number, length in enumerate(self._lengths):
             starts.append(ends[self._file(number)])
             ends[self._file(number)] += length
-        paths = {name: self._run.path / name for name in _FILES}
+        paths = {name: self.run.path / name for name in _FILES}
         are_whole = all(path.exists() and path.stat().st_size == ends[name] for name, path in paths.items())
         if starts != self._starts or not are_whole:
-            await self._run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
+            await self.run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
             self._close_files()
             self._starts, self._ends = starts, ends
 
@@ -179,7 +181,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         if self._is_closed:  # a thread that computes metrics ends when the run is stopped
             raise ValueError("the run is closed")
         if name not in self._files:
-            self._files[name] = (self._run.path / name).open("rb")
+            self._files[name] = (self.run.path / name).open("rb")
         return os.pread(self._files[name].fileno(), self._lengths[number], self._starts[number])
 
     def close(self) -> None:
@@ -191,24 +193,6 @@ class SavedRows(Generic[TaskT, DetailT]):
         for file in self._files.values():
             file.close()
         self._files.clear()
-
-
-class SavedPairs(LazySequence["tuple[TaskT, Sample[DetailT]]"], Generic[TaskT, DetailT]):
-    """Some rows with their samples, in their order; each is read when it is asked for, and again the next time."""
-
-    def __init__(self, saved: SavedRows[TaskT, DetailT], numbers: array[int]) -> None:
-        """Use `SavedRows.where`."""
-        self._saved = saved
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._numbers)
-
-    def read(self, place: int) -> tuple[TaskT, Sample[DetailT]]:
-        """Read a row and its sample."""
-        number = self._numbers[place]
-        return self._saved.tasks[number], self._saved.sample(number)
 
 
 _ADDED = ("headline", "gold")
@@ -231,7 +215,6 @@ class EarlierRows:
 
 
 def read_earlier(
-    before: EarlierLines,
     saved: SavedRows[TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
     arrived: Callable[[Sample[DetailT]], None],
@@ -240,8 +223,7 @@ def read_earlier(
     """Read the lines of an earlier run, and note the places of finished rows.
 
     Args:
-        before: the lines; of several lines of a row, the last one counts.
-        saved: the rows of this run.
+        saved: the rows of this run; of several lines of a row, the last one counts.
         runner: gives the digest of a row, and says whether anything of a sample is missing.
         arrived: called with the sample of each finished row.
         readable: completes the sample of a line that lacks fields.
@@ -252,12 +234,12 @@ def read_earlier(
     numbers = positions_of(saved.tasks)
     finished, changed, failed, former = 0, 0, list[int](), list[int]()
     was_finished = bytearray(len(saved))
-    for name, lines in ((SAMPLES, before.samples), (FAILURES, before.failures)):
+    for name in _FILES:
         last = array("q", [0]) * len(numbers)  # the number of the last line of each row
-        for line in lines:
+        for line in saved.run.lines(name):
             if (number := numbers.get(str(line.fields().get("uid")))) is not None:
                 last[number] = line.number
-        for line in lines:
+        for line in saved.run.lines(name):
             saved.begin_after(name, line.offset + len(line.data))
             try:
                 sample = saved.reader.read(line.data)
@@ -273,7 +255,7 @@ def read_earlier(
             if sample.task_digest != runner.digest(task):
                 changed += 1
             elif was_finished[number] and runner.is_complete(sample):
-                saved.note(number, line.offset, len(line.data), sample.status, is_complete=True)
+                saved.note(number, line, sample.status, is_complete=True)
                 if any(name not in line.fields() for name in _ADDED):
                     former.append(number)
                     sample = readable(task, sample)

@@ -160,7 +160,7 @@ def open_files(
             groups.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SettingsError(f"--env.data_path_to_save_groups: {groups}: {error.strerror}") from error
-    run, _ = RunDirectory.open(
+    run = RunDirectory(
         directory,
         config=settings.public(),
         matters=settings.matters(verb),

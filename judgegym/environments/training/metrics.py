@@ -27,6 +27,7 @@ from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.group import Look, MemberDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import first_equals
+from judgegym.llm.at_once import Tasks
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm
@@ -286,7 +287,7 @@ class TrainingLog:
         self._retokenizer = retokenizer
         self._rollouts: deque[list[tuple[TokenSequence, float]]] = deque(maxlen=config.num_rollouts_to_keep)
         self._run: Any = None
-        self._telling: set[asyncio.Future[None]] = set()
+        self._telling = Tasks()
 
     async def open(self, name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> None:
         """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project (`place`)."""
@@ -330,9 +331,7 @@ class TrainingLog:
     def tell(self, alarm: Alarm) -> None:
         """Send an alarm to Weights & Biases, which may mail it; nobody waits for that."""
         if self._run is not None:
-            telling = asyncio.ensure_future(asyncio.to_thread(_alert_wandb, self._run, alarm))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+            self._telling.begin(asyncio.to_thread(_alert_wandb, self._run, alarm))
 
     async def close(self) -> None:
         """Close the run."""

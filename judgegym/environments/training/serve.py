@@ -46,6 +46,7 @@ from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
 from judgegym.llm import wire
+from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import BudgetError, EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
@@ -434,10 +435,7 @@ class ServeRun:
         """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
         self._pause.close()
         await self._outbox.close(_GOODBYE_S)
-        running = [*helpers, *self._workers, *([self._evaluating] if self._evaluating is not None else [])]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel_all([*helpers, *self._workers, *([self._evaluating] if self._evaluating is not None else [])])
         await self.monitor.close(_GOODBYE_S)
         await self._live.write(is_over=True)
         checkpoints.save(self._step, self._sampler.state_dict())

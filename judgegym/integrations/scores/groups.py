@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import timedelta
 from itertools import accumulate
 from typing import Any, TypeVar, cast
@@ -28,6 +28,7 @@ from typing import Any, TypeVar, cast
 from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.results import INVALID_COMPLETION, CompletionReward, failures, stand_in
 from judgegym.judges.core.event_loop import BACKGROUND
+from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import JudgeGymError, SettingsError
 
 PartT = TypeVar("PartT")
@@ -128,13 +129,7 @@ class _Group:
         self.rows: list[CompletionRow] = []
         self.results: list[asyncio.Future[CompletionReward]] = []
         self.closed = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that outlives the caller."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks = Tasks()  # those that outlive their caller
 
     def add(self, row: CompletionRow) -> asyncio.Future[CompletionReward]:
         """Add a sample; returns where its result will be."""
@@ -200,14 +195,14 @@ class SampleBatcher:
         group = self._groups.get(group_id)
         if group is None or (group.closed.is_set() and recurs):
             group = self._groups[group_id] = _Group(size)
-            group.begin(self._close_in_time(group))
+            group.tasks.begin(self._close_in_time(group))
             self._forget()
         if group.closed.is_set() and self._together:
             result = await self._late(group, row)
         else:
             future = group.add(row)
             if not self._together:
-                group.begin(_settle([future], self._judged([row])))
+                group.tasks.begin(_settle([future], self._judged([row])))
             result = await asyncio.shield(future)
         if result.reward is not None:
             return result

@@ -158,10 +158,7 @@ def label_fields(label: object) -> dict[str, JSON]:
     """
     value = given = plain(label)
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            given = wire.loads(value)
-        except ValueError:
-            given = value
+        given = wire.as_json(value)
     names = ("reference", "rubric", "criteria")
     if isinstance(given, Mapping) and given.keys() & {*names}:
         return fields_in({name: given.get(name) for name in names})

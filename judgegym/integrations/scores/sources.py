@@ -407,10 +407,7 @@ def settings_in(variable: str, *, missing: str = "") -> dict[str, JSON]:
     Raises:
         SettingsError: it is no JSON object.
     """
-    try:
-        given = wire.loads(os.environ.get(variable) or missing)
-    except ValueError:
-        given = None
+    given = wire.as_json(os.environ.get(variable) or missing)
     if not isinstance(given, Mapping):
         raise SettingsError(
             f'{variable}: expected a JSON object of settings, such as {{"url": "http://127.0.0.1:8400"}}'

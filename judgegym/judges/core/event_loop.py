@@ -45,7 +45,8 @@ def spare_the_collector() -> None:
 
     They live until the end of the process; traversing them would take a third of an evaluation's CPU time. What a call
     makes is no cycle, but Python's own threshold of 700 objects is passed several times by each answer with logprobs:
-    these collections took a fifth of the CPU of `serve`.
+    these collections took a fifth of the CPU of `serve`, and with thousands of requests in flight more time of a server
+    than to answer them.
     """
     gc.collect()
     gc.freeze()

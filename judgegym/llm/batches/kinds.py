@@ -109,12 +109,16 @@ class BatchApi:
             since: when it was sent at the earliest (Unix time).
         """
         async for batch in self._listed():
-            created = batch.get("created_at")
-            if mapping_of(batch.get("metadata")).get("judgegym_batch") == name:
-                return _id_of(batch)
-            if isinstance(created, int | float) and created < since - LOST_FOR_S:
+            created = _time_of(batch.get("created_at"))
+            if created is not None and created < since - LOST_FOR_S:
                 return None
+            if await self._is_of(batch, name, requests):
+                return _id_of(batch)
         return None
+
+    async def _is_of(self, batch: Mapping[str, JSON], name: str, requests: int) -> bool:
+        """Whether a batch of the list has our name; it may have to be waited for."""
+        return mapping_of(batch.get("metadata")).get("judgegym_batch") == name
 
     async def state(self, batch: str) -> BatchState:
         """How a batch stands."""
@@ -174,22 +178,16 @@ class AnthropicBatches(BatchApi):
         data = b'{"requests":[' + b",".join(lines) + b"]}"
         return _id_of(await self._json(self._path, Upload(data, may_count_twice=True)))
 
-    async def find(self, name: str, requests: int, since: float) -> str | None:
-        """See `BatchApi`; waits until the batches that may be the one are over."""
-        async for batch in self._listed():
-            created = _time_of(batch.get("created_at"))
-            if created is not None and created < since - LOST_FOR_S:
-                return None
-            counts = mapping_of(batch.get("request_counts"))
-            if sum(_count(counts, key) for key in counts) != requests:
-                continue
-            found = _id_of(batch)
-            while not (state := await self.state(found)).is_over:  # noqa: ASYNC110  # the provider tells nobody
-                await asyncio.sleep(_LOOK_S)
-            results = await self.results(found, state)
-            if any(custom_id.rpartition("-")[0] == name for custom_id, _ in results):
-                return found
-        return None
+    async def _is_of(self, batch: Mapping[str, JSON], name: str, requests: int) -> bool:
+        """See `BatchApi`; waits until a batch that may be the one is over."""
+        counts = mapping_of(batch.get("request_counts"))
+        if sum(_count(counts, key) for key in counts) != requests:
+            return False
+        found = _id_of(batch)
+        while not (state := await self.state(found)).is_over:  # noqa: ASYNC110  # the provider tells nobody
+            await asyncio.sleep(_LOOK_S)
+        results = await self.results(found, state)
+        return any(custom_id.rpartition("-")[0] == name for custom_id, _ in results)
 
     async def state(self, batch: str) -> BatchState:
         """See `BatchApi`."""
@@ -317,10 +315,7 @@ def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
 def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
     """The objects of lines of JSON; a line that is none is left out."""
     for line in text.split("\n"):
-        try:
-            value = wire.loads(line.encode()) if line.strip() else None
-        except ValueError:
-            continue
+        value = wire.as_json(line.encode())
         if isinstance(value, Mapping):
             yield value
 
@@ -340,6 +335,9 @@ def _id_of(body: Mapping[str, JSON]) -> str:
 
 
 def _time_of(value: JSON) -> float | None:
+    """A time in seconds or in ISO 8601 as Unix time."""
+    if isinstance(value, int | float):
+        return float(value)
     try:
         return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
     except ValueError:

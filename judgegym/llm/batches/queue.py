@@ -14,15 +14,15 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
-from judgegym.llm.at_once import ACTIVITY, Activity, blocked, fail
+from judgegym.llm.at_once import ACTIVITY, Activity, blocked, cancel_all, fail, holding
 from judgegym.llm.batches.kinds import BatchState, open_batches
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
@@ -133,7 +133,7 @@ class _Queue:
 
 
 class Batches:
-    """The batches of one run; use with `async with`."""
+    """The batches of one run; `taking` makes them of its calls."""
 
     def __init__(
         self,
@@ -160,22 +160,18 @@ class Batches:
         self._open: list[Batch] = []
         self._stop: RunStop | None = None
 
-    async def __aenter__(self) -> Batches:
-        """Take the requests of the calls that are made from here on."""
-        self._tokens = BATCHES.set(self), ACTIVITY.set(self.activity)
-        self._watch = asyncio.create_task(self._send_when_quiet())
-        return self
+    @asynccontextmanager
+    async def taking(self) -> AsyncIterator[None]:
+        """Take the requests of the calls that are made in the block; batches that are open at its end stay so.
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave open batches alone: a resumed run takes them up."""
-        BATCHES.reset(self._tokens[0])
-        ACTIVITY.reset(self._tokens[1])
-        tasks = [self._watch, *(batch.follows for batch in self._open if batch.follows is not None)]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        A resumed run takes them up.
+        """
+        with holding(BATCHES, self), holding(ACTIVITY, self.activity):
+            watch = asyncio.create_task(self._send_when_quiet())
+            try:
+                yield
+            finally:
+                await cancel_all([watch, *(batch.follows for batch in self._open if batch.follows is not None)])
 
     @property
     def waiting(self) -> str | None:

@@ -24,7 +24,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import KNOWN_WORDS_ALONE
 from judgegym.llm.providers.api import Api, ApiName
 from judgegym.llm.usage import Prices
-from judgegym.llm.wire import JSON, mapping_of
+from judgegym.llm.wire import JSON, mapping_of, text_of
 
 Block: TypeAlias = "Mapping[str, JSON]"
 VERSION = "2023-06-01"
@@ -117,8 +117,7 @@ class AnthropicApi(Api):
             fields = mapping_of(block)
             kind = fields.get("type")
             if kind in ("text", "thinking"):
-                text = fields.get(str(kind))
-                texts[str(kind)].append(text if isinstance(text, str) else "")
+                texts[str(kind)].append(text_of(fields.get(str(kind))))
             elif kind == "tool_use":
                 called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
                 calls.append({"id": fields.get("id"), "type": "function", "function": called})

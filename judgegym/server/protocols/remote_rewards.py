@@ -20,7 +20,6 @@ Source: slime, `--rm-type remote_rm`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from pydantic import Field, model_validator
@@ -115,8 +114,7 @@ def labelled(task: JudgeTask, label: object) -> JudgeTask:
     """
     fields = label
     if isinstance(label, str) and label.lstrip().startswith("{"):
-        with suppress(ValueError):
-            fields = wire.loads(label)
+        fields = wire.as_json(label)
     if not (isinstance(fields, Mapping) and {"reference", "rubric", "criteria"} & fields.keys()):
         return replace(task, reference=_text_of(label))
     rubric = fields.get("rubric")

@@ -142,7 +142,7 @@ def test_a_write_that_is_retried_gives_the_same_bytes(tmp_path: Path, ending: st
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": "b"}\n')
     rows = load_rows(str(tmp_path / "rows.jsonl"), split="train")
     verdicts = [added(number) for number in range(2)]
-    content = scored_content(StoredRows(rows), range(2), tmp_path / f"scored.{ending}", verdicts, ONE)
+    content = scored_content(StoredRows(rows), range(2), tmp_path / f"scored.{ending}", lambda: verdicts, ONE)
     next(iter(content()))  # the disk refuses after the first part
     assert b"".join(content()) == b"".join(content())
     assert len(caplog.messages) == (ending == "parquet")

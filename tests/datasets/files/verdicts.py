@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,6 @@ def write(
     """Write what `added` gives for rows of a file to another."""
     rows = rows or load_rows(str(path), split="train")
     numbers = range(len(rows)) if numbers is None else numbers
-    more: Iterable[dict[str, Any]] = [added(number, columns) for number in numbers]
-    write_scored(StoredRows(rows), numbers, out, more, columns)
+    more = [added(number, columns) for number in numbers]
+    write_scored(StoredRows(rows), numbers, out, lambda: more, columns)
     return out

@@ -19,7 +19,6 @@ import yaml
 
 from judgegym.engine.runs.directory import (
     DirectoryLock,
-    EarlierLines,
     RunDirectory,
     new_path,
     response_of_uid,
@@ -45,14 +44,14 @@ def config_of(matters: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirectory, EarlierLines]:
+def begin(path: Path, *, resume: bool = False, **changed: Any) -> RunDirectory:
     matters = {**MATTERS, **{name.replace("__", "."): value for name, value in changed.items()}}
-    return RunDirectory.open(path, config=config_of(matters), matters=matters, resume=resume)
+    return RunDirectory(path, config=config_of(matters), matters=matters, resume=resume)
 
 
 async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
-    run, before = begin(tmp_path / "deep" / "run")
-    assert [*before.samples, *before.failures] == []
+    run = begin(tmp_path / "deep" / "run")
+    assert [*run.lines("samples.jsonl"), *run.lines("failures.jsonl")] == []
     run.writer("samples.jsonl").append(b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
     run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
@@ -70,16 +69,16 @@ async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None:
-    run, _ = begin(tmp_path)
+    run = begin(tmp_path)
     run.writer("samples.jsonl").append('{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
     run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
     run.close()
     with pytest.raises(RunDirectoryError):
         begin(tmp_path)
     (tmp_path / "failures.jsonl").write_bytes(b'{"uid":"b"}\n{"uid":"c","te')
-    run, before = begin(tmp_path, resume=True)  # it was refused, and is free again
-    assert [line.fields() for line in before.samples] == [{"uid": "a", "text": "\u2028\u0085 é"}]
-    assert [line.fields() for line in before.failures] == [{"uid": "b"}]
+    run = begin(tmp_path, resume=True)  # it was refused, and is free again
+    assert [line.fields() for line in run.lines("samples.jsonl")] == [{"uid": "a", "text": "\u2028\u0085 é"}]
+    assert [line.fields() for line in run.lines("failures.jsonl")] == [{"uid": "b"}]
     run.writer("failures.jsonl").append(b'{"uid":"d"}\n')
     run.close()
     assert (tmp_path / "failures.jsonl").read_bytes() == b'{"uid":"b"}\n{"uid":"d"}\n'
@@ -103,12 +102,12 @@ def test_rows_without_their_settings_are_not_resumed(tmp_path: Path, name: str) 
 
 
 def test_resuming_where_no_run_is_begins_one_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    begin(tmp_path / "mistyped", resume=True)[0].close()
+    begin(tmp_path / "mistyped", resume=True).close()
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path / 'mistyped'} holds no run: there is nothing to resume, so a new run begins"
     ]
     caplog.clear()
-    begin(tmp_path / "mistyped", resume=True)[0].close()
+    begin(tmp_path / "mistyped", resume=True).close()
     assert not caplog.records
 
 
@@ -132,7 +131,7 @@ def test_a_directory_that_is_not_empty_is_named_with_what_is_in_it(tmp_path: Pat
     ],
 )
 def test_settings_that_differ_are_named(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
-    begin(tmp_path)[0].close()
+    begin(tmp_path).close()
     before = (tmp_path / "config.yaml").read_bytes()
     with pytest.raises(RunDirectoryError, match=words):
         begin(tmp_path, resume=True, **changed)
@@ -142,13 +141,13 @@ def test_settings_that_differ_are_named(tmp_path: Path, changed: dict[str, Any],
 def test_values_survive_the_file(tmp_path: Path) -> None:
     """Whatever YAML makes of them, the same settings compare as the same."""
     odd = dict(zip("abcdefgh", ["on", "1e3", 1e-7, "é: #x\n", ["null", None, True], "", 0.1 + 0.2, "~"], strict=True))
-    begin(tmp_path, **{f"env__{name}": value for name, value in odd.items()})[0].close()
-    begin(tmp_path, resume=True, **{f"env__{name}": value for name, value in odd.items()})[0].close()
+    begin(tmp_path, **{f"env__{name}": value for name, value in odd.items()}).close()
+    begin(tmp_path, resume=True, **{f"env__{name}": value for name, value in odd.items()}).close()
 
 
 @pytest.mark.parametrize("text", ["env: [", "", "- 1\n", "\x00", "a: \udcff"])
 def test_a_damaged_configuration_is_not_taken_up(tmp_path: Path, text: str) -> None:
-    begin(tmp_path)[0].close()
+    begin(tmp_path).close()
     (tmp_path / "config.yaml").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(RunDirectoryError, match=r"config\.yaml"):
         begin(tmp_path, resume=True)
@@ -158,7 +157,7 @@ def test_a_damaged_configuration_is_not_taken_up(tmp_path: Path, text: str) -> N
 def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from judgegym.engine.runs.directory import RunDirectory\n"
-        "held = RunDirectory.open(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
+        "held = RunDirectory(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
         "print('held', flush=True); sys.stdin.read()"
     )
     root = str(Path(__file__).resolve().parents[3])
@@ -169,9 +168,9 @@ def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         with pytest.raises(RunDirectoryError, match="in use by another process"):
-            RunDirectory.open(tmp_path, config={}, matters={}, resume=True)
+            RunDirectory(tmp_path, config={}, matters={}, resume=True)
         other.kill()
-    RunDirectory.open(tmp_path, config={}, matters={}, resume=True)[0].close()  # the dead hold nothing
+    RunDirectory(tmp_path, config={}, matters={}, resume=True).close()  # the dead hold nothing
 
 
 @pytest.mark.parametrize("place", ["/dev/null/run", "{tmp}/file/run", "{tmp}/file"])
@@ -196,7 +195,7 @@ def test_the_path_of_a_new_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_metrics_can_be_dropped(tmp_path: Path) -> None:
-    run, _ = begin(tmp_path)
+    run = begin(tmp_path)
     await run.write_metrics({"a": 1})
     run.drop_results()
     run.drop_results()
@@ -208,7 +207,7 @@ async def test_run_is_not_finished_while_lines_wait_for_the_disk(tmp_path: Path)
     """Lines of the ledger would be lost."""
     refusing = RefusingDisk(room=0)
     disk = Disk(retry_s=0.01, open_file=refusing.open)
-    run, _ = RunDirectory.open(tmp_path, config={}, matters={}, resume=False, disk=disk)
+    run = RunDirectory(tmp_path, config={}, matters={}, resume=False, disk=disk)
     run.writer("calls.jsonl").append(b"{}\n")
     finishing = asyncio.create_task(run.rewrite(list, list))
     await asyncio.sleep(0.05)
@@ -220,11 +219,11 @@ async def test_run_is_not_finished_while_lines_wait_for_the_disk(tmp_path: Path)
 
 
 def test_directory_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
-    begin(tmp_path)[0].close()
+    begin(tmp_path).close()
     (tmp_path / "samples.jsonl").mkdir()
-    run, before = begin(tmp_path, resume=True)
+    run = begin(tmp_path, resume=True)
     with pytest.raises(RunDirectoryError, match=re.escape(str(tmp_path / "samples.jsonl"))):
-        list(before.samples)
+        list(run.lines("samples.jsonl"))
     run.close()
     (tmp_path / "config.yaml").unlink()
     (tmp_path / "config.yaml").mkdir()
@@ -237,28 +236,28 @@ PROCESSES, ROUNDS = 8, 100
 
 def test_released_directory_can_be_taken_and_holds_no_lock_file(tmp_path: Path) -> None:
     for _ in range(2):
-        lock = DirectoryLock.take(tmp_path)
+        lock = DirectoryLock(tmp_path)
         with pytest.raises(RunDirectoryError, match="in use by another process"):
-            DirectoryLock.take(tmp_path)
+            DirectoryLock(tmp_path)
         lock.release()
         assert list(tmp_path.iterdir()) == []
 
 
 def test_lock_file_that_was_removed_and_made_anew_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The holder lets go between our opening of the file and our lock: a third process has the new file."""
-    holder = DirectoryLock.take(tmp_path)
+    holder = DirectoryLock(tmp_path)
     third: list[DirectoryLock] = []
     flock = __import__("fcntl").flock
 
     def slow(descriptor: int, operation: int) -> None:
         monkeypatch.undo()
         holder.release()
-        third.append(DirectoryLock.take(tmp_path))
+        third.append(DirectoryLock(tmp_path))
         flock(descriptor, operation)
 
     monkeypatch.setattr("fcntl.flock", slow)
     with pytest.raises(RunDirectoryError, match="in use"):
-        DirectoryLock.take(tmp_path)
+        DirectoryLock(tmp_path)
     third[0].release()
 
 
@@ -281,7 +280,7 @@ def _take_often(directory: Path, inside: Path) -> int:
     taken = 0
     while taken < ROUNDS:
         try:
-            lock = DirectoryLock.take(directory)
+            lock = DirectoryLock(directory)
         except RunDirectoryError:
             os.sched_yield()
             continue

@@ -46,7 +46,7 @@ class Session:
     """One run, from the moment it opens its directory."""
 
     def __init__(self, path: Path, *, finished: Sequence[str] = (), keep_texts: bool = True) -> None:
-        self.run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)
+        self.run = RunDirectory(path, config={}, matters={}, resume=True)
         self.ledger = CallLedger(self.run, finished=finished, keep_texts=keep_texts)
 
     def __enter__(self) -> CallLedger:

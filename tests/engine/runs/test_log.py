@@ -34,7 +34,7 @@ def _no_other_run(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[RunLog]:
     begin_logs(["begun: a test"])
-    log = RunLog.open(tmp_path)
+    log = RunLog(tmp_path)
     yield log
     if not log.is_closed:
         log.close()
@@ -53,7 +53,7 @@ def lines(directory: Path) -> list[str]:
 def test_a_log_has_its_heading_our_records_and_warnings_of_libraries(tmp_path: Path) -> None:
     begin_logs(["begun: evaluate", "limit: 8"])
     logger.warning("said while rows are loaded")
-    run, _ = RunDirectory.open(tmp_path, config={}, matters={}, resume=False)
+    run = RunDirectory(tmp_path, config={}, matters={}, resume=False)
     with run.log.ending():
         logger.info("%d rows", 7)
         logging.getLogger("httpx").info("not of a library's small talk")
@@ -78,13 +78,13 @@ def test_a_log_has_its_heading_our_records_and_warnings_of_libraries(tmp_path: P
 def test_resumed_log_goes_on_after_a_separator(tmp_path: Path) -> None:
     for heading in ("begun", "resumed"):
         begin_logs([heading])
-        RunDirectory.open(tmp_path, config={}, matters={}, resume=heading == "resumed")[0].close()
+        RunDirectory(tmp_path, config={}, matters={}, resume=heading == "resumed").close()
     assert lines(tmp_path) == ["INFO begun", SEPARATOR, "INFO resumed"]
 
 
 def test_line_that_a_killed_process_has_torn_is_cut_off(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text("2026-01-01T00:00:00.000+00:00 INFO whole\n2026-01-01T00:00:0")
-    RunLog.open(tmp_path).close()
+    RunLog(tmp_path).close()
     assert lines(tmp_path)[:2] == ["INFO whole", SEPARATOR]
 
 
@@ -121,7 +121,7 @@ def test_a_record_is_one_line_and_what_follows_is_indented_and_nothing_reaches_t
 async def test_runs_beside_each_other_do_not_write_into_each_others_log(tmp_path: Path) -> None:
     """As `serve` does with its evaluations, whose rows are tasks, and which count in threads."""
     begin_logs(["begun"])
-    outer, _ = RunDirectory.open(tmp_path / "serve", config={}, matters={}, resume=False)
+    outer = RunDirectory(tmp_path / "serve", config={}, matters={}, resume=False)
     opened: list[str] = []
     both_are_open = asyncio.Event()
 
@@ -129,7 +129,7 @@ async def test_runs_beside_each_other_do_not_write_into_each_others_log(tmp_path
         logger.info("row of %s", name)
 
     async def evaluation(name: str) -> None:
-        run, _ = RunDirectory.open(tmp_path / name, config={}, matters={}, resume=False)
+        run = RunDirectory(tmp_path / name, config={}, matters={}, resume=False)
         opened.append(name)
         if len(opened) == 2:
             both_are_open.set()
@@ -168,12 +168,12 @@ def test_full_disk_loses_records_says_how_many_and_ends_no_run(
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any file")
 def test_log_that_cannot_be_opened_ends_no_run(tmp_path: Path) -> None:
     (tmp_path / LOG).touch(mode=0o400)
-    RunDirectory.open(tmp_path, config={}, matters={}, resume=True)[0].close()
+    RunDirectory(tmp_path, config={}, matters={}, resume=True).close()
 
 
 def test_closed_log_holds_no_handler_of_the_host(tmp_path: Path) -> None:
     before = list(logging.getLogger().handlers)
-    log = RunLog.open(tmp_path)
+    log = RunLog(tmp_path)
     assert len(logging.getLogger().handlers) == len(before) + 1
     log.close()
     assert logging.getLogger().handlers == before

@@ -40,7 +40,7 @@ async def recorded(
     cache: JudgmentCache | None = None,
 ) -> list[RecordedCall]:
     """Judge once with a ledger, and read that back."""
-    run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)
+    run = RunDirectory(path, config={}, matters={}, resume=True)
     ledger = CallLedger(run, finished=(), keep_texts=True)
     async with ScriptedEndpoint(script) as endpoint:
         settings = settings.model_copy(update={"judge_base_url": endpoint.base_url, "judge_model_name": "judge"})

@@ -52,7 +52,7 @@ def test_no_text_gives_the_terminal_a_command(
 
 def test_a_record_of_the_log_gives_the_terminal_no_command() -> None:
     record = logging.LogRecord("judgegym", logging.WARNING, __file__, 1, "an endpoint said %s", (HOSTILE,), None)
-    assert LogFormatter().format(record).endswith(f"WARNING an endpoint said {HARMLESS}")
+    assert LogFormatter("%(levelname)s %(message)s").format(record).endswith(f"WARNING an endpoint said {HARMLESS}")
 
 
 def test_settings_are_shown_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.engine.records import Sample, SampleReader
-from judgegym.engine.runs.directory import EarlierLines, RunDirectory
-from judgegym.engine.runs.lines import RawLine
+from judgegym.engine.runs.directory import RunDirectory
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
 from judgegym.judges.arena import ArenaDetail
@@ -48,21 +46,13 @@ def as_it_is(row: Row, sample: Sample[ArenaDetail]) -> Sample[ArenaDetail]:
     return sample
 
 
-def lines(*samples: Sample[Any], name: str = "samples.jsonl") -> list[RawLine]:
-    return raw(*(each.to_line() for each in samples), name=name)
-
-
-def raw(*data: bytes, name: str = "samples.jsonl") -> list[RawLine]:
-    starts = accumulate(map(len, data), initial=0)
-    return [
-        RawLine(Path(name), number, start, line)
-        for number, (start, line) in enumerate(zip(starts, data, strict=False), start=1)
-    ]
+def lines(*samples: Sample[Any]) -> bytes:
+    return b"".join(each.to_line() for each in samples)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunDirectory]:
-    directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False)
+    directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=False)
     yield directory
     directory.close()
 
@@ -77,11 +67,10 @@ class Earlier:
     counts: EarlierRows = field(default_factory=EarlierRows)
 
     def read(self, finished: Sequence[Sample[Any]] = (), failed: Sequence[Sample[Any]] = ()) -> Earlier:
-        before = EarlierLines(lines(*finished), lines(*failed, name="failures.jsonl"))
-        for name, of_file in (("samples.jsonl", before.samples), ("failures.jsonl", before.failures)):
-            (self.run.path / name).write_bytes(b"".join(line.data for line in of_file))
+        for name, samples in (("samples.jsonl", finished), ("failures.jsonl", failed)):
+            (self.run.path / name).write_bytes(lines(*samples))
         self.saved = SavedRows(self.rows, self.run, READER)
-        self.counts = read_earlier(before, self.saved, RUNNER, self.arrived.append, as_it_is)
+        self.counts = read_earlier(self.saved, RUNNER, self.arrived.append, as_it_is)
         return self
 
     @property
@@ -145,28 +134,21 @@ def test_digest_of_a_row_tells_what_its_judge_sees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "words"),
+    ("finished", "failed", "words"),
     [
-        (
-            EarlierLines(lines(sample("row-1"), sample("row-99")), []),
-            r"samples\.jsonl, line 2: the row 'row-99' is not",
-        ),
-        (
-            EarlierLines([], lines(sample("row-99"), name="failures.jsonl")),
-            r"failures\.jsonl, line 1: the row 'row-99' is not",
-        ),
-        (
-            EarlierLines(raw(sample("row-1").to_line(), b'{"uid": "row-2"}\n'), []),
-            r"samples\.jsonl, line 2: not a sample",
-        ),
-        (EarlierLines(raw(b"{}\n"), []), r"samples\.jsonl, line 1: not a sample"),
+        (lines(sample("row-1"), sample("row-99")), b"", r"samples\.jsonl, line 2: the row 'row-99' is not"),
+        (b"", lines(sample("row-99")), r"failures\.jsonl, line 1: the row 'row-99' is not"),
+        (lines(sample("row-1")) + b'{"uid": "row-2"}\n', b"", r"samples\.jsonl, line 2: not a sample"),
+        (b"{}\n", b"", r"samples\.jsonl, line 1: not a sample"),
     ],
 )
 def test_lines_of_other_rows_or_of_something_else_are_refused(
-    before: EarlierLines, words: str, run: RunDirectory
+    finished: bytes, failed: bytes, words: str, run: RunDirectory
 ) -> None:
+    (run.path / "samples.jsonl").write_bytes(finished)
+    (run.path / "failures.jsonl").write_bytes(failed)
     with pytest.raises(RunDirectoryError, match=words):
-        read_earlier(before, SavedRows(ROWS, run, READER), RUNNER, lambda sample: None, as_it_is)
+        read_earlier(SavedRows(ROWS, run, READER), RUNNER, lambda sample: None, as_it_is)
 
 
 def test_incomplete_row_runs_again(monkeypatch: pytest.MonkeyPatch, run: RunDirectory) -> None:

@@ -34,7 +34,7 @@ ARRIVING = [4, 1, 5, 0, 3, 2]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunDirectory]:
-    directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False)
+    directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=False)
     yield directory
     directory.close()
 
@@ -122,7 +122,7 @@ async def test_torn_line_after_all_others_is_cut_off(run: RunDirectory) -> None:
 async def test_places_are_right_though_the_disk_refused_the_lines(tmp_path: Path) -> None:
     refusing = RefusingDisk(room=100)
     disk = Disk(retry_s=0.01, open_file=refusing.open)
-    run, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False, disk=disk)
+    run = RunDirectory(tmp_path / "run", config={}, matters={}, resume=False, disk=disk)
     saved = filled(run)
     sorting = asyncio.create_task(saved.sort())
     await asyncio.sleep(0.05)

@@ -202,7 +202,7 @@ async def test_a_resumed_run_asks_for_no_completion_again(tmp_path: Path) -> Non
     conversations = [question(text) for text in ("Why?", "How?", "When?")]
 
     async def run(server: LlamaServer) -> list[Rollout]:
-        directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=True)
+        directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=True)
         ledger = CallLedger(directory, finished=(), keep_texts=True)
         found: list[Rollout] = []
         async with source(server) as asked:

@@ -121,7 +121,7 @@ async def test_a_resumed_run_pays_for_no_group_again_that_was_asked_for_text(
     """Its requests had other fields than the first ones of a run, which still asks for tokens."""
     async with source(script) as (first_run, endpoint), source(script) as (second_run, unused):
         for run, numbers in ((first_run, (0, 1, 2)), (second_run, (2, 0, 1))):
-            directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=True)
+            directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=True)
             ledger = CallLedger(directory, finished=(), keep_texts=True)
             caplog.clear()
             for number in numbers:

@@ -23,7 +23,7 @@ class Session:
     """One run, from the moment it opens its directory."""
 
     def __init__(self, path: Path, *, keep: bool = False) -> None:
-        self.run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)
+        self.run = RunDirectory(path, config={}, matters={}, resume=True)
         self.ledger = GroupLedger(self.run, keep=keep)
 
     def __enter__(self) -> GroupLedger:
@@ -122,4 +122,4 @@ def test_damaged_mark_of_a_group_is_an_error_that_names_its_line(tmp_path: Path)
     (tmp_path / "config.yaml").write_text("{}")
     (tmp_path / "calls.jsonl").write_text('{"begun": {"number": "x"}}\n')
     with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 1: not of a ledger of calls"):
-        GroupLedger(RunDirectory.open(tmp_path, config={}, matters={}, resume=True)[0], keep=False)
+        GroupLedger(RunDirectory(tmp_path, config={}, matters={}, resume=True), keep=False)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from judgegym.judges.core import delimiters
 from judgegym.judges.core.delimiters import Delimiters, Lookalikes, delimit, without_tokens
-from judgegym.llm.template_tokens import restored
+from tests.llm.restored import restored
 
 LOOKALIKES = Lookalikes("<|", "end of answer")
 NAMES = ("Question", "The End of Answer")

@@ -34,7 +34,7 @@ async def judged(
 ) -> Sequence[ResponseJudgment] | str:
     """The scores of one part of a run with this budget, or why it ended; the ledger knows what was spent before."""
     settings = settings_of(kind, judge_base_url=endpoint.base_url, judge_max_retries=retries)
-    run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)
+    run = RunDirectory(path, config={}, matters={}, resume=True)
     with closing(run), closing(CallLedger(run, finished=(), keep_texts=True)) as ledger:
         budget = resumed(Budget(calls=calls), ledger.earlier.priced({settings.judge_model_name: Prices(1.0, 1.0)}))
         async with ChatClient(settings.chat_settings(retry_delay=0.0), budget=budget) as client:
@@ -86,7 +86,7 @@ async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: Judge
     async with ScriptedEndpoint(verdict) as endpoint:
         settings = settings.model_copy(update={"judge_base_url": endpoint.base_url})
         for part in range(3):
-            run, _ = RunDirectory.open(tmp_path, config={}, matters={}, resume=True)
+            run = RunDirectory(tmp_path, config={}, matters={}, resume=True)
             with closing(run), closing(CallLedger(run, finished=(), keep_texts=False)) as ledger:
                 chat = settings.chat_settings()
                 spent = ledger.earlier.priced({settings.judge_model_name: chat.prices})
