@@ -1,12 +1,14 @@
 """CPU of a request to the reward server with spans, as a multiple of that without.
 
-One process serves; the load and the judge's endpoint are other processes, and so is the collector, which takes spans
-over OTLP as a real one does. Rounds without and with spans (`--trace=spans`: request, judgment and call of each)
-alternate in one run, with requests that differ; the ratio is the median of the rounds' own, since what else the
-machine does changes more slowly than rounds. All CPU of the serving process counts, that of the thread which encodes
-and sends the spans, too. Off is measured before and after on, also against itself: what `is None` costs is below that.
+One process serves, with the event loop and the collector's settings of the server's command; the load and the judge's
+endpoint are other processes, and so is the collector, which takes spans over OTLP as a real one does. Rounds without
+and with spans (`--trace=spans`: request, judgment and call of each) alternate in one run, in an order that rotates,
+with requests that differ; the ratio is the median of the rounds' own, since what else the machine does changes more
+slowly than rounds. All CPU of the serving process counts, that of the thread which encodes and sends the spans, too: a
+round makes whole batches of spans, and ends when the last one is sent. Off is also measured against itself: what
+`is None` costs is below that.
 
-    python -m benchmarks.tracing [--requests 150] [--concurrency 64] [--rounds 31]
+    python -m benchmarks.tracing [--batches 3] [--concurrency 64] [--rounds 12]
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 import resource
 import statistics
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
 
@@ -28,11 +30,15 @@ import orjson
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.config.sources import load
 from judgegym.judges.config.tracing import traced
+from judgegym.judges.core.event_loop import run, spare_the_collector
+from judgegym.llm import tracing
 from judgegym.offline import StandIn
 from judgegym.server.http import listening
 from judgegym.server.service import opened
 from judgegym.server.settings import RewardServerSettings
 
+BATCH, SPANS = 512, 3
+"""Spans that are sent at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE), and spans of a request."""
 ANSWER = "Water early in the morning, cover the soil with straw, and choose plants that like the heat. "
 
 
@@ -106,33 +112,38 @@ async def measure(options: argparse.Namespace, judge: str, sender: Connection) -
     flags = ["--judge=rubric", f"--judge_base_url={judge}", "--judge_model_name=judge", "--judge_max_concurrency=256"]
     flags += ["--port=0", "--drain_timeout=1"]
     found: dict[str, list[float]] = {"off": [], "on": [], "off again": []}
+    requests = options.batches * BATCH // SPANS
     async with (
         opened(load(RewardServerSettings, flags, prog="benchmark")) as service,
         listening(service) as (_, port),
     ):
-        for number in range(options.rounds + 1):
-            for place, name in enumerate(found):
-                first = (3 * number + place) * options.requests
-                began = cpu_ms()
-                with traced("spans") if name == "on" else nullcontext():  # its end sends the last spans
-                    sender.send((f"http://127.0.0.1:{port}", first, options.requests, options.concurrency))
+        spare_the_collector()
+        with traced("spans"):
+            active, first = tracing.active, 0
+            for number in range(options.rounds + 1):
+                for place in range(len(found)):
+                    name = [*found][(number + place) % len(found)]
+                    tracing.active = active if name == "on" else None
+                    began, first = cpu_ms(), first + requests
+                    sender.send((f"http://127.0.0.1:{port}", first, requests, options.concurrency))
                     await asyncio.to_thread(sender.recv)
-                if number:  # the first round warms up
-                    found[name].append((cpu_ms() - began) / options.requests)
+                    await asyncio.sleep(0.2)  # the last batch is encoded and sent
+                    if number:  # the first round warms up
+                        found[name].append((cpu_ms() - began) / requests)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=150)
+    parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--rounds", type=int, default=12)
     results_option(parser)
     options = parser.parse_args()
     with beside(judge_process) as judge, beside(collector_process) as collector, beside(load_process) as sender:
         url = judge.recv()
         os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.recv()
-        found = asyncio.run(measure(options, url, sender))
+        found = run(measure(options, url, sender))
     both = [(first + again) / 2 for first, again in zip(found["off"], found["off again"], strict=True)]
     off, work, unit = statistics.median(both), f"{options.concurrency} at once, one call each", "ms of CPU a request"
     on = off * statistics.median(each / other for each, other in zip(found["on"], both, strict=True))

@@ -21,6 +21,8 @@ class Model(BaseModel):
 
 
 class Demo(SourcedSettings):
+    help_group: ClassVar[str] = "other"
+
     main: Model
     path: Path | None = Field(None, description="Read it.")
     key: SecretStr | None = Field(None, description="Unlock it.")
