@@ -117,11 +117,6 @@ class JudgeMount(ScorerSettings):
             )
         return self.group_size, wait_s
 
-    @property
-    def gathers(self) -> bool:
-        """Whether single responses are gathered."""
-        return self.group_size is not None
-
 
 _NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
 """The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
