@@ -117,6 +117,11 @@ class JudgeMount(ScorerSettings):
             )
         return self.group_size, wait_s
 
+    @property
+    def gathers(self) -> bool:
+        """Whether single responses are gathered."""
+        return self.group_size is not None
+
 
 _NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
 """The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
@@ -297,7 +302,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
 
 def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
     """The names of the judges that gather single responses."""
-    return [name for name, mount in mounts.items() if mount.group_size is not None]
+    return [name for name, mount in mounts.items() if mount.gathers]
 
 
 def _inherited(own: Mapping[str, object], values: Mapping[str, object]) -> Mapping[str, object]:
