@@ -81,37 +81,26 @@ def _run(arguments: list[str], prog: str) -> int:
         about = "Serve judges over HTTP to trainers."
         sys.stdout.write(help_page(RewardServerSettings, usage=prog, about=about, groups=_GROUPS, detail=detail))
         return 0
-    loaded = load(RewardServerSettings, arguments, prog=prog, reshape=with_preset)
+    read = partial(load, RewardServerSettings, arguments, prog=prog, reshape=with_preset)
+    loaded = read()
     settings = loaded.settings
     if settings.show_config is not None:
         for line in loaded.lines(show=settings.show_config):
             sys.stdout.write(f"{line.name:<28} {line.value}  [{line.source}]\n")
         return 0
-    _check(loaded)  # errors are reported once, not by each worker
-    read = partial(_read, arguments, prog)
+    _checked(loaded)  # errors are reported once, not by each worker
     if settings.workers > 1 and workers.worker_place() is None:
         presets.check(settings.profile)
-        return workers.supervise(settings, arguments, check=lambda: reloaded(settings, read().settings))
+        return workers.supervise(settings, arguments, check=lambda: reloaded(settings, _checked(read()).settings))
     log_to_stderr()
     allow_many_connections()
     with presets.profiled(workers.own_file(settings.profile)), traced(settings.trace):
-        event_loop.run(_serve(loaded, read))
+        event_loop.run(_serve(loaded, lambda: _checked(read())))
     return 0
 
 
-def _read(arguments: Sequence[str], prog: str) -> LoadedSettings[RewardServerSettings]:
-    """Read the settings, and check them.
-
-    Raises:
-        SettingsError: one is wrong.
-    """
-    loaded = load(RewardServerSettings, arguments, prog=prog, reshape=with_preset)
-    _check(loaded)
-    return loaded
-
-
-def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
-    """Check what can be checked before anything is opened.
+def _checked(loaded: LoadedSettings[RewardServerSettings]) -> LoadedSettings[RewardServerSettings]:
+    """The settings, after a check of what can be checked before anything is opened.
 
     Raises:
         SettingsError: settings do not fit each other.
@@ -123,6 +112,7 @@ def _check(loaded: LoadedSettings[RewardServerSettings]) -> None:
     settings.budgets()
     if settings.is_watched and settings.workers > 1:
         raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
+    return loaded
 
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> None:
@@ -181,7 +171,7 @@ def reloaded(old: RewardServerSettings, new: RewardServerSettings) -> tuple[Rewa
     found.check_access()
     before, after = old.mounted_judges(), found.mounted_judges()
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    gathers = [name for name in changed if any(name in each and each[name].gathers for each in (before, after))]
+    gathers = [name for name in changed if name in (*gathering(before), *gathering(after))]
     if gathers or (changed and old.is_watched):
         why = "it gathers groups (--group_size)" if gathers else "judges are watched (--run_dir, --gold_judge)"
         raise SettingsError(f"the judge {(gathers or changed)[0]!r} can be changed by a restart only: {why}")

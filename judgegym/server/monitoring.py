@@ -28,7 +28,6 @@ from judgegym.llm.at_once import cancel_all
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
@@ -69,7 +68,6 @@ class ServerMonitors:
             telemetry: has the latest numbers.
         """
         self._settings, self._mounts, self._telemetry = settings, mounts, telemetry
-        self._folder = settings.run_dir
         self._monitors: dict[str, TrainingMonitor] = {}
         self._open: OrderedDict[tuple[str, str | None, str], _OpenGroup] = OrderedDict()
         self._file: LineWriter | None = None
@@ -87,26 +85,26 @@ class ServerMonitors:
             SettingsError: the gold judge's API key is missing, or the webhook's variable holds no URL.
             RunDirectoryError: another process uses the directory, or it cannot be written to.
         """
-        settings, first = self._settings, self._mounts[""]
-        if self._folder is not None:
-            self._stack.callback(DirectoryLock(self._folder).release)
-            self._file = LineWriter(self._folder / MONITOR, self._refused, most_waiting=_MOST_WAITING)
+        settings, first, folder = self._settings, self._mounts[""], self._settings.run_dir
+        if folder is not None:
+            self._stack.callback(DirectoryLock(folder).release)
+            self._file = LineWriter(folder / MONITOR, self._refused, most_waiting=_MOST_WAITING)
             self._stack.callback(self._file.close)
         place = MonitorPlace(
             session=session,
             budget=Budget(settings.gold_budget_calls, settings.gold_budget_usd),
-            folder=self._folder,
+            folder=folder,
             stand_in=first if identity == STAND_IN_IDENTITY else None,
         )
         for name, mount in self._mounts.items():
             cascade, judges = mount if mount.judge == "cascade" else None, len(self._mounts)
             target = MonitorTarget(first.seed, mount.judge_name(), settings.monitor_every, name, judges, cascade)
             self._monitors[name] = open_monitor(
-                settings, target, place, write=self._write, on_alarm=partial(self._alarmed, name)
+                settings, target, place, write=self._write, on_alarm=partial(self._telemetry.alarmed, name)
             )
-        if self._folder is not None:
+        if folder is not None:
             kept = {name: monitor.kept for name, monitor in self._monitors.items()}
-            live = LiveFile(self._folder / LIVE, kept, self._status, write_atomic)
+            live = LiveFile(folder / LIVE, kept, self._status, write_atomic)
             self._stack.push_async_callback(live.write, is_over=True)
             self._tasks.append(asyncio.create_task(live.run()))
         self._tasks.append(asyncio.create_task(self._close_quiet()))
@@ -187,9 +185,6 @@ class ServerMonitors:
         )
         counts = monitor.gold.counts if monitor.gold is not None else Counter[str]()
         self._telemetry.monitored(mount, monitor.values, counts)
-
-    def _alarmed(self, mount: str, alarm: Alarm) -> None:
-        self._telemetry.alarmed(mount, alarm.monitor)
 
     def _write(self, line: bytes) -> None:
         if self._file is not None:

@@ -28,6 +28,7 @@ from judgegym.judges.config.extras import MissingExtraError, install_command, re
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import BUDGET_SPENT, ResponseJudgment, failure, shared_judgment
 from judgegym.llm.client import ChatClient
+from judgegym.monitoring.alarms import Alarm
 from judgegym.server.answers import RequestError
 
 logger = logging.getLogger(__name__)
@@ -237,7 +238,7 @@ class Telemetry:
     def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
         """Count a request and its latency; so many judgments are in flight or waiting."""
 
-    def alarmed(self, judge: str, monitor: str) -> None:
+    def alarmed(self, judge: str, alarm: Alarm) -> None:
         """Count an alarm."""
 
     def monitored(self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]) -> None:
@@ -354,9 +355,9 @@ class PrometheusTelemetry(Telemetry):
             self._open_cohorts[judge,].dec()
             self._counters["cohorts_closed"][judge, event].inc()
 
-    def alarmed(self, judge: str, monitor: str) -> None:
+    def alarmed(self, judge: str, alarm: Alarm) -> None:
         """See `Telemetry`."""
-        self._counters["alarms"][judge, monitor].inc()
+        self._counters["alarms"][judge, alarm.monitor].inc()
 
     def monitored(self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]) -> None:
         """See `Telemetry`."""

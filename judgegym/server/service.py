@@ -38,7 +38,7 @@ from judgegym.server.cohorts.register import Connect
 from judgegym.server.core import Core
 from judgegym.server.judges import JudgeTable
 from judgegym.server.monitoring import ServerMonitors
-from judgegym.server.operation import Telemetry, telemetry
+from judgegym.server.operation import telemetry
 from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.native import ScoreBody, result_json
 from judgegym.server.protocols.nemo_gym import MOUNT, AggregateBody, CompareBody, VerifyBody, aggregate
@@ -92,7 +92,10 @@ async def opened(
         RunDirectoryError: another process uses the run directory, or it cannot be written to.
     """
     settings = loaded.settings
-    async with _stand_in(settings) as endpoint:
+    judges = {"judge": True} if settings.offline else {}
+    async with running_stand_ins(judges, settings.latency_ms, settings.faults) as urls:
+        # With `--offline` all judges get these settings, whatever theirs name.
+        endpoint = {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"} if urls else {}
         mounts = _mounted(settings, endpoint)
         counts = telemetry()
         monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
@@ -114,16 +117,6 @@ async def opened(
                 yield Service(settings, endpoint, core, budgets)
             finally:
                 watching.cancel()
-
-
-@asynccontextmanager
-async def _stand_in(settings: RewardServerSettings) -> AsyncIterator[Mapping[str, str]]:
-    """The settings of an endpoint that all judges get with `--offline`, whatever theirs name; without it none."""
-    if not settings.offline:
-        yield {}
-        return
-    async with running_stand_ins({"judge": True}, settings.latency_ms, settings.faults) as urls:
-        yield {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"}
 
 
 def _mounted(settings: RewardServerSettings, endpoint: Mapping[str, str]) -> dict[str, JudgeMount]:
@@ -154,7 +147,6 @@ class Service:
         """Make the table of routes; `endpoint` are the settings of a stand-in for all judges."""
         self.settings, self.core, self.draining = settings, core, False
         self._endpoint, self._budgets = endpoint, budgets
-        self._telemetry: Telemetry = core.telemetry
         self._answers = settings.failure_answers()
         self._make_routes()
 
@@ -287,7 +279,7 @@ class Service:
             raise
         finally:
             seconds = time.monotonic() - started
-            self._telemetry.requested(judge, protocol.protocol, code, seconds, self.core.pending)
+            self.core.telemetry.requested(judge, protocol.protocol, code, seconds, self.core.pending)
 
     async def _judged(
         self,
@@ -381,7 +373,7 @@ class Service:
 
     async def _metrics(self, request: ServerRequest) -> ServerResponse:
         """Prometheus' metrics."""
-        text = await asyncio.to_thread(self._telemetry.exposition, self.core.pending)
+        text = await asyncio.to_thread(self.core.telemetry.exposition, self.core.pending)
         return ServerResponse(200, text, {"Content-Type": _TEXT})
 
     async def _document(self, request: ServerRequest) -> ServerResponse:

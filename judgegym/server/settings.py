@@ -302,7 +302,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
 
 def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
     """The names of the judges that gather single responses."""
-    return [name for name, mount in mounts.items() if mount.group_size is not None]
+    return [name for name, mount in mounts.items() if mount.gathers]
 
 
 def _inherited(own: Mapping[str, object], values: Mapping[str, object]) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel
 
@@ -30,7 +30,9 @@ from judgegym.llm.wire import JSON
 if TYPE_CHECKING:
     from judgegym.environments.base import JudgedEnv
 
-
+EnvType: TypeAlias = "type[JudgedEnv[Any, Any, Any]]"
+LoadedEnv: TypeAlias = "LoadedSettings[EnvSettings[Any]]"
+"""The settings of an environment's command, from all sources."""
 _STRICT_SOURCES = ("command line", "environment variable")
 
 
@@ -62,7 +64,7 @@ def of_verb(
     return kept
 
 
-def check_flags_are_read(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -> None:
+def check_flags_are_read(loaded: LoadedEnv, verb: Verb) -> None:
     """Check that each flag of the command line has an effect, given the other settings.
 
     Raises:
@@ -102,9 +104,7 @@ def most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
     return list(dict.fromkeys(first.get(each.name, each.name) for each in declared if each.is_common))
 
 
-def load_settings(
-    env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str], *, verb: Verb
-) -> LoadedSettings[EnvSettings[Any]]:
+def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> LoadedEnv:
     """The settings of a command.
 
     Raises:
@@ -128,18 +128,17 @@ def load_settings(
     return replace(loaded, settings=loaded.settings.of_verb(verb), notes=(*notes, *loaded.notes))
 
 
-def settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings[Any]]:
+def settings_type(env_type: EnvType) -> type[EnvSettings[Any]]:
     """All settings of an environment's commands."""
     return EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
 
 def process_defaults(environment: str) -> dict[str, Any]:
     """The defaults of Atropos' `process` under `env`, which differ from those of `serve`."""
-    path = f"data/{environment}.jsonl"
     return {
         "ensure_scores_are_not_same": False,
         "include_messages": True,
-        "data_path_to_save_groups": path,
+        "data_path_to_save_groups": f"data/{environment}.jsonl",
         "total_steps": 100,  # of serve it is a number of training steps
     }
 
@@ -149,7 +148,7 @@ _SECRET_FLAGS = ("api_key", "extra_headers")
 _RETRY = "--retry_failed"
 
 
-def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine, spent: Expense | None = None) -> str:
+def resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None = None) -> str:
     """The command that was given, with its program, the run's place and `--resume`; a larger budget for one spent.
 
     It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a second line says that

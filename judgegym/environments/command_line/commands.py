@@ -14,11 +14,10 @@ from judgegym.engine.command import FAILED, interruptible, resumable
 from judgegym.engine.completions import Clients
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs import directory as runs
-from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
-from judgegym.environments.command_line.arguments import resume_command, without_retry_failed
+from judgegym.environments.command_line.arguments import EnvType, LoadedEnv, resume_command, without_retry_failed
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
 from judgegym.environments.evaluate import evaluation as evaluating
@@ -30,16 +29,13 @@ from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
-from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.transport import open_session
 
 _PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
 
 
-async def evaluate(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine
-) -> int:
+async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
     """`evaluate`, from settings to exit code."""
     if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
         raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
@@ -71,9 +67,7 @@ async def evaluate(
     return FAILED
 
 
-async def serve(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine
-) -> int:
+async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
     """`serve`, until the trainer has done its steps or a signal stops it."""
     config = loaded.settings.env
     if config.group_size == 1 and config.ensure_scores_are_not_same:
@@ -103,9 +97,7 @@ async def serve(
     return 0
 
 
-async def process(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine
-) -> int:
+async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
     """`process`, from settings to exit code."""
     config = loaded.settings.env
     if loaded.settings.plan:
@@ -140,7 +132,7 @@ async def process(
     return 0 if processed.groups == wanted else FAILED
 
 
-async def _planned(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> int:
+async def _planned(env_type: EnvType, loaded: LoadedEnv) -> int:
     from judgegym.environments.command_line.plan import show_plan  # late: few runs are planned
 
     await show_plan(env_type, loaded.settings)
@@ -148,9 +140,7 @@ async def _planned(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSetti
 
 
 @asynccontextmanager
-async def _opened(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], verb: Verb
-) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
+async def _opened(env_type: EnvType, loaded: LoadedEnv, verb: Verb) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the HTTP session of the process."""
     if loaded.settings.env.use_wandb:
         require("wandb")  # early, since it is needed only at the end
@@ -160,6 +150,6 @@ async def _opened(
             yield env_type.kind_for(settings)(settings, clients, verb=verb)
 
 
-def _new_directory_of_serve(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> Path:
+def _new_directory_of_serve(env_type: EnvType, loaded: LoadedEnv) -> Path:
     path = runs.new_path("serve", env_type.name, *evaluating.names_of_models(loaded.settings))
     return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once

@@ -12,23 +12,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from judgegym.engine import terminal
 from judgegym.engine.command import exit_code_of, run_command, settings_to_run
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.command_line.arguments import GROUPS, load_settings, most_used, settings_type
+from judgegym.environments.command_line.arguments import GROUPS, EnvType, load_settings, most_used, settings_type
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
 from judgegym.judges.config.help import help_page
 from judgegym.llm.errors import SettingsError
 
-if TYPE_CHECKING:
-    from judgegym.environments.base import JudgedEnv
 
-
-def main(
-    env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = None, program: Program | None = None
-) -> int:
+def main(env_type: EnvType, argv: Sequence[str] | None = None, program: Program | None = None) -> int:
     """Run a command.
 
     Args:
@@ -44,7 +39,7 @@ def main(
     return exit_code_of(verb, lambda: _run(env_type, program or Program.of_script(), arguments))
 
 
-def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: Sequence[str]) -> int:
+def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
     usage = program.usage("VERB")
     verbs = "\n".join(f"  {verb:<10} {about}" for verb, about in VERBS.items())
     help_of_verbs = f"{usage} --help lists a verb's most used settings, --help_all every one."

@@ -30,7 +30,7 @@ from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.terminal.output import UNKNOWN, dollars
-from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line.arguments import EnvType
 from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.rollouts.groups import Rollout, TokenSequence
@@ -240,7 +240,7 @@ async def _sample(
     return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
 
 
-async def show_plan(env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSettings[Any]) -> None:
+async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
     """Print the plan of a run.
 
     Raises:

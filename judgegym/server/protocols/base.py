@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +12,9 @@ from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.request import ServerResponse
+
+Results: TypeAlias = Sequence[Sequence[ResponseJudgment]]
+"""What is answered: for each task, a result for each response."""
 
 
 def id_of(value: object) -> str | None:
@@ -49,10 +52,8 @@ class RequestBody(BaseModel):
         """
 
     @abstractmethod
-    def reply(
-        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
-    ) -> ServerResponse:
-        """The response for the results: one for each response of each task.
+    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
+        """The response for the results.
 
         Raises:
             RequestError: the protocol tells of a failure by an HTTP status.

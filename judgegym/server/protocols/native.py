@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, TypeAlias
 
@@ -19,7 +19,7 @@ from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
-from judgegym.server.protocols.base import RequestBody, id_of
+from judgegym.server.protocols.base import RequestBody, Results, id_of
 from judgegym.server.request import ServerResponse, json_response
 
 RubricField: TypeAlias = str | dict[str, object] | None
@@ -92,9 +92,7 @@ class ScoreBody(RequestBody):
         task = replace(task, traces=traces, tools=tools, group=id_of(self.group), member=id_of(self.member))
         return [replace(task, images=images).numbered()] if task.responses else []
 
-    def reply(
-        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
-    ) -> ServerResponse:
+    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
         """The result of one response, or `results` of several."""
         if self.responses is not None:
             return json_response({"results": [result_json(result) for result in (results[0] if results else ())]})

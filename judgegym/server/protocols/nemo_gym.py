@@ -45,12 +45,12 @@ from judgegym.judges.conversations.images import images_shown
 from judgegym.judges.conversations.messages import turns_of_items
 from judgegym.judges.conversations.readers import read_tools, with_tools
 from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
-from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, ResponseJudgment
+from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
-from judgegym.server.protocols.base import RequestBody, id_of
+from judgegym.server.protocols.base import RequestBody, Results, id_of
 from judgegym.server.protocols.native import RubricField
 from judgegym.server.request import ServerResponse, json_response
 
@@ -146,9 +146,7 @@ class VerifyBody(RequestBody):
             ).numbered()
         ]
 
-    def reply(
-        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
-    ) -> ServerResponse:
+    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
         """The row with the reward and its components, or with what says that there is none.
 
         Raises:
@@ -334,9 +332,7 @@ class CompareBody(RequestBody):
         responses = tuple(map(transcript, traces))
         return [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)] if traces else []
 
-    def reply(
-        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
-    ) -> ServerResponse:
+    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
         """Rewards in the order of the responses.
 
         Raises:

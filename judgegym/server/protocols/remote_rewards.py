@@ -31,7 +31,7 @@ from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
-from judgegym.server.protocols.base import RequestBody, id_of
+from judgegym.server.protocols.base import RequestBody, Results, id_of
 from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain_response, response_in
 from judgegym.server.request import ServerResponse, json_response
 
@@ -69,9 +69,7 @@ class RewardBody(RequestBody):
             tasks.append(task)
         return tasks
 
-    def reply(
-        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
-    ) -> ServerResponse:
+    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
         """Rewards in the order of the queries."""
         return _rewards([result for of_item in results for result in of_item], answers)
 
@@ -157,9 +155,7 @@ class SlimeBody(RequestBody):
         """See `RequestBody`: its client tries ten times at once."""
         return True
 
-    def reply(
-        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
-    ) -> ServerResponse:
+    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
         """The score as a number."""
         result = results[0][0]
         if result.score is not None:
