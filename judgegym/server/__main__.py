@@ -6,8 +6,9 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    # Until the command handles it, Ctrl-C ends the process without a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # until the command handles it, Ctrl-C ends the process without a traceback
     from judgegym.server.command import main
 
     sys.exit(main())
