@@ -104,10 +104,10 @@ def _reason(error: BaseException) -> str:
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if isinstance(error, SyntaxError):
         return what  # the message names its line
-    ours = (Path(__file__).parent, Path(environments.__file__).parent)  # the command, and the contract's own checks
+    # The command, the contract's own checks, and the import system.
+    left_out = {Path(file).parent for file in (__file__, str(environments.__file__), importlib.__file__)}
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
-    others = [each for each in frames if Path(each.filename).parent not in ours]
-    outside = [each for each in others if each.filename != importlib.__file__]
+    outside = [each for each in frames if Path(each.filename).parent not in left_out]
     return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {what}" if outside else what
 
 

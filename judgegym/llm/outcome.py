@@ -85,13 +85,10 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
         raise NotACompletion("a choice has no message")
     finish, content = choice.get("finish_reason"), message.get("content")
     text, thought, refused = (content, "", "") if isinstance(content, str) else _parts(content)
-    logprobs, kept = choice.get("logprobs"), choice.get(_KEPT_TOKENS)
-    sampled, ids, of_ids, tokens = choice.get("token_ids"), None, None, None
-    if sampled is not None or logprobs is not None:
-        ids, of_ids = _sampled(sampled, logprobs, token_count)
-    if kept is not None or logprobs is not None:
-        tokens = _kept_tokens(kept)
-        tokens = tokens or _kept_tokens(logprobs.get("content") if isinstance(logprobs, dict) else None, is_sent=True)
+    logprobs = choice.get("logprobs")
+    ids, of_ids = _sampled(choice.get("token_ids"), logprobs, token_count)
+    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
+    tokens = _kept_tokens(choice.get(_KEPT_TOKENS)) or _kept_tokens(entries, is_sent=True)
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
@@ -475,9 +472,7 @@ def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON]
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
         return replace(habits.refusal or faults[0], tokens=tokens)
-    prompt_ids = body.get("prompt_token_ids")
-    prompt_ids = None if prompt_ids is None else token_ids(prompt_ids)
-    return ChatSuccess(tuple(choices), len(sent), tokens, prompt_ids, served)
+    return ChatSuccess(tuple(choices), len(sent), tokens, token_ids(body.get("prompt_token_ids")), served)
 
 
 def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
@@ -548,8 +543,7 @@ def _reported(error: JSON, status: int) -> AttemptFailure:
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
     number = int(code) if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3 else code
-    is_status = isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600
-    kind = kind_of_status(number) if is_status and isinstance(number, int) else FailureKind.BROKEN
+    kind = kind_of_status(number) if type(number) is int and 400 <= number < 600 else FailureKind.BROKEN
     said = message if isinstance(message, str) and message else wire.shorten(str(error))
     return AttemptFailure(kind, f"it reports an error: {said}", status)
 

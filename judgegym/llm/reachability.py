@@ -282,8 +282,7 @@ class CircuitBreaker:
         if self._probing is not None:
             self._probing.cancel()
         if was_open:
-            seconds = time.monotonic() - self._opened_at
-            logger.warning("%s accepts requests again, after %.0f s", self._who, seconds)
+            logger.warning("%s accepts requests again, after %.0f s", self._who, time.monotonic() - self._opened_at)
         _decide(self._rejected, was_open)
         _decide(self._unsent, False)
 

@@ -166,8 +166,7 @@ def with_version(base_url: str) -> str | None:
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
-    path = f"{parts.path.rstrip('/')}/v1"
-    return without_credentials(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, "")))
+    return without_credentials(urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/v1", fragment="")))
 
 
 def is_loopback(url: str) -> bool:

@@ -26,7 +26,7 @@ from judgegym.judges.core.seeding import generator
 from judgegym.llm import wire
 from judgegym.offline import request as protocol
 from judgegym.offline.answers import noise
-from judgegym.offline.request import ChatRequest, events
+from judgegym.offline.request import ChatRequest, Json, events
 
 NO_ANSWER: Mapping[str, str] = {
     "drop": "the connection is closed without an answer",
@@ -181,7 +181,6 @@ _NUMBER = b'"@"'  # no text has it: within one, a quotation mark is escaped
 _ABSURD_PAUSES = ("soon", "-1", "nan", "inf", "31536000", "9" * 400, "Mon, 99 Foo 2026 00:00:00 GMT")
 _ABSURD_COUNTS = ("9" * 4000, "9223372036854775807", "18446744073709551616", "-5", "1e400", "true", '"12"')
 
-Json = dict[str, Any]
 End = Literal["response", "events", "pieces", "endless", "close", "reset", "hang"]
 
 
@@ -207,7 +206,8 @@ class Effect:
 def whole(request: ChatRequest, completion: Json) -> Effect:
     """A completion as it was asked for: as one body, or as a stream."""
     if request.stream:
-        return Effect("events", b"".join(events(completion, include_usage=request.include_usage)), headers=_EVENTS)
+        sent = events(completion, include_usage=bool(request.stream_options.include_usage))
+        return Effect("events", b"".join(sent), headers=_EVENTS)
     return Effect(body=orjson.dumps(completion))
 
 
@@ -247,13 +247,10 @@ def _status(status: int, kind: str, retry_after: str | None = None) -> Effect:
     return Effect(body=protocol.error(status, f"fault {kind}, injected on purpose"), status=status, headers=headers)
 
 
-def _short(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-9]
-
-
-def _half_of_chunks(body: bytes) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-    return head + b"%x\r\n" % len(body) + body + b"\r\n"
+def _by_hand(headers: bytes, body: bytes) -> Effect:
+    """A response with headers that are wrong for its body; the connection ends with it."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    return Effect("close", head + headers + b"\r\n\r\n" + body)
 
 
 _OF_BODY: Mapping[str, Callable[[bytes], Effect]] = {
@@ -262,8 +259,8 @@ _OF_BODY: Mapping[str, Callable[[bytes], Effect]] = {
     "timeout": lambda body: Effect("hang"),
     "half_header": lambda body: Effect("close", b"HTTP/1.1 200 OK\r\nContent-Ty"),
     "no_http": lambda body: Effect("close", b"\x16\x03\x01 this is no HTTP\r\n\r\n"),
-    "short_body": lambda body: Effect("close", _short(body)),
-    "short_chunks": lambda body: Effect("close", _half_of_chunks(body)),
+    "short_body": lambda body: _by_hand(b"Content-Length: %d" % len(body), body[:-9]),
+    "short_chunks": lambda body: _by_hand(b"Transfer-Encoding: chunked", b"%x\r\n%b\r\n" % (len(body), body)),
     "malformed": lambda body: Effect(body=body[:-20]),
     "html": lambda body: Effect(body=_PAGE, headers=_HTML),
     "no_body": lambda body: Effect(),
@@ -273,15 +270,10 @@ _OF_BODY: Mapping[str, Callable[[bytes], Effect]] = {
     "body_error": lambda body: Effect(body=protocol.error(502, "fault body_error, injected on purpose")),
     "event_stream": lambda body: Effect(body=b"data: " + body + b"\n\ndata: [DONE]\n\n", headers=_EVENTS),
     "bad_encoding": lambda body: Effect(body=body.replace(b'"assistant"', b'"assist\xe4nt"')),
-    "bad_gzip": lambda body: Effect("close", _said_to_be_gzip(body)),
+    "bad_gzip": lambda body: _by_hand(b"Content-Encoding: gzip\r\nContent-Length: %d" % len(body), body),
     "deep_body": lambda body: Effect(body=b"[" * _DEEP + b"]" * _DEEP),
     "huge_body": lambda body: Effect("endless", b" "),
 }
-
-
-def _said_to_be_gzip(body: bytes) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
 
 
 def _each(change: Callable[..., None], *args: object, **fields: object) -> Callable[[Json], None]:
@@ -292,14 +284,10 @@ def _each(change: Callable[..., None], *args: object, **fields: object) -> Calla
     return apply
 
 
-def _finish(choice: Json, reason: str | None) -> None:
-    """It looks whole, and ends with another reason."""
-    _mark(choice)
-    choice["finish_reason"] = reason
-
-
-def _mark(choice: Json) -> None:
+def _mark(choice: Json, **fields: object) -> None:
+    """Its text looks whole, and these fields say that it is not."""
     choice["message"]["content"] = f"{BROKEN_OFF} {choice['message']['content']}"
+    choice |= fields
 
 
 def _cut(choice: Json, reason: str) -> None:
@@ -324,15 +312,6 @@ def _say(choice: Json, **message: object) -> None:
         choice["finish_reason"] = "tool_calls"
 
 
-def _choice_error(choice: Json) -> None:
-    _mark(choice)
-    choice["error"] = {"code": 502, "message": "fault choice_error, injected on purpose"}
-
-
-def _reasoning_only(choice: Json) -> None:
-    _say(choice, content=None, reasoning_content=choice["message"]["content"])
-
-
 def _repeat_the_first(data: Json) -> None:
     data["choices"][-1] = data["choices"][0]
 
@@ -353,15 +332,15 @@ def _with_more_fields(data: Json) -> None:
 _TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
 
 _OF_CHOICES: Mapping[str, Callable[[Json], None]] = {
-    "finish_error": _each(_finish, "error"),
-    "finish_abort": _each(_finish, "abort"),
-    "no_finish": _each(_finish, None),
-    "choice_error": _each(_choice_error),
+    "finish_error": _each(_mark, finish_reason="error"),
+    "finish_abort": _each(_mark, finish_reason="abort"),
+    "no_finish": _each(_mark, finish_reason=None),
+    "choice_error": _each(_mark, error={"code": 502, "message": "fault choice_error, injected on purpose"}),
     "empty": _each(_say, content=""),
     "blank": _each(_say, content=" \n\t\n"),
     "null_content": _each(_say, content=None),
     "tool_calls": _each(_say, content=None, tool_calls=[_TOOL_CALL]),
-    "reasoning_only": _each(_reasoning_only),
+    "reasoning_only": _each(lambda choice: _say(choice, content=None, reasoning_content=choice["message"]["content"])),
     "refusal": _each(_say, content=None, refusal="I cannot help with that."),
     "content_filter": _each(_cut, "content_filter"),
     "length": _each(_cut, "length"),

@@ -111,7 +111,7 @@ class ChatRequest(BaseModel):
     return_token_ids: _Flag = False
     response_format: _ResponseFormat | None = None
     stream: StrictBool = False
-    stream_options: _StreamOptions | None = None
+    stream_options: _StreamOptions = _StreamOptions()
     _data: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
@@ -121,7 +121,7 @@ class ChatRequest(BaseModel):
 
     @field_validator("stream_options")
     @classmethod
-    def _check_stream(cls, value: _StreamOptions | None, info: ValidationInfo) -> _StreamOptions | None:
+    def _check_stream(cls, value: _StreamOptions, info: ValidationInfo) -> _StreamOptions:
         if not info.data.get("stream"):
             raise ValueError("Input should be left out where 'stream' is not true")
         return value
@@ -138,11 +138,6 @@ class ChatRequest(BaseModel):
         form = self.response_format
         is_object = form is not None and form.type == "json_schema" and form.json_schema is not None
         return tuple(form.json_schema.schema_.properties) if is_object else None  # type: ignore[union-attr]
-
-    @property
-    def include_usage(self) -> bool:
-        """Whether one of the events of a stream has the usage."""
-        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     @cached_property
     def asked(self) -> tuple[RequestMessage, ...]:
@@ -272,8 +267,7 @@ def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None
         if request.return_token_ids:
             choice["token_ids"] = ids
         if request.logprobs:
-            entries = logprob_entries(request.digest, index, ids, request.top_logprobs)
-            choice["logprobs"] = {"content": entries}
+            choice["logprobs"] = {"content": logprob_entries(request.digest, index, ids, request.top_logprobs)}
         choices.append(choice)
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
     details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": min(cached, prompt)}}

@@ -63,10 +63,11 @@ def test_system_text_takes_every_system_message_and_no_other() -> None:
 def test_a_stream_is_the_same_request_sent_otherwise() -> None:
     plain = parse_request(orjson.dumps({**VALID, "stream": False}))
     stream = parse_request(orjson.dumps({**VALID, "stream": True, "stream_options": {"include_usage": True}}))
-    assert (plain.stream, plain.include_usage) == (False, False)
-    assert (stream.stream, stream.include_usage) == (True, True)
+    assert (plain.stream, bool(plain.stream_options.include_usage)) == (False, False)
+    assert (stream.stream, stream.stream_options.include_usage) == (True, True)
     assert plain.digest == stream.digest == parse_request(orjson.dumps(VALID)).digest
-    assert not parse_request(orjson.dumps({**VALID, "stream": True, "stream_options": None})).include_usage
+    without = parse_request(orjson.dumps({**VALID, "stream": True, "stream_options": None}))
+    assert not without.stream_options.include_usage
 
 
 def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:

@@ -139,8 +139,7 @@ class BatchApi:
         """The lines of its results, in any order; some may be missing."""
         found: BatchResults = []
         for file in state.files:
-            text = await self._caller.beside_text(f"/v1/files/{file}/content")
-            found += openai_results(text)
+            found += openai_results(await self._caller.beside_text(f"/v1/files/{file}/content"))
         return found
 
     async def cancel(self, batch: str) -> None:
@@ -181,7 +180,7 @@ class AnthropicBatches(BatchApi):
     async def _is_of(self, batch: Mapping[str, JSON], name: str, requests: int) -> bool:
         """See `BatchApi`; waits until a batch that may be the one is over."""
         counts = mapping_of(batch.get("request_counts"))
-        if sum(_count(counts, key) for key in counts) != requests:
+        if _count(counts, *counts) != requests:
             return False
         found = _id_of(batch)
         while not (state := await self.state(found)).is_over:  # noqa: ASYNC110  # the provider tells nobody
@@ -193,9 +192,8 @@ class AnthropicBatches(BatchApi):
         """See `BatchApi`."""
         body = await self._json(f"{self._path}/{batch}")
         counts, words = mapping_of(body.get("request_counts")), str(body.get("processing_status"))
-        left = _count(counts, "processing")
-        total = sum(_count(counts, key) for key in counts)
-        return BatchState(words, total - left, total, words == "ended")
+        total = _count(counts, *counts)
+        return BatchState(words, total - _count(counts, "processing"), total, words == "ended")
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """See `BatchApi`."""
@@ -267,17 +265,16 @@ def open_batches(settings: BatchOptions, caller: Transport) -> BatchApi:
 
 def openai_results(text: str) -> BatchResults:
     """The lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
-    found: BatchResults = []
-    for line in _lines_of(text):
-        status, body = (wire.lookup(line, f"response.{name}") for name in ("status_code", "body"))
-        error: JSON = {"error": line.get("error")}
-        answer: RawResponse | str
-        if isinstance(status, int) and not isinstance(status, bool):
-            answer = RawResponse(status, wire.dumps(error if body is None else body))
-        else:
-            answer = f"no response: {wire.shorten(wire.error_text(wire.dumps(error)), 200)}"
-        found.append((str(line.get("custom_id")), answer))
-    return found
+    return [_openai_result(line) for line in _lines_of(text)]
+
+
+def _openai_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
+    """Id and response of a line of results."""
+    custom_id, error = str(line.get("custom_id")), wire.dumps({"error": line.get("error")})
+    status, body = (wire.lookup(line, f"response.{name}") for name in ("status_code", "body"))
+    if type(status) is int:
+        return custom_id, RawResponse(status, error if body is None else wire.dumps(body))
+    return custom_id, f"no response: {wire.shorten(wire.error_text(error), 200)}"
 
 
 _STATUS_OF_ERROR = {
