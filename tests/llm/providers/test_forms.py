@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -146,5 +146,7 @@ async def test_litellm_calls_nothing_whole_that_is_not_known_to_be(connect: Conn
         async with ScriptedEndpoint(Reply(body=completion("half", finish_reason=word))) as behind:
             for form in ("litellm:openai", "litellm:anthropic"):
                 async with asked_in(form, connect, behind, max_retries=0) as client:
-                    with pytest.raises(EndpointError):
-                        await asyncio.wait_for(client.chat(ASK), 20)
+                    with suppress(EndpointError):
+                        answer = await asyncio.wait_for(client.chat(ASK), 20)
+                        # Later releases say that a paused turn is cut off, and so it holds no verdict either.
+                        assert (word, answer.first.finish_reason) == ("pause_turn", "length")
