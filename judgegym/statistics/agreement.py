@@ -67,7 +67,7 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
     """
     if not judge:
         return Agreement({}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores"))
-    import numpy as np  # late, as everywhere in this package
+    import numpy as np  # late: the end of a run with gold scores alone needs it
 
     differences = np.subtract(judge, gold)
     near_judge, near_gold = ([scale.nearest(score) for score in scores] for scores in (judge, gold))
