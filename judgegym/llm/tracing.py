@@ -40,8 +40,8 @@ _PARAMETERS: Mapping[str, str] = {
 class StartsSpans(Protocol):
     """The part of a tracer that is used here."""
 
-    def start_span(self, name: str, context: Context | None, kind: SpanKind) -> Span:
-        """Begin a span below the one of the context, or of the current one."""
+    def start_span(self, name: str, context: Context, kind: SpanKind) -> Span:
+        """Begin a span below the one of the context."""
 
 
 class SpanNotes:
@@ -57,7 +57,7 @@ class SpanNotes:
 
     __slots__ = ("_parent", "_span", "_token", "_tracer", "attributes", "error")
 
-    def __init__(self, tracer: SpanTracer, span: Span, parent: Context | None, attributes: Attributes) -> None:
+    def __init__(self, tracer: SpanTracer, span: Span, parent: Context, attributes: Attributes) -> None:
         """Begin with what is known at the span's beginning."""
         self._tracer, self._span, self._parent = tracer, span, parent
         self.attributes, self.error = attributes, cast("str | None", None)
@@ -98,7 +98,8 @@ class SpanTracer:
         from opentelemetry import context, propagate, trace
 
         self._tracer, self.has_texts = tracer, has_texts
-        self.set_span, self.attach, self.detach = trace.set_span_in_context, context.attach, context.detach
+        self._current, self.attach, self.detach = context.get_current, context.attach, context.detach
+        self.set_span = trace.set_span_in_context
         self._carried = propagate.get_global_textmap()
         self.kinds, self.failed = trace.SpanKind, trace.StatusCode.ERROR
 
@@ -118,7 +119,7 @@ class SpanTracer:
             kind: internal by default.
             carrier: headers whose trace context becomes the parent; by default the span that is current.
         """
-        parent = None if carrier is None else self._carried.extract(carrier)
+        parent = self._current() if carrier is None else self._carried.extract(carrier)
         span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL)
         return SpanNotes(self, span, parent, attributes)
 
