@@ -33,6 +33,7 @@ _OURS = frozenset(
     }
 )
 """Arguments of litellm that JudgeGym sets, or does by itself."""
+_TABLE = "_FINISH_REASON_MAP"
 _UNSPECIFIED = "finish_reason_unspecified"
 _NOBODY_THERE = frozenset({"ConnectError", "ClientConnectorError", "ConnectionRefusedError", "gaierror"})
 
@@ -67,7 +68,7 @@ class LiteLLMApi(Api):
         litellm.suppress_debug_info = True
         for name in ("callbacks", "input_callback", "success_callback", "failure_callback"):
             setattr(litellm, name, [])
-        core_helpers._FINISH_REASON_MAP = _FinishReasons(core_helpers._FINISH_REASON_MAP)
+        setattr(core_helpers, _TABLE, _FinishReasons(getattr(core_helpers, _TABLE)))
         self._complete = litellm.acompletion
 
     def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
