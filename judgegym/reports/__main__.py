@@ -78,10 +78,9 @@ def _corrected(path: Path, labels: Path) -> Correction:
     from judgegym.reports.labels.words import section_of, with_interval
     from judgegym.reports.results.run import SavedRun, run_of_file
 
-    found = path if path.is_dir() else run_of_file(path)
-    if found is None:
+    if path.is_file() and run_of_file(path) is None:
         raise SettingsError(f"--labels: people's labels correct a result of evaluate or score; {path} holds groups")
-    run = SavedRun.open(found)
+    run = SavedRun.open(path)
     correction = correct_run(run, read_labels(labels))
     raw = SummaryLine(correction.words, f"{correction.whole.raw:.4f}", with_interval(correction.raw_interval))
     show_summary(Summary(f"{run.environment}: {run.subject}", raw, [section_of(correction)]))

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
-from judgegym.engine.runs.directory import METRICS
 from judgegym.llm import wire
-from judgegym.llm.errors import RunDirectoryError, UserError
+from judgegym.llm.errors import UserError
 from judgegym.reports.compare.conditions import (
     CONDITIONS,
     Condition,
@@ -25,10 +23,10 @@ from judgegym.reports.compare.conditions import (
 )
 from judgegym.reports.compare.corrected import correct
 from judgegym.reports.compare.difference import Pair
-from judgegym.reports.compare.gold import compare_with_gold
+from judgegym.reports.compare.gold import compare_with_gold, gold_labels
 from judgegym.reports.compare.rows import CommonRows, RowsOfRun, shared, start_of
 from judgegym.reports.labels.file import Labels
-from judgegym.reports.results.run import SavedRun, kind_of, run_of_file
+from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.paired import holm
 
 Comparison = dict[str, Any]
@@ -48,23 +46,6 @@ class NotComparableError(UserError):
         """Say why."""
         super().__init__(message)
         self.conditions = tuple(conditions)
-
-
-def open_run(word: str) -> SavedRun:
-    """Open the run of a directory, or of a scored file.
-
-    Raises:
-        RunDirectoryError: it is another file, or holds no run.
-    """
-    path = Path(word).expanduser()
-    run = None if path.is_dir() else run_of_file(path)
-    if run is None and path.is_file():
-        is_of_a_run = (path.parent / METRICS).is_file()
-        wanted = (
-            f"give the run directory that it is in: {path.parent}" if is_of_a_run else "compare takes run directories"
-        )
-        raise RunDirectoryError(f"{word} is a file; {wanted}")
-    return SavedRun.open(run or path)
 
 
 def compare_runs(
@@ -124,6 +105,7 @@ def compare_runs(
     unit = "row"
     if found.units is not None:
         unit = "response" if len({*found.units.tolist()}) == len(found.uids) else "prompt"
+    gold = [gold_labels(run, found.uids) for run in runs] if with_gold else None
     intervals = [pairs[0].intervals[0], *(pair.intervals[1] for pair in pairs)]
     return {
         "environment": reference.environment,
@@ -154,7 +136,7 @@ def compare_runs(
         "settings": settings,
         "item": reference.items[:-1],
         "unit": unit,
-        "gold": compare_with_gold(runs, letters, found.uids, settings) if with_gold else None,
+        "gold": None if gold is None else compare_with_gold(gold, letters, settings),
         "corrected": correct(runs, letters, labels, found, kind) if labels else None,
     }
 
