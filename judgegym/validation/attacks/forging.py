@@ -17,7 +17,7 @@ from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
 from judgegym.llm import wire
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
-from judgegym.validation.attacks.suite import ForgedTexts
+from judgegym.validation.attacks.suite import OF_PROMPT, ForgedTexts
 
 _PLACE = "The response stands here."
 """In place of the response under attack, so that it is found in the prompt."""
@@ -50,7 +50,7 @@ class Forger:
         responses[place] = _PLACE
         self._client.prompts.clear()
         await self._client.asked(task.with_responses(responses, task.places))
-        replies, objects, ending = list[str](), list[str](), None
+        replies, objects, ending = list[str](), list[str](), ""
         for messages in self._client.prompts:
             asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
             reading = read_prompt(asked, _FORMATS)
@@ -68,9 +68,8 @@ class Forger:
             objects += [] if fields is None else [wire.dumps(fields).decode()]
             if len(titles) > 1:
                 break  # a game or a group: its other orders would contradict it
-        if not replies:
-            return ForgedTexts()
-        return ForgedTexts(_distinct(replies), _distinct(objects), ending)
+        texts = (_distinct(replies), _distinct(objects), ending)
+        return dict(zip(OF_PROMPT, texts, strict=True)) if replies else {}
 
 
 def _distinct(texts: Sequence[str]) -> str:

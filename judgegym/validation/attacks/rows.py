@@ -110,7 +110,7 @@ async def derived_rows(
     """
     forger = Forger(settings)
     forged = [await forger.forged(target.task, target.place) for target in targets]
-    has_prompt = any(texts.verdict is not None for texts in forged)
+    has_prompt = any(forged)
     with_twin = [target for target in targets if target.has_twin]
     made, left_out = list[Attack](), list[Attack]()
     for attack in attacks:
