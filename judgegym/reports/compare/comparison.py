@@ -15,11 +15,10 @@ from judgegym.llm.errors import UserError
 from judgegym.reports.compare.conditions import (
     CONDITIONS,
     Condition,
-    condition_difference,
+    ConditionDifference,
     differing,
     notes_on,
     policy_is_judge,
-    sides_of,
 )
 from judgegym.reports.compare.corrected import correct
 from judgegym.reports.compare.difference import Pair
@@ -132,7 +131,7 @@ def compare_runs(
         "differences": differences,
         "across": [condition for condition in CONDITIONS if condition in across],
         "differing": differs,
-        "notes": _notes(runs, letters, found, across, differs),
+        "notes": _notes(runs, letters, found, across),
         "settings": settings,
         "item": reference.items[:-1],
         "unit": unit,
@@ -169,7 +168,7 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
     return metric, first.headline.words if first.headline is not None else metric
 
 
-def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows) -> Iterator[dict[str, str]]:
+def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows) -> Iterator[ConditionDifference]:
     """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
     yield from differing(runs[0], runs[place], letter)
     others = found.texts_differ[place]
@@ -179,13 +178,13 @@ def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonR
         title = next((title for title in {**first, **second} if first.get(title) != second.get(title)), "texts")
         name = f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
         before, after = (start_of(texts.get(title, "none")) for texts in (first, second))
-        yield condition_difference("data", letter, name, before, after)
+        yield ConditionDifference("data", letter, name, before, after)
 
 
 def _check_allowed(
     runs: Sequence[SavedRun],
     letters: Sequence[str],
-    differs: Sequence[dict[str, str]],
+    differs: Sequence[ConditionDifference],
     across: Collection[Condition],
 ) -> None:
     """Refuse to compare under conditions that differ and were not allowed to.
@@ -193,13 +192,13 @@ def _check_allowed(
     Raises:
         NotComparableError: names each difference with both values, and the flags.
     """
-    refused = [each for each in differs if each["condition"] not in across]
+    refused = [each for each in differs if each.condition not in across]
     if not refused:
         return
-    conditions = [condition for condition in CONDITIONS if any(each["condition"] == condition for each in refused)]
+    conditions = [condition for condition in CONDITIONS if any(each.condition == condition for each in refused)]
     lines = [f"the runs differ in {' and '.join(conditions)}, from which a difference of their results may come:"]
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
-    lines += [f"  {each['condition']}: {sides_of(each)}" for each in refused]
+    lines += [f"  {each.condition}: {each}" for each in refused]
     flags = " ".join(f"--across_{condition if condition == 'data' else f'{condition}s'}" for condition in conditions)
     raise NotComparableError("\n".join([*lines, f"to compare them all the same: {flags}"]), conditions)
 
@@ -227,7 +226,6 @@ def _notes(
     letters: Sequence[str],
     found: CommonRows,
     across: Collection[Condition],
-    differs: Sequence[dict[str, str]],
 ) -> list[str]:
     """What a reader of the numbers must know."""
     further = list(zip(letters, runs, found.same_answers, strict=True))[1:]
@@ -243,9 +241,6 @@ def _notes(
                 f"{letter} judges the same answer as A in {same} of {rows} rows; in the others, the judges' "
                 "disagreement and the answers' difference cannot be told apart."
             )
-    for condition in CONDITIONS:
-        if condition in across and not any(each["condition"] == condition for each in differs):
-            notes.append(f"The {condition} may differ, and does not.")
     given: dict[str, list[str]] = {}  # a notice that not all runs give begins with those that do
     for letter, run in zip(letters, runs, strict=True):
         said = wire.lookup(run.general, "notices")
