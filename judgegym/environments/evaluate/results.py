@@ -21,7 +21,7 @@ from judgegym.engine.records import POLICY_FAILED, USER_FAILED
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table
-from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.output import counted, duration
 from judgegym.engine.terminal.summary import (
     COMPLETION_FAULTS,
     Section,
@@ -317,7 +317,7 @@ def summary_of(
 def data_words(dataset: DatasetRead) -> str:
     """Return which data set was read, and how many rows it has."""
     split = "" if dataset.split is None else f", split {dataset.split}"
-    return f"{dataset.name}{split} ({dataset.rows:,} row{'' if dataset.rows == 1 else 's'})"
+    return f"{dataset.name}{split} ({counted(dataset.rows, 'row')})"
 
 
 def category_lines(categories: Categories) -> list[SummaryLine]:

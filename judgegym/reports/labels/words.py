@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from judgegym.engine.terminal.output import counted
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.reports.labels.correction import CorrectedNumber, Correction
 from judgegym.statistics.agreement import Interval
 
 NO_USE = "the judge adds nothing here (λ = 0)"
-
-
-def count_words(count: int, noun: str = "label") -> str:
-    """Return a number of things, such as `60 labels`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def bounds(interval: Interval | None, reason: str = "") -> str:
@@ -34,9 +30,9 @@ def worth(number: CorrectedNumber) -> tuple[str, str]:
     if number.labels == number.rows:
         return "0 labels", "all rows are labelled"
     if number.weight == 0 and not more:
-        return "0 labels", f"beside {count_words(number.labels)} {NO_USE}"
+        return "0 labels", f"beside {counted(number.labels, 'label')} {NO_USE}"
     alone = f"{round(number.effective_labels):,} labels of random rows alone (λ = {number.weight:.2f})"
-    return f"{more:+,} labels", f"{count_words(number.labels)} and the judge tell as much as {alone}"
+    return f"{more:+,} labels", f"{counted(number.labels, 'label')} and the judge tell as much as {alone}"
 
 
 def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
@@ -48,7 +44,7 @@ def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
     yield SummaryLine(name, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
     yield SummaryLine("labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval))
     for each in correction.categories:
-        said = f"{with_interval(each.interval, each.reason)}, {count_words(each.labels)}"
+        said = f"{with_interval(each.interval, each.reason)}, {counted(each.labels, 'label')}"
         yield SummaryLine(each.name, "–" if each.value is None else f"{each.value:.4f}", said)
 
 
@@ -61,9 +57,7 @@ def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
     if agreement.same is not None:
         alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
         shared = f"{agreement.same:.1%}".replace("%", " %")
-        remark = (
-            f"give the same label to {shared} of {count_words(agreement.rows, 'row')} that several labelled; {alpha}"
-        )
+        remark = f"give the same label to {shared} of {counted(agreement.rows, 'row')} that several labelled; {alpha}"
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
     if correction.left_out:
         yield SummaryLine("left out", f"{correction.left_out:,}", "labelled rows have no value of the judge")
@@ -71,7 +65,7 @@ def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
 
 def title_of(correction: Correction) -> str:
     """Return the title of the corrected numbers."""
-    return f"corrected by {count_words(correction.whole.labels)}"
+    return f"corrected by {counted(correction.whole.labels, 'label')}"
 
 
 def section_of(correction: Correction) -> Section:
