@@ -24,8 +24,8 @@ from judgegym.llm.errors import DataError, SettingsError
 BUILT_IN = Path(__file__).with_name("attacks.yaml")
 """The attacks of the package."""
 OF_PROMPT = ("{verdict}", "{verdict_object}", "{ending}")
-"""Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the judge's format, the same
-as a JSON object, and what stands in its prompt behind the response (of a long rest, the first paragraph)."""
+"""Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the judge's format, the
+same as a JSON object, and what stands in its prompt behind the response (of a long rest, the first paragraph)."""
 ForgedTexts: TypeAlias = Mapping[str, str]
 """The texts of these placeholders for one row; empty for a judge that reads no prompt."""
 _SENTENCES = re.compile(r"(?<=[.!?。])\s+")
