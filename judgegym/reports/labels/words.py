@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from judgegym.engine.terminal.output import counted
+from judgegym.engine.terminal.output import Table, counted
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.reports.labels.correction import CorrectedNumber, Correction
 from judgegym.statistics.agreement import Interval
@@ -73,12 +73,12 @@ def section_of(correction: Correction) -> Section:
     return Section(title_of(correction), [*numbers_of(correction, correction.words), *remarks_of(correction)])
 
 
-def table_of(correction: Correction) -> dict[str, object]:
+def table_of(correction: Correction) -> Table:
     """Return the corrected numbers beside the raw one as a table of the page."""
     whole = correction.whole
     raw = ("judge alone", f"{whole.raw:.4f}", with_interval(correction.raw_interval))
     rows = [raw, *((each.label, each.value, each.remark) for each in numbers_of(correction, "corrected"))]
-    return {"title": title_of(correction).capitalize(), "header": ("", correction.words, "interval"), "rows": rows}
+    return Table(title_of(correction).capitalize(), ("", correction.words, "interval"), tuple(rows))
 
 
 def fact_of(correction: Correction) -> tuple[str, str]:
