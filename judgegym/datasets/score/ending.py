@@ -13,7 +13,7 @@ import asyncio
 import logging
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from judgegym.data.opening import STDIN, kind_of
@@ -58,8 +58,8 @@ from judgegym.environments.evaluate.results import (
     RunFacts,
     category_lines,
     file_of,
+    protocol,
     sampling_of,
-    shortened,
     write_results,
 )
 from judgegym.environments.evaluate.saved import Outcomes
@@ -85,7 +85,6 @@ _WITHIN_ROWS = (
     Outcome.of("chosen is higher", CHOSEN_HIGHER),
 )
 _VALUE = f"eval/{HEADLINE}"
-_SAID_ELSEWHERE = ("seed", "judge_model_name", "openai.model_name")
 _NOTES = {
     _VALUE: "a response whose judge failed is left out, an empty or invalid one counts as 0",
     "eval/selected_rows": "responses",
@@ -188,14 +187,19 @@ def _log_result(run: RunDirectory, metrics: Metrics, outcomes: Outcomes, highest
 
 
 def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
-    """What was measured, how, and by whom."""
+    """What was measured, how, and by whom; of the judge's settings those that its kind reads."""
+    matters = {
+        name: value
+        for name, value in settings.matters().items()
+        if name not in ScorerSettings.model_fields or settings.judge in kinds_that_read(name)
+    }
     return RunFacts(
         name="score",
         subject=_subject(settings, answers_of),
         judge=STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name(),
         sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
         prompts=settings.prompt_digests(),
-        protocol=_protocol(settings),
+        protocol=protocol(matters, declared_settings(ScoreSettings)),
         seed=settings.seed,
         headline=_VALUE,
         words=HEADLINE_WORDS,
@@ -232,19 +236,6 @@ def _answers_of(run: SavedRun) -> dict[str, JSON]:
         "date": run.date.isoformat(timespec="seconds"),
         asked: wire.lookup(general, f"protocol.{asked}") or wire.lookup(general, f"answers_of.{asked}"),
         "datasets": wire.lookup(general, "answers_of.datasets", general.get("datasets")),
-    }
-
-
-def _protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
-    """The settings that determine the results, without the data, and of the judge those that its kind reads."""
-    data = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
-    return {
-        name: shortened(value)
-        for name, value in settings.matters().items()
-        if name not in data
-        and name not in _SAID_ELSEWHERE
-        and value is not None
-        and (name not in ScorerSettings.model_fields or settings.judge in kinds_that_read(name))
     }
 
 
