@@ -75,7 +75,7 @@ def _corrected(path: Path, labels: Path) -> Correction:
     from judgegym.engine.terminal.summary import Summary, SummaryLine, show_summary  # late, as above
     from judgegym.reports.labels.correction import correct_run
     from judgegym.reports.labels.file import read_labels
-    from judgegym.reports.labels.words import section_of, with_interval
+    from judgegym.reports.labels.rendering import section_of, with_interval
     from judgegym.reports.results.run import SavedRun, run_of_file
 
     if path.is_file() and run_of_file(path) is None:

@@ -151,8 +151,8 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 
 def _shown(result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]) -> int:
     """Print the result, which merged shards without a run have not; return the exit code."""
-    from judgegym.datasets.score.ending import selecting, what_is_where  # late, as above
     from judgegym.datasets.score.numbers import BEST
+    from judgegym.datasets.score.results import selecting, what_is_where  # late, as above
 
     if result is not None and result.summary is not None:
         terminal.show_summary(result.summary)

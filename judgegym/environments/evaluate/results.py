@@ -48,7 +48,7 @@ from judgegym.reports.juries import PARTS as JUDGES_REPORT
 from judgegym.reports.juries import JudgesReport, report_cascade, report_jury
 from judgegym.reports.labels.correction import CORRECTED, Correction, correct_run
 from judgegym.reports.labels.file import Labels
-from judgegym.reports.labels.words import section_of
+from judgegym.reports.labels.rendering import section_of
 from judgegym.reports.results.run import SavedRun
 
 _LONGEST_VALUE = 200

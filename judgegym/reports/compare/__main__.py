@@ -62,7 +62,7 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.comparison import compare_runs
     from judgegym.reports.compare.conditions import CONDITIONS
     from judgegym.reports.compare.page import html, report_link
-    from judgegym.reports.compare.words import show
+    from judgegym.reports.compare.rendering import show
     from judgegym.reports.labels.file import read_labels
     from judgegym.reports.results.run import SavedRun
 

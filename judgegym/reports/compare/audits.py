@@ -18,7 +18,7 @@ from judgegym.engine.terminal.output import printable, say
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
 from judgegym.reports.compare.gold import GoldLabels, compare_with_gold
-from judgegym.reports.compare.words import gold_words, show_gold
+from judgegym.reports.compare.rendering import gold_words, show_gold
 
 AUDIT_FILE = "audit.json"
 _UNREAD = "unread"

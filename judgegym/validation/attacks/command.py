@@ -76,8 +76,8 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     from judgegym.engine.settings.policy import STAND_IN_JUDGE
     from judgegym.validation.attacks.report import AttackReport
     from judgegym.validation.attacks.results import attack_results, rows_needed
-    from judgegym.validation.attacks.rows import derived_rows, targets_of
     from judgegym.validation.attacks.suite import chosen_attacks
+    from judgegym.validation.attacks.targets import derived_rows, targets_of
     from judgegym.validation.judged_rows import check_folder, folder_of, judge_rows, plan_rows, read_tasks
 
     settings = loaded.settings

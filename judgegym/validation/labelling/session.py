@@ -14,8 +14,8 @@ from pathlib import Path
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.correction import LabelledRows
-from judgegym.reports.labels.drawing import draw_of, order_of, strata_of
 from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
+from judgegym.reports.labels.sampling import draw_of, order_of, strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
 from judgegym.validation.labelling.questions import Question, question_of, rows_of

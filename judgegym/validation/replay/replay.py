@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from judgegym.datasets.score.ending import what_is_where
+from judgegym.datasets.score.results import what_is_where
 from judgegym.engine.terminal import show_summary
 from judgegym.engine.terminal.output import Table, say, show_table
 from judgegym.judges.config.sources import settings_from_keywords

@@ -17,7 +17,7 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
-from judgegym.validation.attacks.forging import Forger
+from judgegym.validation.attacks.forger import Forger
 from judgegym.validation.attacks.suite import Attack
 from judgegym.validation.judged_rows import DerivedRows
 

@@ -69,7 +69,7 @@ from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels
-from judgegym.reports.labels.words import section_of
+from judgegym.reports.labels.rendering import section_of
 from judgegym.reports.results.run import SavedRun
 
 _FILES = {

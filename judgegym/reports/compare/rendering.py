@@ -10,7 +10,7 @@ from judgegym.engine.terminal import Table, console, say, show_table
 from judgegym.engine.terminal.output import counted, printable
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.labels.correction import CorrectedNumber
-from judgegym.reports.labels.words import bounds, worth
+from judgegym.reports.labels.rendering import bounds, worth
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import TestName
 
