@@ -152,13 +152,13 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 def _shown(result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]) -> int:
     """Print the result, which merged shards without a run have not; return the exit code."""
     from judgegym.datasets.score.numbers import BEST
-    from judgegym.datasets.score.results import selecting, what_is_where  # late, as above
+    from judgegym.datasets.score.results import closing_lines, select_commands  # late, as above
 
     if result is not None and result.summary is not None:
         terminal.show_summary(result.summary)
     is_several = result is not None and f"eval/{BEST}" in result.metrics.values
-    then = selecting(out, is_several=is_several) if settings.shard is None else [_merging(settings)]
-    for line in what_is_where(out, None if result is None else result.path, then):
+    then = select_commands(out, is_several=is_several) if settings.shard is None else [_merging(settings)]
+    for line in closing_lines(out, None if result is None else result.path, then):
         terminal.say(line)
     if result is None or result.problem is None:
         return 0

@@ -279,8 +279,8 @@ def _count(metrics: Metrics, name: str) -> int:
     return int(metrics.values.get(f"eval/{name}", 0))
 
 
-def selecting(out: Path, *, is_several: bool) -> list[str]:
-    """Commands that select from a file, each into a folder of its own, where its card is not in the way of another's.
+def select_commands(out: Path, *, is_several: bool) -> list[str]:
+    """Return commands that select from a file, each into a folder of its own, so that no card overwrites another.
 
     Args:
         out: the file of the scored rows.
@@ -291,8 +291,8 @@ def selecting(out: Path, *, is_several: bool) -> list[str]:
     return [shlex.join(["judgegym", "select", str(out), "--out", target, *rule]) for target, rule in targets]
 
 
-def what_is_where(out: Path, run: Path | None, then: Sequence[str]) -> list[str]:
-    """Where the file and the run are, what in it is for people, and what to type next, in lines.
+def closing_lines(out: Path, run: Path | None, then: Sequence[str]) -> list[str]:
+    """Return the last lines of a command: paths of the file and the run, its files for people, and the next commands.
 
     Args:
         out: the file of the scored rows.

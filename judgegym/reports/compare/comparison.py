@@ -16,14 +16,14 @@ from judgegym.reports.compare.conditions import (
     CONDITIONS,
     Condition,
     ConditionDifference,
-    differing,
+    condition_differences,
     notes_on,
     policy_is_judge,
 )
-from judgegym.reports.compare.corrected import correct
+from judgegym.reports.compare.corrected import corrected_numbers
 from judgegym.reports.compare.difference import Pair
 from judgegym.reports.compare.gold import compare_with_gold, gold_labels
-from judgegym.reports.compare.rows import CommonRows, RowsOfRun, shared, start_of
+from judgegym.reports.compare.rows import CommonRows, RowsOfRun, common_rows, start_of
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.paired import holm
@@ -86,7 +86,7 @@ def compare_runs(
     if reference.is_scored:  # of the same responses, judges are what is compared
         across = {*across, "judge"}
     rows = [RowsOfRun(run) for run in runs]
-    found = shared(rows)
+    found = common_rows(rows)
     if not found.uids:
         raise NotComparableError(f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment")
     letters = [_LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}" for place in range(len(runs))]
@@ -136,7 +136,7 @@ def compare_runs(
         "item": reference.items[:-1],
         "unit": unit,
         "gold": None if gold is None else compare_with_gold(gold, letters, settings),
-        "corrected": correct(runs, letters, labels, found, kind) if labels else None,
+        "corrected": corrected_numbers(runs, letters, labels, found, kind) if labels else None,
     }
 
 
@@ -170,7 +170,7 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
 
 def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows) -> Iterator[ConditionDifference]:
     """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
-    yield from differing(runs[0], runs[place], letter)
+    yield from condition_differences(runs[0], runs[place], letter)
     others = found.texts_differ[place]
     if others:
         samples = [run.read_sample(others[0]) for run in (runs[0], runs[place])]

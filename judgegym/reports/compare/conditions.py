@@ -62,7 +62,7 @@ class ConditionDifference:
         return f"{self.name}: A {self.reference}; {self.letter} {self.run}"
 
 
-def differing(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[ConditionDifference]:
+def condition_differences(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[ConditionDifference]:
     """Where the conditions of two runs differ, as far as `metrics.json` says; the texts of the rows are the data's."""
     settings = [_settings_by_owner(each) for each in (reference, run)]
     for condition in CONDITIONS[:2]:

@@ -1,4 +1,4 @@
-"""A comparison in words: the terminal and the page show the same lines and the same cells."""
+"""A comparison as lines and cells: terminal and page show the same text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from judgegym.engine.terminal import Table, console, say, show_table
 from judgegym.engine.terminal.output import counted, printable
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.labels.correction import CorrectedNumber
-from judgegym.reports.labels.rendering import bounds, worth
+from judgegym.reports.labels.rendering import bounds, label_equivalent
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import TestName
 
@@ -25,7 +25,7 @@ _INDENT = "   "
 
 
 def words_of(comparison: Comparison) -> dict[str, Any]:
-    """What is said of a comparison.
+    """Render a comparison as text.
 
     Returns:
         `title`, `method`, `differing` and `notes` in lines; of each run (`runs`) who was evaluated and judged, what is
@@ -227,7 +227,7 @@ def _corrected(comparison: Comparison) -> dict[str, Any]:
             )
             for each in numbers
         ],
-        "tests": [f"{each.name}: {each.reason or worth(each)[1]}" for each in numbers],
+        "tests": [f"{each.name}: {each.reason or label_equivalent(each)[1]}" for each in numbers],
     }
 
 

@@ -111,7 +111,7 @@ class CommonRows:
     prompts: NDArray[np.int64] | None
 
 
-def shared(rows: Sequence[RowsOfRun]) -> CommonRows:
+def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
     """The rows with a value in every run; the first run is the reference."""
     import numpy as np
 

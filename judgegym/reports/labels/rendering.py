@@ -1,4 +1,4 @@
-"""A corrected number in words: the terminal and the pages show the same ones."""
+"""Corrected numbers as lines, sections and tables: terminal and pages show the same text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def bounds(interval: Interval | None, reason: str = "") -> str:
 
 
 def with_interval(interval: Interval | None, reason: str = "no interval") -> str:
-    """Return what is said of an interval beside its number."""
+    """Return an interval as text beside its number."""
     return reason if interval is None else f"95 %: {bounds(interval)}"
 
 
-def worth(number: CorrectedNumber) -> tuple[str, str]:
-    """Return what the judge is worth in labels, and the sentence that says so; empty without a number."""
+def label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
+    """Return how many labels the judge replaces, and a sentence about it; empty without a number."""
     if number.weight is None or number.effective_labels is None:
         return "", ""
     more = round(number.effective_labels) - number.labels
@@ -49,8 +49,8 @@ def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
 
 
 def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
-    """Return what the judge is worth, how far labellers agree, and which labels are left out."""
-    value, remark = worth(correction.whole)
+    """Return how many labels the judge replaces, the agreement of labellers, and the number of labels left out."""
+    value, remark = label_equivalent(correction.whole)
     if value:
         yield SummaryLine("the judge is worth", value, remark)
     agreement = correction.agreement
@@ -82,6 +82,6 @@ def table_of(correction: Correction) -> Table:
 
 
 def fact_of(correction: Correction) -> tuple[str, str]:
-    """Return what the page says of the labels."""
+    """Return the page's line about the labels."""
     said = (f"{each.label}: {each.value}, {each.remark}" for each in remarks_of(correction))
     return "labels", "; ".join((correction.file, *said))

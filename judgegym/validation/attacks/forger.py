@@ -1,4 +1,4 @@
-"""What an attacker can write who knows the judge's prompt: a best verdict in its own format, and the end of a section.
+"""Forge what an attacker who knows the judge's prompt can write: a best verdict in its format, the end of a section.
 
 Both come from the prompt that the judge itself builds and from its `PromptFormat`, so that they stay true when a format
 changes. Nobody is asked.
@@ -39,8 +39,8 @@ class Forger:
         # Votes and critiques would only ask the same again.
         self._client = RecordingClient(settings.model_copy(update={"judge_critique_rounds": 0}))
 
-    async def forged(self, task: JudgeTask, place: int) -> ForgedTexts:
-        """What can be forged for a response of a task; nothing for a judge that reads no prompt.
+    async def forge(self, task: JudgeTask, place: int) -> ForgedTexts:
+        """Forge the texts for a response of a task; none for a judge that reads no prompt.
 
         Args:
             task: a checked task.

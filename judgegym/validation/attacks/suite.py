@@ -169,8 +169,8 @@ def load_attacks(path: Path) -> Sequence[Attack]:
     return attacks
 
 
-def chosen_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, ...]:
-    """The attacks of the package and of the files, or those of them that are named.
+def select_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, ...]:
+    """Select attacks of the package and of the files by name; without names all.
 
     Args:
         files: those of the user; an attack in a later one replaces one of the same name.

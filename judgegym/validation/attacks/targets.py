@@ -93,10 +93,10 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
     return found
 
 
-async def derived_rows(
+async def derive_rows(
     targets: Sequence[Target], attacks: Sequence[Attack], settings: ScorerSettings
 ) -> tuple[DerivedRows, list[Attack], list[Attack]]:
-    """The rows to judge: all twins and repeats, then attack by attack.
+    """Derive the rows to judge: all twins and repeats, then attack by attack.
 
     An attack that is added stands behind the others, so that a run which goes on keeps what it has paid for.
 
@@ -109,7 +109,7 @@ async def derived_rows(
         The rows, the attacks that are made, and those that are not for this judge.
     """
     forger = Forger(settings)
-    forged = [await forger.forged(target.task, target.place) for target in targets]
+    forged = [await forger.forge(target.task, target.place) for target in targets]
     has_prompt = any(forged)
     with_twin = [target for target in targets if target.has_twin]
     made, left_out = list[Attack](), list[Attack]()

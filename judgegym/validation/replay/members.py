@@ -109,7 +109,7 @@ def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[s
     return {"judge": kind, "seed": seeds[0], **rules, MADE_OF_JUDGES[kind].field: parts}
 
 
-def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
+def replay_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
     """The settings of `judgegym score` for a jury or a cascade of these members, on their data.
 
     Args:
