@@ -89,11 +89,10 @@ def _run(flags: argparse.Namespace) -> int:
 
 def _run_audits(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.audits import compare_audits, show
-    from judgegym.reports.compare.comparison import LEVEL
 
     if flags.html is not None:
         raise UserError("--html: a comparison of audits has no page; it has a table and --json")
-    comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed, level=LEVEL)
+    comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed)
     write_outputs(flags, comparison, lambda: (), lambda: show(comparison))
     return 0
 

@@ -17,6 +17,7 @@ from judgegym.engine.records import explained
 from judgegym.engine.terminal.output import printable, say
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
+from judgegym.reports.compare.comparison import LEVEL, letters_of
 from judgegym.reports.compare.gold import GoldLabels, compare_with_gold
 from judgegym.reports.compare.rendering import gold_words, show_gold
 
@@ -70,7 +71,7 @@ def _path(word: str) -> Path:
     return path / AUDIT_FILE if (path / AUDIT_FILE).is_file() else path
 
 
-def compare_audits(words: Sequence[str], *, rounds: int, seed: int, level: float) -> dict[str, Any]:
+def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str, Any]:
     """Compare each further audit with the first one.
 
     Raises:
@@ -90,8 +91,8 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int, level: float
             raise UserError(f"{word}: the gold label of {differs} is another one than in {words[0]}")
     if not uids:
         raise UserError(f"{' and '.join(words)} share no row")
-    letters = [chr(ord("A") + place) for place in range(len(words))]
-    settings, wanted = {"rounds": rounds, "seed": seed, "level": level}, frozenset(uids)
+    letters = letters_of(words)
+    settings, wanted = {"rounds": rounds, "seed": seed, "level": LEVEL}, frozenset(uids)
     return {
         "runs": [
             {"letter": letter, "path": word, "judge": audit.judge}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
+from string import ascii_uppercase
 from typing import Any
 
 from judgegym.llm import wire
@@ -31,7 +32,6 @@ from judgegym.statistics.paired import holm
 Comparison = dict[str, Any]
 """What `--json` writes, and all that the terminal and the page show (`compare_runs`)."""
 LEVEL = 0.95
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class NotComparableError(UserError):
@@ -89,7 +89,7 @@ def compare_runs(
     found = common_rows(rows)
     if not found.uids:
         raise NotComparableError(f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment")
-    letters = [_LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}" for place in range(len(runs))]
+    letters = letters_of(runs)
     differs = [each for place in range(1, len(runs)) for each in _differing(runs, place, letters[place], found)]
     _check_allowed(runs, letters, differs, across)
     settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
@@ -138,6 +138,11 @@ def compare_runs(
         "gold": None if gold is None else compare_with_gold(gold, letters, settings),
         "corrected": corrected_numbers(runs, letters, labels, found, kind) if labels else None,
     }
+
+
+def letters_of(runs: Sequence[object]) -> list[str]:
+    """Return the names of runs in tables: A to Z, then R27 and so on."""
+    return [*ascii_uppercase, *(f"R{place}" for place in range(27, len(runs) + 1))][: len(runs)]
 
 
 def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
