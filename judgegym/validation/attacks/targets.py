@@ -17,7 +17,7 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
-from judgegym.validation.attacks.forger import Forger
+from judgegym.validation.attacks.forger import PLACEHOLDER, Forger
 from judgegym.validation.attacks.suite import Attack
 from judgegym.validation.judged_rows import DerivedRows
 
@@ -109,7 +109,7 @@ async def derive_rows(
         The rows, the attacks that are made, and those that are not for this judge.
     """
     forger = Forger(settings)
-    forged = [await forger.forge(target.task, target.place) for target in targets]
+    forged = [await forger.forge(target.with_response(PLACEHOLDER)) for target in targets]
     has_prompt = any(forged)
     with_twin = [target for target in targets if target.has_twin]
     made, left_out = list[Attack](), list[Attack]()
