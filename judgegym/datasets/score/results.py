@@ -291,21 +291,25 @@ def select_commands(out: Path, *, is_several: bool) -> list[str]:
     return [shlex.join(["judgegym", "select", str(out), "--out", target, *rule]) for target, rule in targets]
 
 
-def closing_lines(out: Path, run: Path | None, then: Sequence[str]) -> list[str]:
-    """Return the last lines of a command: paths of the file and the run, its files for people, and the next commands.
+def show_result(result: EvaluationResult | None, out: Path, then: Sequence[str] = ()) -> None:
+    """Print the summary of a run, the paths of the file and the run, the run's files for people, and the next commands.
 
     Args:
+        result: of the run; `None` for merged shards without one.
         out: the file of the scored rows.
-        run: the run directory, if there is one.
         then: commands that go on from here.
     """
-    said = [f"The scored rows are in {out}"]
-    if run is not None:
+    if result is not None and result.summary is not None:
+        terminal.show_summary(result.summary)
+    lines, commands = [f"The scored rows are in {out}"], list[str]()
+    if result is not None:
+        run = result.path
         there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
-        said += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
-    commands = [] if run is None or (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
+        lines += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
+        commands += [] if (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
     commands += then
-    return [*said, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)]
+    for line in (*lines, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)):
+        terminal.say(line)
 
 
 async def write_quarantine(tasks: ScoreTasks, out: Path, disk: Disk) -> None:

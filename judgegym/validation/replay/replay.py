@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from judgegym.datasets.score.results import closing_lines
-from judgegym.engine.terminal import show_summary
+from judgegym.datasets.score.results import show_result
 from judgegym.engine.terminal.output import Table, say, show_table
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core import event_loop
@@ -154,11 +153,7 @@ def run(flags: argparse.Namespace) -> int:
     if flags.out.suffix in (".yaml", ".yml"):
         write_preset(flags.out, judge, "\n".join(said))
         return 0
-    result = event_loop.run(replay_run(members, settings, flags.out))
-    if result.summary is not None:
-        show_summary(result.summary)
-    for line in closing_lines(flags.out, result.path, []):
-        say(line)
+    show_result(event_loop.run(replay_run(members, settings, flags.out)), flags.out)
     return 0
 
 
