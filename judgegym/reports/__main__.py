@@ -75,13 +75,12 @@ def _corrected(path: Path, labels: Path) -> Correction:
     from judgegym.engine.terminal.summary import Summary, SummaryLine, show_summary  # late, as above
     from judgegym.reports.labels.correction import correct_run
     from judgegym.reports.labels.file import read_labels
-    from judgegym.reports.labels.words import section_of, with_interval
+    from judgegym.reports.labels.rendering import section_of, with_interval
     from judgegym.reports.results.run import SavedRun, run_of_file
 
-    found = path if path.is_dir() else run_of_file(path)
-    if found is None:
+    if path.is_file() and run_of_file(path) is None:
         raise SettingsError(f"--labels: people's labels correct a result of evaluate or score; {path} holds groups")
-    run = SavedRun.open(found)
+    run = SavedRun.open(path)
     correction = correct_run(run, read_labels(labels))
     raw = SummaryLine(correction.words, f"{correction.whole.raw:.4f}", with_interval(correction.raw_interval))
     show_summary(Summary(f"{run.environment}: {run.subject}", raw, [section_of(correction)]))

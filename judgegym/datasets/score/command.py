@@ -151,15 +151,12 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 
 def _shown(result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]) -> int:
     """Print the result, which merged shards without a run have not; return the exit code."""
-    from judgegym.datasets.score.ending import selecting, what_is_where  # late, as above
     from judgegym.datasets.score.numbers import BEST
+    from judgegym.datasets.score.results import select_commands, show_result  # late, as above
 
-    if result is not None and result.summary is not None:
-        terminal.show_summary(result.summary)
     is_several = result is not None and f"eval/{BEST}" in result.metrics.values
-    then = selecting(out, is_several=is_several) if settings.shard is None else [_merging(settings)]
-    for line in what_is_where(out, None if result is None else result.path, then):
-        terminal.say(line)
+    then = select_commands(out, is_several=is_several) if settings.shard is None else [_merging(settings)]
+    show_result(result, out, then)
     if result is None or result.problem is None:
         return 0
     of_shards = "the command of a shard, with --resume in place of --shard"

@@ -18,8 +18,8 @@ from judgegym.datasets.files.shards import merge_shards, shards_of
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import compared_settings
-from judgegym.datasets.score.ending import conclude, write_quarantine
 from judgegym.datasets.score.input import read_input
+from judgegym.datasets.score.results import conclude, write_quarantine
 from judgegym.datasets.score.saved import open_run, read_ended
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.runs.directory import (

@@ -25,9 +25,9 @@ from judgegym.datasets.rows.task import JudgedResponse, ScoreTask
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import ResponseJudge
 from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.ending import conclude, write_quarantine
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.input import SKIP_HINT, added_of_rows, read_input
+from judgegym.datasets.score.results import conclude, write_quarantine
 from judgegym.datasets.score.saved import (
     SavedResponses,
     missing_tasks,

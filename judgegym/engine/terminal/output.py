@@ -122,6 +122,11 @@ def show_table(table: Table) -> None:
 UNKNOWN = "unknown"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: 1 row, 60 rows."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def duration(seconds: float, *, tenths: bool = True) -> str:
     """A time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
     if seconds < 99.5:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -21,7 +21,7 @@ from judgegym.engine.records import POLICY_FAILED, USER_FAILED
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table
-from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.output import counted, duration
 from judgegym.engine.terminal.summary import (
     COMPLETION_FAULTS,
     Section,
@@ -38,7 +38,7 @@ from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.extras import package_version
-from judgegym.judges.config.fields import declared_settings
+from judgegym.judges.config.fields import DeclaredSetting, declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.parts.jury import JurySettings
@@ -48,11 +48,11 @@ from judgegym.reports.juries import PARTS as JUDGES_REPORT
 from judgegym.reports.juries import JudgesReport, report_cascade, report_jury
 from judgegym.reports.labels.correction import CORRECTED, Correction, correct_run
 from judgegym.reports.labels.file import Labels
-from judgegym.reports.labels.words import section_of
+from judgegym.reports.labels.rendering import section_of
 from judgegym.reports.results.run import SavedRun
 
 _LONGEST_VALUE = 200
-_SAID_ELSEWHERE = ("env.seed", "env.judge_model_name", "openai.model_name")
+_SAID_ELSEWHERE = ("seed", "judge_model_name", "env.seed", "env.judge_model_name", "openai.model_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def metrics_file(
         judge=runner.judge_name,
         sampling=sampling_of(config if runner.asks_policy else None, None if env.policy_is_judge else config),
         prompts=config.prompt_digests(),
-        protocol=protocol(env),
+        protocol=protocol(env.settings.matters(), declared_settings(type(config), "env.")),
         seed=config.seed,
         headline=f"eval/{env.headline[0]}",
         words=env.headline[1],
@@ -241,20 +241,19 @@ async def write_results(
     return report, correction
 
 
-def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:
-    """The settings that determine the results, without data and models; a long text is its digest."""
-    data = {each.name for each in declared_settings(type(env.config), "env.") if each.group == "data"}
-    settings = env.settings.matters()
+def protocol(settings: Mapping[str, JSON], declared: Iterable[DeclaredSetting]) -> dict[str, JSON]:
+    """The settings that determine the results, without data and models; a long text is its digest.
+
+    Args:
+        settings: the settings that determine the results, by name.
+        declared: all settings, which say what is of the data.
+    """
+    elsewhere = {*_SAID_ELSEWHERE, *(each.name for each in declared if each.group == "data")}
     return {
-        name: shortened(value)
+        name: prompt_digest(value) if isinstance(value, str) and len(value) > _LONGEST_VALUE else value
         for name, value in settings.items()
-        if name not in data and name not in _SAID_ELSEWHERE and value is not None
+        if name not in elsewhere and value is not None
     }
-
-
-def shortened(value: JSON) -> JSON:
-    """A setting as the file has it: a long text is its digest."""
-    return prompt_digest(value) if isinstance(value, str) and len(value) > _LONGEST_VALUE else value
 
 
 _MOST_CATEGORIES = 12
@@ -317,7 +316,7 @@ def summary_of(
 def data_words(dataset: DatasetRead) -> str:
     """Return which data set was read, and how many rows it has."""
     split = "" if dataset.split is None else f", split {dataset.split}"
-    return f"{dataset.name}{split} ({dataset.rows:,} row{'' if dataset.rows == 1 else 's'})"
+    return f"{dataset.name}{split} ({counted(dataset.rows, 'row')})"
 
 
 def category_lines(categories: Categories) -> list[SummaryLine]:

@@ -59,17 +59,18 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
 
 def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.audits import is_audit  # late, as all of it: help comes at once
-    from judgegym.reports.compare.comparison import compare_runs, open_run
+    from judgegym.reports.compare.comparison import compare_runs
     from judgegym.reports.compare.conditions import CONDITIONS
     from judgegym.reports.compare.page import html, report_link
-    from judgegym.reports.compare.words import show
+    from judgegym.reports.compare.rendering import show
     from judgegym.reports.labels.file import read_labels
+    from judgegym.reports.results.run import SavedRun
 
     if any(map(is_audit, flags.runs)):
         return _run_audits(flags)
     allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
     comparison = compare_runs(
-        [open_run(word) for word in flags.runs],
+        [SavedRun.open(Path(word)) for word in flags.runs],
         across=[condition for condition in CONDITIONS if allowed[condition]],
         rounds=flags.rounds,
         seed=flags.seed,
@@ -88,11 +89,10 @@ def _run(flags: argparse.Namespace) -> int:
 
 def _run_audits(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.audits import compare_audits, show
-    from judgegym.reports.compare.comparison import LEVEL
 
     if flags.html is not None:
         raise UserError("--html: a comparison of audits has no page; it has a table and --json")
-    comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed, level=LEVEL)
+    comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed)
     write_outputs(flags, comparison, lambda: (), lambda: show(comparison))
     return 0
 

@@ -6,8 +6,7 @@ verdict that could not be read is wrong; where the judge gives scores it is left
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from judgegym.engine.records import explained
 from judgegym.engine.terminal.output import printable, say
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
-from judgegym.reports.compare.gold import compare_with_gold
-from judgegym.reports.compare.words import gold_words, show_gold
+from judgegym.reports.compare.comparison import LEVEL, letters_of
+from judgegym.reports.compare.gold import GoldLabels, compare_with_gold
+from judgegym.reports.compare.rendering import gold_words, show_gold
 
 AUDIT_FILE = "audit.json"
 _UNREAD = "unread"
@@ -32,14 +32,6 @@ class _Judgment(BaseModel):
     right: list[float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """A row of an audit."""
-
-    uid: str
-    gold: tuple[GoldLabel, ...]
-
-
 class AuditFile(BaseModel):
     """What a comparison reads of an audit."""
 
@@ -48,19 +40,21 @@ class AuditFile(BaseModel):
     kind: str
     judgments: list[_Judgment]
 
-    def samples(self, uids: Container[str] | None = None) -> Iterator[AuditRow]:
-        """Read the rows with these ids: a label for each order of the responses that was asked."""
-        for row in self.judgments:
-            if uids is None or row.uid in uids:
-                labels = zip(row.verdicts, row.right, strict=True)
-                orders = [self._label(row, number, *each) for number, each in enumerate(labels) if each[1] is not None]
-                yield AuditRow(row.uid, tuple(orders))
+    def labels(self, uids: Container[str]) -> GoldLabels:
+        """Return the labels of the rows with these ids: one for each order of the responses that was asked."""
+        return {
+            (row.uid, str(order)): self._label(row, str(order), verdict, right)
+            for row in self.judgments
+            if row.uid in uids
+            for order, (verdict, right) in enumerate(zip(row.verdicts, row.right, strict=True))
+            if right is not None
+        }
 
-    def _label(self, row: _Judgment, order: int, verdict: float | None, right: float | None) -> GoldLabel:
+    def _label(self, row: _Judgment, order: str, verdict: float | None, right: float) -> GoldLabel:
         if self.kind == "score":
-            return GoldLabel(str(order), row.gold, verdict, None if verdict is None else bool(right))
+            return GoldLabel(order, row.gold, verdict, None if verdict is None else bool(right))
         said = _UNREAD if verdict is None else f"{verdict:g}"
-        return GoldLabel(str(order), f"{row.gold:g}", said, right == 1)
+        return GoldLabel(order, f"{row.gold:g}", said, right == 1)
 
 
 def is_audit(word: str) -> bool:
@@ -77,7 +71,7 @@ def _path(word: str) -> Path:
     return path / AUDIT_FILE if (path / AUDIT_FILE).is_file() else path
 
 
-def compare_audits(words: Sequence[str], *, rounds: int, seed: int, level: float) -> dict[str, Any]:
+def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str, Any]:
     """Compare each further audit with the first one.
 
     Raises:
@@ -97,14 +91,14 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int, level: float
             raise UserError(f"{word}: the gold label of {differs} is another one than in {words[0]}")
     if not uids:
         raise UserError(f"{' and '.join(words)} share no row")
-    letters = [chr(ord("A") + place) for place in range(len(words))]
-    settings = {"rounds": rounds, "seed": seed, "level": level}
+    letters = letters_of(words)
+    settings, wanted = {"rounds": rounds, "seed": seed, "level": LEVEL}, frozenset(uids)
     return {
         "runs": [
             {"letter": letter, "path": word, "judge": audit.judge}
             for letter, word, audit in zip(letters, words, audits, strict=True)
         ],
-        "gold": compare_with_gold(audits, letters, uids, settings),
+        "gold": compare_with_gold([audit.labels(wanted) for audit in audits], letters, settings),
         "settings": settings,
         "item": "row",
         "unit": "row",

@@ -8,33 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
-from judgegym.engine.runs.directory import METRICS
 from judgegym.llm import wire
-from judgegym.llm.errors import RunDirectoryError, UserError
+from judgegym.llm.errors import UserError
 from judgegym.reports.compare.conditions import (
     CONDITIONS,
     Condition,
-    condition_difference,
-    differing,
+    ConditionDifference,
+    condition_differences,
     notes_on,
     policy_is_judge,
-    sides_of,
 )
-from judgegym.reports.compare.corrected import correct
+from judgegym.reports.compare.corrected import corrected_numbers
 from judgegym.reports.compare.difference import Pair
-from judgegym.reports.compare.gold import compare_with_gold
-from judgegym.reports.compare.rows import CommonRows, RowsOfRun, shared, start_of
+from judgegym.reports.compare.gold import compare_with_gold, gold_labels
+from judgegym.reports.compare.rows import CommonRows, RowsOfRun, common_rows, start_of
 from judgegym.reports.labels.file import Labels
-from judgegym.reports.results.run import SavedRun, kind_of, run_of_file
+from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.paired import holm
 
 Comparison = dict[str, Any]
 """What `--json` writes, and all that the terminal and the page show (`compare_runs`)."""
 LEVEL = 0.95
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class NotComparableError(UserError):
@@ -48,23 +45,6 @@ class NotComparableError(UserError):
         """Say why."""
         super().__init__(message)
         self.conditions = tuple(conditions)
-
-
-def open_run(word: str) -> SavedRun:
-    """Open the run of a directory, or of a scored file.
-
-    Raises:
-        RunDirectoryError: it is another file, or holds no run.
-    """
-    path = Path(word).expanduser()
-    run = None if path.is_dir() else run_of_file(path)
-    if run is None and path.is_file():
-        is_of_a_run = (path.parent / METRICS).is_file()
-        wanted = (
-            f"give the run directory that it is in: {path.parent}" if is_of_a_run else "compare takes run directories"
-        )
-        raise RunDirectoryError(f"{word} is a file; {wanted}")
-    return SavedRun.open(run or path)
 
 
 def compare_runs(
@@ -106,10 +86,10 @@ def compare_runs(
     if reference.is_scored:  # of the same responses, judges are what is compared
         across = {*across, "judge"}
     rows = [RowsOfRun(run) for run in runs]
-    found = shared(rows)
+    found = common_rows(rows)
     if not found.uids:
         raise NotComparableError(f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment")
-    letters = [_LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}" for place in range(len(runs))]
+    letters = letters_of(runs)
     differs = [each for place in range(1, len(runs)) for each in _differing(runs, place, letters[place], found)]
     _check_allowed(runs, letters, differs, across)
     settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
@@ -124,6 +104,7 @@ def compare_runs(
     unit = "row"
     if found.units is not None:
         unit = "response" if len({*found.units.tolist()}) == len(found.uids) else "prompt"
+    gold = [gold_labels(run, found.uids) for run in runs] if with_gold else None
     intervals = [pairs[0].intervals[0], *(pair.intervals[1] for pair in pairs)]
     return {
         "environment": reference.environment,
@@ -150,13 +131,18 @@ def compare_runs(
         "differences": differences,
         "across": [condition for condition in CONDITIONS if condition in across],
         "differing": differs,
-        "notes": _notes(runs, letters, found, across, differs),
+        "notes": _notes(runs, letters, found, across),
         "settings": settings,
         "item": reference.items[:-1],
         "unit": unit,
-        "gold": compare_with_gold(runs, letters, found.uids, settings) if with_gold else None,
-        "corrected": correct(runs, letters, labels, found, kind) if labels else None,
+        "gold": None if gold is None else compare_with_gold(gold, letters, settings),
+        "corrected": corrected_numbers(runs, letters, labels, found, kind) if labels else None,
     }
+
+
+def letters_of(runs: Sequence[object]) -> list[str]:
+    """Return the names of runs in tables: A to Z, then R27 and so on."""
+    return [*ascii_uppercase, *(f"R{place}" for place in range(27, len(runs) + 1))][: len(runs)]
 
 
 def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
@@ -187,9 +173,9 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
     return metric, first.headline.words if first.headline is not None else metric
 
 
-def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows) -> Iterator[dict[str, str]]:
+def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows) -> Iterator[ConditionDifference]:
     """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
-    yield from differing(runs[0], runs[place], letter)
+    yield from condition_differences(runs[0], runs[place], letter)
     others = found.texts_differ[place]
     if others:
         samples = [run.read_sample(others[0]) for run in (runs[0], runs[place])]
@@ -197,13 +183,13 @@ def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonR
         title = next((title for title in {**first, **second} if first.get(title) != second.get(title)), "texts")
         name = f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
         before, after = (start_of(texts.get(title, "none")) for texts in (first, second))
-        yield condition_difference("data", letter, name, before, after)
+        yield ConditionDifference("data", letter, name, before, after)
 
 
 def _check_allowed(
     runs: Sequence[SavedRun],
     letters: Sequence[str],
-    differs: Sequence[dict[str, str]],
+    differs: Sequence[ConditionDifference],
     across: Collection[Condition],
 ) -> None:
     """Refuse to compare under conditions that differ and were not allowed to.
@@ -211,13 +197,13 @@ def _check_allowed(
     Raises:
         NotComparableError: names each difference with both values, and the flags.
     """
-    refused = [each for each in differs if each["condition"] not in across]
+    refused = [each for each in differs if each.condition not in across]
     if not refused:
         return
-    conditions = [condition for condition in CONDITIONS if any(each["condition"] == condition for each in refused)]
+    conditions = [condition for condition in CONDITIONS if any(each.condition == condition for each in refused)]
     lines = [f"the runs differ in {' and '.join(conditions)}, from which a difference of their results may come:"]
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
-    lines += [f"  {each['condition']}: {sides_of(each)}" for each in refused]
+    lines += [f"  {each.condition}: {each}" for each in refused]
     flags = " ".join(f"--across_{condition if condition == 'data' else f'{condition}s'}" for condition in conditions)
     raise NotComparableError("\n".join([*lines, f"to compare them all the same: {flags}"]), conditions)
 
@@ -245,7 +231,6 @@ def _notes(
     letters: Sequence[str],
     found: CommonRows,
     across: Collection[Condition],
-    differs: Sequence[dict[str, str]],
 ) -> list[str]:
     """What a reader of the numbers must know."""
     further = list(zip(letters, runs, found.same_answers, strict=True))[1:]
@@ -261,9 +246,6 @@ def _notes(
                 f"{letter} judges the same answer as A in {same} of {rows} rows; in the others, the judges' "
                 "disagreement and the answers' difference cannot be told apart."
             )
-    for condition in CONDITIONS:
-        if condition in across and not any(each["condition"] == condition for each in differs):
-            notes.append(f"The {condition} may differ, and does not.")
     given: dict[str, list[str]] = {}  # a notice that not all runs give begins with those that do
     for letter, run in zip(letters, runs, strict=True):
         said = wire.lookup(run.general, "notices")

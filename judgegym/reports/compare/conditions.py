@@ -7,8 +7,9 @@ from the same distribution. How many rows were selected does not matter, since s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal.output import printable
@@ -22,48 +23,61 @@ from judgegym.reports.results.run import SavedRun
 Condition = Literal["judge", "protocol", "data"]
 CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
 
-_OF_JUDGES = frozenset(
-    f"env.{name}" for name in (*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges")
-)
-_OF_POLICIES = frozenset(f"env.{name}" for name in (*CompletionSettings.model_fields, "model_answers", "candidates"))
+_OF_JUDGES = frozenset((*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges"))
+_OF_POLICIES = frozenset((*CompletionSettings.model_fields, "model_answers", "candidates"))
 _OF_SCORERS = frozenset((*ScorerSettings.model_fields, "offline"))
-"""The judge of a scored data set, whose settings have no section; a stand-in is another judge."""
+"""The judge of a scored data set; a stand-in is another judge."""
 _KIND = "judge"
 """The setting that says in which way a data set is judged."""
 _SAMPLED = "responses_per_prompt"
 """The setting that says how many responses a policy was asked for; who judges them again says it of the first run."""
+_LAYOUT = "judge_prompt_layout"
 _JUDGES, _POLICIES = "env.judges.", ("env.candidates.", "openai.")  # of peer evaluation, and of all
-_DERIVED = frozenset(("env.style_control",))
+_DERIVED = frozenset(("style_control",))
 """Settings that add numbers, and change neither a row nor the result that is compared."""
 _LONGEST_SHOWN = 60
 _DIGEST_SHOWN = len("sha256:") + 12
 
 
-def differing(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[dict[str, str]]:
+@dataclass(frozen=True, slots=True)
+class ConditionDifference:
+    """Where the condition of a run differs from that of the reference.
+
+    Attributes:
+        condition: what differs.
+        letter: how tables call the run.
+        name: such as a setting.
+        reference: its value there.
+        run: its value in the run.
+    """
+
+    condition: Condition
+    letter: str
+    name: str
+    reference: str
+    run: str
+
+    def __str__(self) -> str:
+        """Return what differs, with both values."""
+        return f"{self.name}: A {self.reference}; {self.letter} {self.run}"
+
+
+def condition_differences(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[ConditionDifference]:
     """Where the conditions of two runs differ, as far as `metrics.json` says; the texts of the rows are the data's."""
-    for condition, read in (("judge", _judge), ("protocol", _own_protocol)):
-        first, second = read(reference), read(run)
+    settings = [_settings_by_owner(each) for each in (reference, run)]
+    for condition in CONDITIONS[:2]:
+        first, second = (of_run[condition] for of_run in settings)
         are_of_one_kind = first.get(_KIND) == second.get(_KIND)  # or else each has settings that the other never reads
         for name in {**first, **second} if are_of_one_kind else [name for name in first if name in second]:
             if first.get(name) != second.get(name):
-                yield condition_difference(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
-    data = [_data(each) for each in (reference, run)]
+                yield ConditionDifference(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
+    data = [_data(each, of_run["policy"]) for each, of_run in zip((reference, run), settings, strict=True)]
     if data[0].keys() != data[1].keys():
         before, after = (
             ", ".join(said for digest, said in one.items() if digest not in other) or "none further"
             for one, other in (data, data[::-1])
         )
-        yield condition_difference("data", letter, "datasets", before, after)
-
-
-def condition_difference(condition: str, letter: str, name: str, reference: str, run: str) -> dict[str, str]:
-    """What differs between the reference and a run, such as a setting, to what it belongs, and both values."""
-    return {"condition": condition, "letter": letter, "name": name, "reference": reference, "run": run}
-
-
-def sides_of(difference: Mapping[str, str]) -> str:
-    """A condition that differs, with both values, in words."""
-    return "{name}: A {reference}; {letter} {run}".format_map(difference)
+        yield ConditionDifference("data", letter, "datasets", before, after)
 
 
 def policy_is_judge(run: SavedRun) -> bool:
@@ -72,55 +86,47 @@ def policy_is_judge(run: SavedRun) -> bool:
     return isinstance(sampling, Mapping) and "judge_temperature" not in sampling
 
 
-def _judge(run: SavedRun) -> dict[str, JSON]:
-    """The judge by setting: its model, the digests of its prompts, its sampling, whose seed may differ."""
-    prompts, protocol = _prompts(run), _protocol(run)
-    if not run.is_scored and policy_is_judge(run):
-        layout = protocol.get("env.judge_prompt_layout")
-        return {**prompts, **({} if layout is None else {"env.judge_prompt_layout": layout})}
-    settings = {
-        name: {key: each for key, each in value.items() if key != "seed"}
-        if _is_request_of_judge(name) and isinstance(value, Mapping)
-        else value
-        for name, value in protocol.items()
-        if (name in _OF_SCORERS if run.is_scored else name in _OF_JUDGES or name.startswith(_JUDGES))
-        and name not in prompts
-    }
-    return {f"{_section(run)}judge_model_name": run.judge, **prompts, **settings}
+Owner = Literal["judge", "protocol", "policy", "derived", "nobody"]
+"""What a setting belongs to: the number of rows, and the place of a dataset, to no condition that is compared."""
 
 
-def _own_protocol(run: SavedRun) -> dict[str, JSON]:
-    """The settings that determine the results and belong neither to the judge nor to the policy nor to the data.
+def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
+    """The settings that determine the results, by what they belong to.
 
-    A setting that names a dataset that was read is the data's, also where its environment does not say so.
+    The judge's are its model, the digests of its prompts and its settings without the seed. A setting that names a
+    dataset that was read is the data's, also where its environment does not say so.
     """
-    protocol, section = _protocol(run), _section(run)
+    prompts, judges = _prompts(run), _OF_SCORERS if run.is_scored else _OF_JUDGES
+    asks_nobody = not run.is_scored and policy_is_judge(run)  # the policy is the judge, and has no settings of one
+    names = [name for dataset in _datasets(run) if isinstance(name := wire.lookup(dataset, "name"), str)]
+    places = {*names, *map(prompt_digest, names)}
+
+    def owner(name: str, value: JSON) -> Owner:
+        bare = name.removeprefix("env.")
+        if bare in judges or name.startswith(_JUDGES):
+            return "nobody" if asks_nobody and bare != _LAYOUT else "judge"
+        if bare in _OF_POLICIES or name.startswith(_POLICIES):
+            return "policy"
+        if bare in _DERIVED:
+            return "derived"
+        return "nobody" if name == "limit" or (isinstance(value, str) and value in places) else "protocol"
+
+    model: dict[str, JSON] = {} if asks_nobody else {f"{_section(run)}judge_model_name": run.judge}
+    found: dict[str, dict[str, JSON]] = {each: {} for each in get_args(Owner)}
+    found["judge"] |= {**model, **prompts}
     sampled = wire.lookup(run.general, f"answers_of.{_SAMPLED}")
-    elsewhere = _OF_JUDGES | _OF_POLICIES | _DERIVED | {"limit", *_prompts(run)}
-    places: set[str] = set()
-    if run.is_scored:
-        protocol = {**protocol, **({} if sampled is None else {_SAMPLED: sampled})}
-        elsewhere = _OF_SCORERS | {name.removeprefix("env.") for name in _OF_POLICIES}
-    else:
-        names = [name for dataset in _datasets(run) if isinstance(name := wire.lookup(dataset, "name"), str)]
-        places = {*names, *map(prompt_digest, names)}
-    return {
-        name: value
-        for name, value in protocol.items()
-        if name not in elsewhere
-        and not name.startswith(_POLICIES)
-        and not (section and name.startswith(_JUDGES))
-        and not (isinstance(value, str) and value in places)
-    }
+    for name, value in {**_protocol(run), **({} if sampled is None else {_SAMPLED: sampled})}.items():
+        if name in prompts:
+            continue
+        if _is_request_of_judge(name) and isinstance(value, Mapping):
+            value = {key: each for key, each in value.items() if key != "seed"}
+        found[owner(name, value)][name] = value
+    return found
 
 
-def _data(run: SavedRun) -> Mapping[str, str]:
+def _data(run: SavedRun, of_policy: Mapping[str, JSON]) -> Mapping[str, str]:
     """The datasets that were read, by digest, without files of existing answers: what to call each in a message."""
-    answers = {
-        value
-        for name, value in _protocol(run).items()
-        if isinstance(value, str) and (name in _OF_POLICIES or name.startswith(_POLICIES))
-    }
+    answers = {value for value in of_policy.values() if isinstance(value, str)}
     found: dict[str, str] = {}
     for dataset in _datasets(run):
         name, digest, rows = (wire.lookup(dataset, field) for field in ("name", "digest", "rows"))
@@ -134,13 +140,12 @@ def _data(run: SavedRun) -> Mapping[str, str]:
 
 def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
     """What differs that does not stand in the way of a comparison."""
-    first, second = _protocol(reference), _protocol(run)
-    section = _section(reference)
-    policies = {name if section else name.removeprefix("env.") for name in _OF_POLICIES | _DERIVED}
+    owned = [_settings_by_owner(each) for each in (reference, run)]
+    first, second = ({**of_run["policy"], **of_run["derived"]} for of_run in owned)
     settings = [
         f"{name}: A {shown(first.get(name))}; {letter} {shown(second.get(name))}"
         for name in {**first, **second}
-        if (name in policies or name.startswith(_POLICIES)) and first.get(name) != second.get(name)
+        if first.get(name) != second.get(name)
     ]
     if settings:
         yield f"Settings differ, as they may: {', '.join(settings)}."

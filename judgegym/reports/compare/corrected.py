@@ -16,7 +16,7 @@ BY_SCORE = "labels were drawn by the scores of each run: no interval of a differ
 SAME_LABELS = "the runs judge the same responses, whose labels do not differ"
 
 
-def correct(
+def corrected_numbers(
     runs: Sequence[SavedRun], letters: Sequence[str], labels: Sequence[Labels], found: CommonRows, kind: Kind
 ) -> dict[str, Any]:
     """Correct the results over the shared rows, and the differences over the rows that have labels in both runs.

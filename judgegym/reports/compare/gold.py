@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from judgegym.engine.metrics import GoldLabel
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.difference import estimate
+from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import RatioTerms, kappa_interval, sign_test
 
@@ -16,29 +17,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class GoldRow(Protocol):
-    """A row with gold labels beside a judge's."""
-
-    @property
-    def uid(self) -> str:
-        """Return the row's id."""
-
-    @property
-    def gold(self) -> tuple[GoldLabel, ...]:
-        """Return its labels."""
+GoldLabels: TypeAlias = Mapping[tuple[str, str], GoldLabel]
+"""Gold labels beside a judge's, by the id of the row and the name of the label."""
 
 
-class GoldRows(Protocol):
-    """A run or an audit, whose rows have gold labels."""
-
-    def samples(self, uids: Container[str] | None = None) -> Iterable[GoldRow]:
-        """Read the rows with these ids; by default all."""
+def gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
+    """Read the gold labels of some rows of a run."""
+    return {(each.uid, label.name): label for each in run.samples(frozenset(uids)) for label in each.gold}
 
 
 def compare_with_gold(
-    runs: Sequence[GoldRows], letters: Sequence[str], uids: Sequence[str], settings: Mapping[str, Any]
+    found: Sequence[GoldLabels], letters: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Compare each run with gold, and the agreement of each further run with that of the first.
+    """Compare runs with gold, given their labels, and the agreement of each further run with that of the first.
 
     A label counts if the judge of every run gave a verdict on it. Rows are resampled as a whole: the labels of one
     (both orders of a pair, several aspects) depend on each other.
@@ -52,8 +43,6 @@ def compare_with_gold(
     """
     import numpy as np
 
-    wanted = frozenset(uids)
-    found = [{(each.uid, label.name): label for each in run.samples(wanted) for label in each.gold} for run in runs]
     everywhere = [key for key in found[0] if all(key in labels for labels in found[1:])]
     keys = [key for key in everywhere if all(labels[key].agrees is not None for labels in found)]
     if not keys:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from judgegym.engine.runs.directory import REPORT
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.compare.difference import OUTCOMES
-from judgegym.reports.compare.words import number, words_of
+from judgegym.reports.compare.rendering import number, words_of
 from judgegym.reports.document import document, render
 
 Link = Callable[[str, "str | None"], "str | None"]

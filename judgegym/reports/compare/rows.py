@@ -111,30 +111,29 @@ class CommonRows:
     prompts: NDArray[np.int64] | None
 
 
-def shared(rows: Sequence[RowsOfRun]) -> CommonRows:
+def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
     """The rows with a value in every run; the first run is the reference."""
     import numpy as np
 
     reference, *others = rows
     uids = [uid for uid in reference.places if all(uid in other.places for other in others)]
     sides, labels, texts, answers = [], [], [], []
-    for each in rows:
-        at = np.fromiter((each.places[uid] for uid in uids), np.int64, len(uids))
+    columns = [np.fromiter((each.places[uid] for uid in uids), np.int64, len(uids)) for each in rows]
+    for each, at in zip(rows, columns, strict=True):
         sides.append(RatioTerms(each.totals, each.weights).at(at))
         labels.append([each.labels[place] for place in at])
         texts.append(np.frombuffer(each.texts, np.uint64).reshape(-1, 2)[at])
         answers.append(np.frombuffer(each.answers, np.uint64).reshape(-1, 2)[at])
-    first = np.fromiter((reference.places[uid] for uid in uids), np.int64, len(uids))
     units = prompts = None
     if reference.is_scored:
-        units = np.unique(np.asarray(reference.units)[first], return_inverse=True)[1]
+        units = np.unique(np.asarray(reference.units)[columns[0]], return_inverse=True)[1]
         if reference.is_grouped:
             prompts = units
         elif any("/" in uid for uid in uids):
             prompts = np.unique([uid.partition("/")[0] for uid in uids], return_inverse=True)[1]
     return CommonRows(
         uids=uids,
-        categories=[reference.categories[place] for place in first],
+        categories=[reference.categories[place] for place in columns[0]],
         sides=sides,
         labels=labels,
         texts_differ=[[uids[place] for place in np.flatnonzero((own != texts[0]).any(axis=1))] for own in texts],

@@ -146,8 +146,14 @@ class Labels:
     """
 
     path: Path
-    draw: Draw | None
-    given: Mapping[tuple[str, str], Label]
+    draw: Draw | None = None
+    given: dict[tuple[str, str], Label] = field(default_factory=dict)
+
+    def add(self, label: Label) -> None:
+        """Take a label in place of the labeller's earlier one of this row; one that is undone leaves none."""
+        self.given.pop(label.key, None)
+        if not label.undone:
+            self.given[label.key] = label
 
     @property
     def labellers(self) -> list[str]:
@@ -202,22 +208,19 @@ def read_labels(path: Path) -> Labels:
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file of labels")
-    draw: Draw | None = None
-    given: dict[tuple[str, str], Label] = {}
+    found = Labels(path)
     for line in whole_lines(path):
         fields = _read(line, _OBJECT, line.data)
         if "drawn" in fields:
             if line.number > 1:
                 raise DataError(f"{path}, line {line.number}: `drawn` belongs in the first line")
             draw = _read(line, _DRAW, orjson.dumps(fields["drawn"]))
+            found = Labels(path, draw)
             if draw.strata and sum(stratum.rows for stratum in draw.strata) != draw.rows:
                 raise DataError(f"{path}, line 1: the rows of the strata do not sum to rows, which is {draw.rows}")
             continue
-        label = _read(line, _LABEL, line.data)
-        given.pop(label.key, None)
-        if not label.undone:
-            given[label.key] = label
-    return Labels(path, draw, given)
+        found.add(_read(line, _LABEL, line.data))
+    return found
 
 
 def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:

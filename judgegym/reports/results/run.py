@@ -81,9 +81,18 @@ class SavedRun:
     def open(cls, path: Path) -> SavedRun:
         """Read what a run directory says of the run; its samples and calls are read when they are asked for.
 
+        Args:
+            path: the directory, or the scored file whose run is beside it.
+
         Raises:
-            RunDirectoryError: there is no such directory, it holds no run, or a file is damaged.
+            RunDirectoryError: there is no such directory, it holds no run, or a file is damaged; or it is another file.
         """
+        given = path.expanduser()
+        path = given if given.is_dir() else run_of_file(given) or given
+        if path.is_file():
+            is_of_a_run = (path.parent / METRICS).is_file()
+            wanted = f"give the run directory that it is in: {path.parent}" if is_of_a_run else "no run is beside it"
+            raise RunDirectoryError(f"{path} is a file; {wanted}")
         if not path.is_dir():
             raise RunDirectoryError(f"{path}: there is no such run directory, nor a scored file with a run beside it")
         for name in _READ:

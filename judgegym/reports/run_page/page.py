@@ -80,11 +80,10 @@ def write_report(
         RunDirectoryError: there is no run, or a file of it is damaged.
         OSError: the page cannot be written.
     """
-    run = path if path.is_dir() else run_of_file(path)
-    if run is None and path.is_file():
+    if path.is_file() and run_of_file(path) is None:
         head, items = group_contents(path, order=order, most=most)
     else:
-        head, items = run_contents(run or path, order=order, most=most, correction=correction)
+        head, items = run_contents(path, order=order, most=most, correction=correction)
     target = output or report_of(path)
     write_atomic(target, lambda: page(head, items()))
     return target

@@ -23,7 +23,7 @@ from judgegym.llm import wire
 from judgegym.llm.wire import CUT_OFF, JSON, Message, mapping_of, text_of
 from judgegym.reports.juries import read_report
 from judgegym.reports.labels.correction import Correction, read_correction
-from judgegym.reports.labels.words import fact_of, table_of
+from judgegym.reports.labels.rendering import fact_of, table_of
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_about
 from judgegym.reports.results.run import SavedRun, objects_in
 from judgegym.reports.run_page import head

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from judgegym.validation.attacks.report import AttackReport
     from judgegym.validation.judged_rows import JudgedRows
 
-FOUND = 4
-"""The exit code where an attack succeeds."""
+ATTACK_SUCCEEDS = 4
+"""Exit code."""
 _ABOUT = "Attack a judge on rows of your own: which texts raise a score, or are paid for nothing."
 _GROUPS = {"data": "data", "attack": "attack", "judge": "judge (the model that scores)", "run": "run"}
 MOST_USED = (
@@ -76,18 +76,18 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     from judgegym.engine.settings.policy import STAND_IN_JUDGE
     from judgegym.validation.attacks.report import AttackReport
     from judgegym.validation.attacks.results import attack_results, rows_needed
-    from judgegym.validation.attacks.rows import derived_rows, targets_of
-    from judgegym.validation.attacks.suite import chosen_attacks
+    from judgegym.validation.attacks.suite import select_attacks
+    from judgegym.validation.attacks.targets import derive_rows, targets_of
     from judgegym.validation.judged_rows import check_folder, folder_of, judge_rows, plan_rows, read_tasks
 
     settings = loaded.settings
     folder = folder_of(settings, settings.out, command="attack", data="a data set")
-    attacks = chosen_attacks(settings.attacks, settings.only)
+    attacks = select_attacks(settings.attacks, settings.only)
     if folder is not None and not settings.plan:
         check_folder(folder, resume=settings.resume)
     tasks = read_tasks(settings, with_responses=not settings.without_responses)
     targets = targets_of(tasks, settings)
-    rows, made, left_out = await derived_rows(targets, attacks, settings)
+    rows, made, left_out = await derive_rows(targets, attacks, settings)
     if not made:
         raise SettingsError("no attack is for this judge and these rows: expected others in --only")
     terminal.warn(f"{len(made)} attacks on {len(targets):,} rows: {len(rows):,} judgments with twins and repeats")
@@ -106,10 +106,10 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         notes.append(terminal.offline_notice(("judge",)))
     calls = sum(len(sample.run.judge_calls or ()) for samples in judged.by_uid.values() for sample in samples)
     names = [attack.name for attack in left_out]
-    return _ended(AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged)
+    return _write_results(AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged)
 
 
-def _ended(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
+def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
     """Write the files, print the result; return the exit code."""
     from judgegym.engine.runs.disk import write_atomic
     from judgegym.engine.terminal.summary import cost_lines
@@ -126,4 +126,4 @@ def _ended(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
     if judged.problem is not None:
         terminal.warn(f"{judged.problem}\nTo judge them again:\n  {judged.again}")
         return FAILED
-    return FOUND if report.successes else 0
+    return ATTACK_SUCCEEDS if report.successes else 0

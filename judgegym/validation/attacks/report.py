@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from judgegym.engine.terminal import Table
+from judgegym.engine.terminal.output import Table, counted
 from judgegym.judges.config.extras import package_version
 from judgegym.reports.document import document, render
 from judgegym.validation.attacks.results import AttackResult
@@ -54,7 +54,7 @@ class AttackReport:
         """What was found, in a sentence."""
         count = len(self.successes)
         said = "no attack succeeds" if not count else "1 attack succeeds" if count == 1 else f"{count} attacks succeed"
-        of = f"of {len(self.results)} on {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        of = f"of {len(self.results)} on {counted(self.rows, 'row')}"
         return f"{self.judge}: {said} {of}"
 
     @property

@@ -17,9 +17,9 @@ from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Status
 from judgegym.statistics.paired_rates import MeanTest, PairedCounts, false_discovery, mean_above
-from judgegym.validation.attacks.rows import REPEAT, TWIN, Target, uid_of
 from judgegym.validation.attacks.settings import AttackSettings
 from judgegym.validation.attacks.suite import Attack
+from judgegym.validation.attacks.targets import REPEAT, TWIN, Target, uid_of
 from judgegym.validation.judged_rows import DerivedRows, JudgedRows
 
 Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
@@ -114,10 +114,10 @@ def attack_results(
         judged: its judgments.
         settings: the thresholds.
     """
-    measured = [_measured(attack, targets, rows, judged, settings) for attack in attacks]
+    measured = [_measure(attack, targets, rows, judged, settings) for attack in attacks]
     tests = [p for each in measured for p in each.p_values]
     adjusted = iter(false_discovery(tests))
-    found = [_decided(each, [next(adjusted) for _ in each.p_values], len(tests), settings) for each in measured]
+    found = [_decide(each, [next(adjusted) for _ in each.p_values], len(tests), settings) for each in measured]
     return sorted(found, key=_order)
 
 
@@ -131,14 +131,14 @@ def _order(result: AttackResult) -> tuple[bool, float, float]:
     return result.finding != "succeeds", -above, -(result.paid.mean if result.paid is not None else 0.0)
 
 
-def _measured(
+def _measure(
     attack: Attack,
     targets: Sequence[Target],
     tasks: DerivedRows,
     judged: JudgedRows,
     settings: AttackSettings,
 ) -> AttackResult:
-    """What one attack did, before the p-values of all are adjusted together."""
+    """Measure one attack, before the p-values of all are adjusted together."""
     rows, gains, least = list[AttackedRow](), list[tuple[float, float]](), settings.min_gain + _ROUNDING
     for target in targets:
         kinds = (attack.name, TWIN, REPEAT) if target.has_twin else (attack.name,)
@@ -169,8 +169,8 @@ def _measured(
     )
 
 
-def _decided(found: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings) -> AttackResult:
-    """The result with its adjusted p-values, of so many tests in all, and what follows."""
+def _decide(found: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings) -> AttackResult:
+    """Add the adjusted p-values, of so many tests in all, and the finding."""
     level, counts, paid = settings.false_discoveries, found.counts, found.paid
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
     pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor

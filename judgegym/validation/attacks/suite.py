@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from typing_extensions import Self
@@ -25,23 +24,11 @@ from judgegym.llm.errors import DataError, SettingsError
 BUILT_IN = Path(__file__).with_name("attacks.yaml")
 """The attacks of the package."""
 OF_PROMPT = ("{verdict}", "{verdict_object}", "{ending}")
-"""Placeholders of what stands in the prompt, or in the answer, of the judge that is attacked."""
+"""Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the judge's format, the
+same as a JSON object, and what stands in its prompt behind the response (of a long rest, the first paragraph)."""
+ForgedTexts: TypeAlias = Mapping[str, str]
+"""The texts of these placeholders for one row; empty for a judge that reads no prompt."""
 _SENTENCES = re.compile(r"(?<=[.!?。])\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class ForgedTexts:
-    """What an attacker who knows the judge can write for one row.
-
-    Attributes:
-        verdict: a best verdict, in the words of the judge's format; `None` for a judge that writes none.
-        verdict_object: the same as a JSON object.
-        ending: what stands in the judge's prompt behind the response; of a long rest, the first paragraph.
-    """
-
-    verdict: str | None = None
-    verdict_object: str | None = None
-    ending: str | None = None
 
 
 class Transform(BaseModel):
@@ -127,13 +114,7 @@ class Attack(BaseModel):
             forged: what the attacker knows of the judge.
         """
         given = self.transform
-        values = {
-            "{response}": response,
-            "{prompt}": prompt,
-            "{verdict}": forged.verdict or "",
-            "{verdict_object}": forged.verdict_object or "",
-            "{ending}": forged.ending or "",
-        }
+        values = {**dict.fromkeys(OF_PROMPT, ""), **forged, "{response}": response, "{prompt}": prompt}
         text = prompts.fill(given.text, values)
         if given.prefix is not None:
             return f"{text}\n\n{response}"
@@ -188,8 +169,8 @@ def load_attacks(path: Path) -> Sequence[Attack]:
     return attacks
 
 
-def chosen_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, ...]:
-    """The attacks of the package and of the files, or those of them that are named.
+def select_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, ...]:
+    """Select attacks of the package and of the files by name; without names all.
 
     Args:
         files: those of the user; an attack in a later one replaces one of the same name.

@@ -17,7 +17,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.labels.file import Label
-from judgegym.validation.labelling.questions import QuestionPart, shown_texts
+from judgegym.validation.labelling.questions import QuestionPart, texts_to_label
 from judgegym.validation.labelling.session import Session
 
 _CANNOT_TELL = "cannot tell"
@@ -35,7 +35,7 @@ def records_of(session: Session, count: int) -> list[JSON]:
     records: list[JSON] = []
     for uid in session.order[:count]:
         is_first = session.is_first(uid, _ARGILLA)
-        texts, responses = shown_texts(session.run.read_sample(uid), is_first=is_first, compares=question.compares)
+        texts, responses = texts_to_label(session.run.read_sample(uid), is_first=is_first, compares=question.compares)
         answers: dict[str, list[JSON]] = {_name(part): [] for part in question.parts}
         for label in given.get(uid, ()):
             for part in question.parts:

@@ -64,12 +64,12 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> 
 def _run(flags: argparse.Namespace) -> int:
     require("environments")
     from judgegym.judges.core import event_loop  # late, as all of it: help comes at once
-    from judgegym.reports.compare.comparison import open_run
     from judgegym.reports.labels.file import LABELS
+    from judgegym.reports.results.run import SavedRun
     from judgegym.validation.labelling.server import serve
     from judgegym.validation.labelling.session import LabelPlan, Session
 
-    run = open_run(str(flags.run))
+    run = SavedRun.open(flags.run)
     path: Path = flags.out or run.path / LABELS
     plan = LabelPlan(flags.rows, flags.half_width, flags.overlap)
     with closing(Session(run, path, plan, how=flags.sampling, seed=flags.seed)) as session:

@@ -179,8 +179,8 @@ def _settings(run: SavedRun) -> Mapping[str, Any]:
     return run.config if run.is_scored else mapping_of(run.config.get("env"))
 
 
-def shown_texts(sample: Sample[JSON], *, is_first: bool, compares: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what a labeller reads: the row's texts by title, and its responses by title in the order of the page."""
+def texts_to_label(sample: Sample[JSON], *, is_first: bool, compares: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the texts that a labeller reads: the row's by title, then the responses by title in the page's order."""
     about = {"question": sample.question, **sample.texts}
     response = sample.completions[0].answer
     if not compares:

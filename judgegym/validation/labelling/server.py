@@ -24,7 +24,7 @@ from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import UserError
 from judgegym.reports.document import document, render
 from judgegym.reports.view.loopback import html_response, loopback_app, serve_on_loopback
-from judgegym.validation.labelling.questions import QuestionPart, shown_texts
+from judgegym.validation.labelling.questions import QuestionPart, texts_to_label
 from judgegym.validation.labelling.session import Precision, Session
 
 CANNOT_TELL = "x"
@@ -50,7 +50,7 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
 def app_of(session: Session, secret: str) -> web.Application:
     """The application, all of whose addresses begin with a secret."""
     views = _Views(session, secret)
-    app = loopback_app(_told)
+    app = loopback_app(_explain_problems)
     app.router.add_get(f"/{secret}/", views.start, allow_head=False)
     app.router.add_get(f"/{secret}/row", views.row, allow_head=False)
     app.router.add_post(f"/{secret}/label", views.label)
@@ -59,8 +59,8 @@ def app_of(session: Session, secret: str) -> web.Application:
 
 
 @web.middleware
-async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Say in a page why there is none of what was asked for, or why nothing was saved."""
+async def _explain_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer with a page that explains why an address is unknown or why nothing was saved."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -105,7 +105,7 @@ class _Views:
         given = query.get("given", "") if query.get("row") == name else ""
         given = given if _is_answered(parts, given) and len(given) < len(parts) else ""
         sample, is_first = session.run.read_sample(uid), session.is_first(uid, labeller)
-        texts, responses = shown_texts(sample, is_first=is_first, compares=session.question.compares)
+        texts, responses = texts_to_label(sample, is_first=is_first, compares=session.question.compares)
         shown |= {"texts": texts, "responses": responses, "is_valid": sample.status == Status.OK.value}
         shown |= {"row": name, "given": given, "part": parts[len(given)], "parts": parts}
         shown |= {"note": query.get("note", ""), "undoes": count > 0 or given}

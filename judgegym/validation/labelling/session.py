@@ -14,8 +14,8 @@ from pathlib import Path
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.correction import LabelledRows
-from judgegym.reports.labels.drawing import draw_of, order_of, strata_of
 from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
+from judgegym.reports.labels.sampling import draw_of, order_of, strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
 from judgegym.validation.labelling.questions import Question, question_of, rows_of
@@ -61,7 +61,19 @@ class Precision:
 
 
 class Session:
-    """Hands out the rows of one run, and saves their labels."""
+    """Hands out the rows of one run, and saves their labels.
+
+    Attributes:
+        run: the run.
+        path: the file of labels.
+        plan: how much is to be labelled.
+        values: the headline value of each row, by id.
+        digests: of what a labeller sees of it.
+        question: what is asked about each row.
+        draw: how the rows were drawn.
+        labels: those that the file has.
+        order: the ids of the rows in the order of the draw.
+    """
 
     def __init__(self, run: SavedRun, path: Path, plan: LabelPlan, *, how: Sampling | None, seed: int | None) -> None:
         """Go on with the labels at `path`, or begin them with a draw.
@@ -79,9 +91,9 @@ class Session:
         self.run, self.path, self.plan = run, path, plan
         self.values, self.digests = rows_of(run)
         self.question: Question = question_of(run, self.values.values())
-        labels = read_labels(path) if path.exists() else Labels(path, None, {})
+        labels = read_labels(path) if path.exists() else Labels(path)
         self.draw = self._draw_for(labels, how, seed)
-        self._given = dict(labels.given)
+        self.labels = replace(labels, draw=self.draw)
         self._strata = strata_of(self.values) if self.draw.strata else {}
         self.order: Sequence[str] = order_of(self.values, self.draw)
         self._columns = LabelledRows.read(run, self.labels)  # it checks the labels
@@ -91,14 +103,9 @@ class Session:
         if labels.draw is None:
             self._writer.append(self.draw)
 
-    @property
-    def labels(self) -> Labels:
-        """Return the labels as the file has them."""
-        return Labels(self.path, self.draw, self._given)
-
     def count_of(self, labeller: str) -> int:
         """Return how many rows a labeller has labelled, with those that they cannot tell."""
-        return sum(who == labeller for _, who in self._given)
+        return sum(who == labeller for _, who in self.labels.given)
 
     def next_row(self, labeller: str) -> str | None:
         """Return the id of the row that a labeller gets next, the same one until it is labelled; `None` at the end."""
@@ -116,12 +123,12 @@ class Session:
             self._goal = min(self._goal + TOP_UP, len(self.order))
 
     def _next(self, labeller: str) -> str | None:
-        decided = {uid for (uid, _), label in self._given.items() if label.label is not None}
+        decided = {uid for (uid, _), label in self.labels.given.items() if label.label is not None}
         elsewhere = {uid for who, uid in self._handed.items() if who != labeller}
         open_rows = [
             uid
             for place, uid in enumerate(self.order[: self._goal])
-            if (uid, labeller) not in self._given and (place < self.plan.overlap or uid not in decided)
+            if (uid, labeller) not in self.labels.given and (place < self.plan.overlap or uid not in decided)
         ]
         shared = {*self.order[: self.plan.overlap]}
         free = [uid for uid in open_rows if uid in shared or uid not in elsewhere]
@@ -143,14 +150,13 @@ class Session:
         if keys is not None:
             label, parts = self.question.label(keys, is_first=self.is_first(uid, labeller))
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        stratum = self._strata.get(uid, "")
         if self._handed.get(labeller) == uid:
             del self._handed[labeller]
-        self._append(Label(uid, labeller, label, stratum, note, at, self.digests[uid], parts))
+        self.add([Label(uid, labeller, label, note=note, at=at, parts=parts)])
 
     def undo(self, labeller: str) -> Label | None:
         """Take back a labeller's last label, whose row comes again, and return it; `None` if there is none."""
-        last = next((label for label in reversed(self._given.values()) if label.labeller == labeller), None)
+        last = next((label for label in reversed(self.labels.given.values()) if label.labeller == labeller), None)
         if last is not None:
             self._append(replace(last, label=None, note="", parts={}, undone=True))
             self._handed[labeller] = last.uid
@@ -158,12 +164,10 @@ class Session:
 
     def _append(self, label: Label) -> None:
         self._writer.append(label)
-        self._given.pop(label.key, None)
-        if not label.undone:
-            self._given[label.key] = label
+        self.labels.add(label)
 
     def add(self, labels: Sequence[Label]) -> None:
-        """Add labels that were given elsewhere, of rows of this run.
+        """Add labels of rows of this run, with the stratum and the digest of each row.
 
         Raises:
             UserError: the disk refuses one.

@@ -1,4 +1,4 @@
-"""Juries, cascades and single judges of recorded runs: what each is worth, and what it costs.
+"""Juries, cascades and single judges of recorded runs, with their value and cost.
 
 Value is accuracy against labels, or agreement with a reference. Weights that are learned from labels are measured on
 rows that they were not learned from (five folds); all else takes nothing from the labels. The best of many candidates
@@ -46,7 +46,7 @@ class ReplayedJudge:
         gain: what a jury gains over its best member, mean, and its one-sided 90 % lower bound; `None` for others.
         best: that member; empty for others.
         escalated: the share of rows that a cascade shows to the strong judge.
-        is_on_front: no candidate costs less and is worth as much.
+        is_on_front: no cheaper candidate has as high a value.
     """
 
     kind: Kind
@@ -111,7 +111,7 @@ class Bench:
 
     def cascade(self, settings: CascadeSettings, cheap: str, strong: str) -> ReplayedJudge:
         """Measure a cascade."""
-        kept, scores, costs = cascaded(self.table, settings, cheap, strong)
+        kept, scores, costs = replay_cascade(self.table, settings, cheap, strong)
         name = f"{cheap} > {strong} {settings.cascade_confidence} {settings.cascade_threshold:.2f}"
         found = self.measure("cascade", name, [cheap, strong], scores)
         return replace(found, cost=float(costs.mean()), escalated=float(1.0 - kept.mean()))
@@ -144,10 +144,10 @@ def scores_of_jury(table: JudgedTable, members: Sequence[str], settings: JurySet
     return np.array(jury_scores({name: table.scores[name].tolist() for name in members}, settings))
 
 
-def cascaded(
+def replay_cascade(
     table: JudgedTable, settings: CascadeSettings, cheap: str, strong: str
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
-    """Return by row whether the cheap judge decides it, the score and the cost of a cascade.
+    """Replay a cascade: return by row whether the cheap judge decides it, the score and the cost.
 
     Rows that are shown to both judges to check them cost what that costs on average.
     """
@@ -197,8 +197,8 @@ def learned_scores(table: JudgedTable, members: Sequence[str], seed: int) -> NDA
     return found
 
 
-def with_front(candidates: Sequence[ReplayedJudge]) -> list[ReplayedJudge]:
-    """Return the candidates, the cheapest first, those on the Pareto front marked."""
+def mark_front(candidates: Sequence[ReplayedJudge]) -> list[ReplayedJudge]:
+    """Mark the candidates on the Pareto front; return all, the cheapest first."""
     best, found = -1.0, []
     for each in sorted(candidates, key=lambda one: (one.cost, -one.value)):
         found.append(replace(each, is_on_front=each.value > best))

@@ -21,7 +21,7 @@ from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
-from judgegym.validation.replay.candidates import cascaded
+from judgegym.validation.replay.candidates import replay_cascade
 from judgegym.validation.replay.members import judge_settings, open_members, write_preset
 from judgegym.validation.replay.table import JudgedTable, open_table
 
@@ -117,7 +117,7 @@ class CascadeTrial:
     def outcome(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
         """What a cascade does to some rows."""
         table, (cheap, strong) = self.table, self.table.names
-        kept, scores, costs = cascaded(table, settings, cheap, strong)
+        kept, scores, costs = replay_cascade(table, settings, cheap, strong)
         harmed, units = (len(np.unique(table.units[rows & each])) for each in (kept & self.harms, rows))
         labels = table.labels
         return CascadeOutcome(

@@ -31,7 +31,6 @@ from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSetti
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON, text_of
-from judgegym.reports.compare.comparison import open_run
 from judgegym.reports.document import write_file
 from judgegym.reports.results.run import SavedRun
 from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
@@ -77,7 +76,7 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
         SettingsError: two runs have the same name, or there is one run.
     """
     given = [("", word) if Path(word).exists() or "=" not in word else word.split("=", 1) for word in words]
-    runs = [(name, open_run(word)) for name, word in given]
+    runs = [(name, SavedRun.open(Path(word))) for name, word in given]
     models = [text_of(run.config.get("judge_model_name")) or run.judge for _, run in runs]
     members = []
     for (name, run), model in zip(runs, models, strict=True):
@@ -110,7 +109,7 @@ def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[s
     return {"judge": kind, "seed": seeds[0], **rules, MADE_OF_JUDGES[kind].field: parts}
 
 
-def score_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
+def replay_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
     """The settings of `judgegym score` for a jury or a cascade of these members, on their data.
 
     Args:

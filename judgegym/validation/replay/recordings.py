@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from judgegym.engine.runs.ledger import LedgerOfRow, Place, digest_of
+from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow, Place
 from judgegym.engine.runs.recorded_calls import ledger_lines, read_answer
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
@@ -59,7 +59,7 @@ class RecordedAnswers:
         # By row, and by key; a failure in a ledger of an older version by its component, which is all that it names.
         self._outcomes: dict[str, dict[str, list[_Outcome]]] = defaultdict(lambda: defaultdict(list))
         self._last: dict[tuple[str, str], _Outcome] = {}
-        self._times = Counter[tuple[str, str]]()
+        self._keys: dict[str, CallKeys] = defaultdict(CallKeys)
         self._failed_rows = set[str]()
         line = None
         for line in ledger_lines(run):
@@ -89,14 +89,14 @@ class RecordedAnswers:
                 outcomes[:] = [each for each in outcomes if not isinstance(each, EndpointError) and each[1]]
             self._failed_rows.clear()
 
-    def _recorded(self, row: str, digest: str, asked: CallKey) -> list[_Outcome]:
-        """What is recorded of a call, if it were made now; it takes the first."""
+    def _recorded(self, row: str, key: str, asked: CallKey) -> list[_Outcome]:
+        """Return what is recorded of a call with this key; a call takes the first."""
         of_row = self._outcomes[row]
-        return of_row[f"{digest}.{self._times[row, digest] + 1}"] or of_row[asked.component]
+        return of_row[key] or of_row[asked.component]
 
     def holds(self, row: str, asked: CallKey) -> bool:
         """Return whether the answer or the failure of this call, if it were made now, is recorded."""
-        return bool(self._recorded(row, digest_of(asked), asked))
+        return bool(self._recorded(row, self._keys[row].following(asked), asked))
 
     def take(self, row: str, asked: CallKey) -> ChatResponse | EndpointError | None:
         """Return the answer or the failure of a call that is made now; `None` if none is recorded.
@@ -104,13 +104,12 @@ class RecordedAnswers:
         A call that was made once and is made again gets the same answer at no cost (equal responses of a row shared
         it), or fails again.
         """
-        digest = digest_of(asked)
-        recorded = self._recorded(row, digest, asked)
-        self._times[row, digest] += 1
+        key = self._keys[row].begun(asked)
+        recorded, request = self._recorded(row, key, asked), (row, key.rpartition(".")[0])
         is_paid = bool(recorded)
         if recorded:
-            self._last[row, digest] = recorded.pop(0)
-        outcome = self._last.get((row, digest))
+            self._last[request] = recorded.pop(0)
+        outcome = self._last.get(request)
         if outcome is None or isinstance(outcome, EndpointError):
             return outcome
         self._file.seek(outcome[0])

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from judgegym.datasets.score.ending import what_is_where
-from judgegym.engine.terminal import show_summary
+from judgegym.datasets.score.results import show_result
 from judgegym.engine.terminal.output import Table, say, show_table
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core import event_loop
@@ -24,13 +23,13 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.document import document, render, write_outputs
 from judgegym.statistics.juries import JuryWeights
 from judgegym.validation.replay import candidates as measuring
-from judgegym.validation.replay.candidates import Bench, ReplayedJudge, with_front
+from judgegym.validation.replay.candidates import Bench, ReplayedJudge, mark_front
 from judgegym.validation.replay.members import (
     judge_settings,
     open_members,
     read_rules,
     replay_run,
-    score_settings,
+    replay_settings,
     write_preset,
 )
 from judgegym.validation.replay.table import JudgedTable, open_table
@@ -145,20 +144,16 @@ def run(flags: argparse.Namespace) -> int:
         said.append(_SELECTION)
     if any(each.kind == "jury" for each in candidates):
         said.append(_HARM)
-    report = ReplayReport(bench.value, table.cost_unit, len(table.uids), table.left_out, with_front(candidates), said)
+    report = ReplayReport(bench.value, table.cost_unit, len(table.uids), table.left_out, mark_front(candidates), said)
     write_outputs(flags, asdict(report), report.html, report.show)
     if flags.out is None:
         return 0
     judge = judge_settings(members, kind, rules)
-    settings = score_settings(members, judge, flags.data)
+    settings = replay_settings(members, judge, flags.data)
     if flags.out.suffix in (".yaml", ".yml"):
         write_preset(flags.out, judge, "\n".join(said))
         return 0
-    result = event_loop.run(replay_run(members, settings, flags.out))
-    if result.summary is not None:
-        show_summary(result.summary)
-    for line in what_is_where(flags.out, result.path, []):
-        say(line)
+    show_result(event_loop.run(replay_run(members, settings, flags.out)), flags.out)
     return 0
 
 

@@ -31,7 +31,7 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.statistics.juries import sides
-from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_scoring, score_settings
+from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_scoring, replay_settings
 from judgegym.validation.replay.recordings import ROW
 
 NEVER = -1.0
@@ -208,7 +208,7 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
     The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those in use.
     """
     pair = [member, replace(member, name=f"{member.name}_again")]
-    settings = score_settings(pair, judge_settings(pair, "cascade", {}), data)
+    settings = replay_settings(pair, judge_settings(pair, "cascade", {}), data)
     run = open_scoring([member], settings, Path("replay.jsonl"))
     cascade, tasks, found = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
     for number, first in enumerate(tasks.first_equal):

@@ -61,7 +61,7 @@ def test_a_table_says_which_rows_are_left_out_and_that_no_outcome_differs(
     second = run(tmp_path / "b", [row("a", 1.0), row("b", 0.0), sample("c", "unparsable")])
     assert main([str(first), str(second)]) == 0
     out = capsys.readouterr().out
-    assert "left out of its 3 rows: 1 without a value in another run" in out
+    assert "left out of its 3 rows: 1 that another run lacks" in out
     assert "left out of its 3 rows: 1 failed" in out
     assert main([pair[0], str(shutil.copytree(pair[0], tmp_path / "copy"))]) == 0
     out = capsys.readouterr().out

@@ -13,9 +13,9 @@ import pytest
 
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.reports.labels.correction import CorrectedNumber, correct_run, read_correction
-from judgegym.reports.labels.drawing import strata_of
 from judgegym.reports.labels.file import read_labels, row_digest, run_digest
-from judgegym.reports.labels.words import fact_of, section_of, table_of
+from judgegym.reports.labels.rendering import fact_of, section_of, table_of
+from judgegym.reports.labels.sampling import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from tests.engine.samples_of import sample
@@ -74,8 +74,8 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
     assert section.title == "corrected by 60 labels"
     assert (section.lines[0].label, section.lines[0].value) == ("win rate", f"{whole.value:.4f}")
     assert section.lines[0].remark == interval
-    assert table["rows"][0][:2] == ("judge alone", f"{JUDGE.mean():.4f}")
-    assert table["rows"][1] == ("corrected", f"{whole.value:.4f}", interval)
+    assert table.rows[0][:2] == ("judge alone", f"{JUDGE.mean():.4f}")
+    assert table.rows[1] == ("corrected", f"{whole.value:.4f}", interval)
     fact = fact_of(found)[1]
     for words in ("60 labels and the judge tell as much as", "(λ = 0.", "give the same label to", "of 10 rows"):
         assert words in fact
@@ -97,7 +97,7 @@ def test_without_a_number_or_an_interval_the_reason_is_said(tmp_path: Path, line
     assert (found.whole.interval, found.whole.labels_only_interval, found.whole.reason) == (None, None, reason)
     assert (found.whole.value is None) == (len(lines) < 3 or lines[1] == label(0, None))
     assert any(reason in line.remark for line in section_of(found).lines)
-    assert any(reason in cells[2] for cells in table_of(found)["rows"])
+    assert any(reason in cells[2] for cells in table_of(found).rows)
 
 
 def test_unequal_weights_have_no_corrected_number(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.reports.labels.drawing import strata_of
 from judgegym.reports.labels.file import read_labels
+from judgegym.reports.labels.sampling import strata_of
 from judgegym.validation.labelling.session import PILOT, LabelPlan, Session
 from tests.validation.labelling.made import lines_of, run_of, session_of
 

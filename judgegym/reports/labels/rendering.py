@@ -1,19 +1,15 @@
-"""A corrected number in words: the terminal and the pages show the same ones."""
+"""Corrected numbers as lines, sections and tables: terminal and pages show the same text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from judgegym.engine.terminal.output import Table, counted
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.reports.labels.correction import CorrectedNumber, Correction
 from judgegym.statistics.agreement import Interval
 
 NO_USE = "the judge adds nothing here (λ = 0)"
-
-
-def count_words(count: int, noun: str = "label") -> str:
-    """Return a number of things, such as `60 labels`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def bounds(interval: Interval | None, reason: str = "") -> str:
@@ -22,21 +18,21 @@ def bounds(interval: Interval | None, reason: str = "") -> str:
 
 
 def with_interval(interval: Interval | None, reason: str = "no interval") -> str:
-    """Return what is said of an interval beside its number."""
+    """Return an interval as text beside its number."""
     return reason if interval is None else f"95 %: {bounds(interval)}"
 
 
-def worth(number: CorrectedNumber) -> tuple[str, str]:
-    """Return what the judge is worth in labels, and the sentence that says so; empty without a number."""
+def label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
+    """Return how many labels the judge replaces, and a sentence about it; empty without a number."""
     if number.weight is None or number.effective_labels is None:
         return "", ""
     more = round(number.effective_labels) - number.labels
     if number.labels == number.rows:
         return "0 labels", "all rows are labelled"
     if number.weight == 0 and not more:
-        return "0 labels", f"beside {count_words(number.labels)} {NO_USE}"
+        return "0 labels", f"beside {counted(number.labels, 'label')} {NO_USE}"
     alone = f"{round(number.effective_labels):,} labels of random rows alone (λ = {number.weight:.2f})"
-    return f"{more:+,} labels", f"{count_words(number.labels)} and the judge tell as much as {alone}"
+    return f"{more:+,} labels", f"{counted(number.labels, 'label')} and the judge tell as much as {alone}"
 
 
 def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
@@ -48,22 +44,20 @@ def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
     yield SummaryLine(name, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
     yield SummaryLine("labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval))
     for each in correction.categories:
-        said = f"{with_interval(each.interval, each.reason)}, {count_words(each.labels)}"
+        said = f"{with_interval(each.interval, each.reason)}, {counted(each.labels, 'label')}"
         yield SummaryLine(each.name, "–" if each.value is None else f"{each.value:.4f}", said)
 
 
 def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
-    """Return what the judge is worth, how far labellers agree, and which labels are left out."""
-    value, remark = worth(correction.whole)
+    """Return how many labels the judge replaces, the agreement of labellers, and the number of labels left out."""
+    value, remark = label_equivalent(correction.whole)
     if value:
         yield SummaryLine("the judge is worth", value, remark)
     agreement = correction.agreement
     if agreement.same is not None:
         alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
         shared = f"{agreement.same:.1%}".replace("%", " %")
-        remark = (
-            f"give the same label to {shared} of {count_words(agreement.rows, 'row')} that several labelled; {alpha}"
-        )
+        remark = f"give the same label to {shared} of {counted(agreement.rows, 'row')} that several labelled; {alpha}"
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
     if correction.left_out:
         yield SummaryLine("left out", f"{correction.left_out:,}", "labelled rows have no value of the judge")
@@ -71,7 +65,7 @@ def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
 
 def title_of(correction: Correction) -> str:
     """Return the title of the corrected numbers."""
-    return f"corrected by {count_words(correction.whole.labels)}"
+    return f"corrected by {counted(correction.whole.labels, 'label')}"
 
 
 def section_of(correction: Correction) -> Section:
@@ -79,15 +73,15 @@ def section_of(correction: Correction) -> Section:
     return Section(title_of(correction), [*numbers_of(correction, correction.words), *remarks_of(correction)])
 
 
-def table_of(correction: Correction) -> dict[str, object]:
+def table_of(correction: Correction) -> Table:
     """Return the corrected numbers beside the raw one as a table of the page."""
     whole = correction.whole
     raw = ("judge alone", f"{whole.raw:.4f}", with_interval(correction.raw_interval))
     rows = [raw, *((each.label, each.value, each.remark) for each in numbers_of(correction, "corrected"))]
-    return {"title": title_of(correction).capitalize(), "header": ("", correction.words, "interval"), "rows": rows}
+    return Table(title_of(correction).capitalize(), ("", correction.words, "interval"), tuple(rows))
 
 
 def fact_of(correction: Correction) -> tuple[str, str]:
-    """Return what the page says of the labels."""
+    """Return the page's line about the labels."""
     said = (f"{each.label}: {each.value}, {each.remark}" for each in remarks_of(correction))
     return "labels", "; ".join((correction.file, *said))

@@ -17,7 +17,7 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
-from judgegym.validation.attacks.forging import Forger
+from judgegym.validation.attacks.forger import PLACEHOLDER, Forger
 from judgegym.validation.attacks.suite import Attack
 from judgegym.validation.judged_rows import DerivedRows
 
@@ -93,10 +93,10 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
     return found
 
 
-async def derived_rows(
+async def derive_rows(
     targets: Sequence[Target], attacks: Sequence[Attack], settings: ScorerSettings
 ) -> tuple[DerivedRows, list[Attack], list[Attack]]:
-    """The rows to judge: all twins and repeats, then attack by attack.
+    """Derive the rows to judge: all twins and repeats, then attack by attack.
 
     An attack that is added stands behind the others, so that a run which goes on keeps what it has paid for.
 
@@ -109,8 +109,8 @@ async def derived_rows(
         The rows, the attacks that are made, and those that are not for this judge.
     """
     forger = Forger(settings)
-    forged = [await forger.forged(target.task, target.place) for target in targets]
-    has_prompt = any(texts.verdict is not None for texts in forged)
+    forged = [await forger.forge(target.with_response(PLACEHOLDER)) for target in targets]
+    has_prompt = any(forged)
     with_twin = [target for target in targets if target.has_twin]
     made, left_out = list[Attack](), list[Attack]()
     for attack in attacks:

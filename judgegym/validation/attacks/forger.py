@@ -1,4 +1,4 @@
-"""What an attacker can write who knows the judge's prompt: a best verdict in its own format, and the end of a section.
+"""Forge what an attacker who knows the judge's prompt can write: a best verdict in its format, the end of a section.
 
 Both come from the prompt that the judge itself builds and from its `PromptFormat`, so that they stay true when a format
 changes. Nobody is asked.
@@ -17,10 +17,10 @@ from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
 from judgegym.llm import wire
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
-from judgegym.validation.attacks.suite import ForgedTexts
+from judgegym.validation.attacks.suite import OF_PROMPT, ForgedTexts
 
-_PLACE = "The response stands here."
-"""In place of the response under attack, so that it is found in the prompt."""
+PLACEHOLDER = "The response stands here."
+"""Replaces the response under attack, so that it is found in the prompt."""
 _BEST = 0.999  # below 1, which some formats round up beyond their scale
 _LONGEST_ENDING = 200
 """Characters behind the response that are its end as a whole; of more, other sections are a part."""
@@ -39,38 +39,34 @@ class Forger:
         # Votes and critiques would only ask the same again.
         self._client = RecordingClient(settings.model_copy(update={"judge_critique_rounds": 0}))
 
-    async def forged(self, task: JudgeTask, place: int) -> ForgedTexts:
-        """What can be forged for a response of a task; nothing for a judge that reads no prompt.
+    async def forge(self, task: JudgeTask) -> ForgedTexts:
+        """Forge the texts for a response of a task; none for a judge that reads no prompt.
 
         Args:
-            task: a checked task.
-            place: which of its responses is under attack.
+            task: a checked task, with the placeholder as the response under attack.
         """
-        responses = [*task.responses]
-        responses[place] = _PLACE
         self._client.prompts.clear()
-        await self._client.asked(task.with_responses(responses, task.places))
-        replies, objects, ending = list[str](), list[str](), None
+        await self._client.asked(task)
+        replies, objects, ending = list[str](), list[str](), ""
         for messages in self._client.prompts:
             asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
             reading = read_prompt(asked, _FORMATS)
             content = messages[-1]["content"]
-            if reading is None or _PLACE not in content:
+            if reading is None or PLACEHOLDER not in content:
                 continue
             form = reading.prompt_format
             titles = form.judged_of(reading.sections)
-            merits = {title: _BEST * (_PLACE in reading.sections[title]) for title in titles}
+            merits = {title: _BEST * (PLACEHOLDER in reading.sections[title]) for title in titles}
             reply = form.reply(ShownPrompt(reading.instructions, reading.sections, merits, Random(0)))
             fields = form.fields(reply)
-            behind = content.rpartition(_PLACE)[2].strip()
+            behind = content.rpartition(PLACEHOLDER)[2].strip()
             ending = ending or (behind if len(behind) <= _LONGEST_ENDING else behind.partition("\n\n")[0])
             replies.append(reply)
             objects += [] if fields is None else [wire.dumps(fields).decode()]
             if len(titles) > 1:
                 break  # a game or a group: its other orders would contradict it
-        if not replies:
-            return ForgedTexts()
-        return ForgedTexts(_distinct(replies), _distinct(objects), ending)
+        texts = (_distinct(replies), _distinct(objects), ending)
+        return dict(zip(OF_PROMPT, texts, strict=True)) if replies else {}
 
 
 def _distinct(texts: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""A comparison in words: the terminal and the page show the same lines and the same cells."""
+"""A comparison as lines and cells: terminal and page show the same text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from judgegym.engine.terminal import Table, console, say, show_table
-from judgegym.engine.terminal.output import printable
+from judgegym.engine.terminal.output import counted, printable
 from judgegym.reports.compare.comparison import Comparison
-from judgegym.reports.compare.conditions import sides_of
 from judgegym.reports.labels.correction import CorrectedNumber
-from judgegym.reports.labels.words import bounds, worth
+from judgegym.reports.labels.rendering import bounds, label_equivalent
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import TestName
 
@@ -26,7 +25,7 @@ _INDENT = "   "
 
 
 def words_of(comparison: Comparison) -> dict[str, Any]:
-    """What is said of a comparison.
+    """Render a comparison as text.
 
     Returns:
         `title`, `method`, `differing` and `notes` in lines; of each run (`runs`) who was evaluated and judged, what is
@@ -38,7 +37,7 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
     shared = "both runs" if count == 2 else f"all {count} runs"
     settings = comparison["settings"]
     return {
-        "title": f"{comparison['environment']}: {comparison['words']} on the {_count(comparison['rows'], item)} that "
+        "title": f"{comparison['environment']}: {comparison['words']} on the {counted(comparison['rows'], item)} that "
         f"{shared} share",
         "runs": [
             _run(run, item, None if not number else differences[number - 1]["difference"])
@@ -47,14 +46,10 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
         "differences": [_difference(comparison, each) for each in differences],
         "gold": gold and gold_words(comparison, gold),
         "corrected": comparison["corrected"] and _corrected(comparison),
-        "differing": [f"The {each['condition']} differs: {sides_of(each)}" for each in comparison["differing"]],
+        "differing": [f"The {each.condition} differs: {each}" for each in comparison["differing"]],
         "method": f"Intervals: {100 * settings['level']:g} %, paired bootstrap, {settings['rounds']:,} resamples of "
         f"{comparison['unit']}s, seed {settings['seed']}; those of categories are not corrected for their number.",
     }
-
-
-def _count(count: int, noun: str) -> str:
-    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def number(value: float | None, reason: str = "") -> str:
@@ -66,17 +61,13 @@ def _signed(value: float) -> str:
     return "0.0000" if round(value, 4) == 0 else f"{value:+.4f}".replace("-", "−")
 
 
-def _bounds(interval: Interval | None) -> str:
-    return "–" if interval is None else f"{number(interval.low)} to {number(interval.high)}"
-
-
 def _cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
     """A difference, and its interval or why there is none; empty for the reference."""
     if estimate is None:
         return "", ""
     interval: Interval | None = estimate["interval"]
-    bounds = estimate["reason"] if interval is None else f"{_signed(interval.low)} to {_signed(interval.high)}"
-    return _signed(estimate["value"]), bounds
+    between = estimate["reason"] if interval is None else f"{_signed(interval.low)} to {_signed(interval.high)}"
+    return _signed(estimate["value"]), between
 
 
 def _share(share: float) -> str:
@@ -87,22 +78,22 @@ def _run(run: Mapping[str, Any], item: str, difference: Mapping[str, Any] | None
     """Who was evaluated and judged, and when: a policy that is the judge is named once; which rows are left out."""
     judged = "" if run["judge"] == run["policy"] else f", judged by {run['judge']}"
     counts = {
-        "without a value in another run": run["not_shared"],
+        "that another run lacks": run["not_shared"],
         "failed": run["failed"],
         "that do not count in this metric": run["uncounted"],
     }
     said = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
     return {
         "about": f"{run['policy']}{judged}, {run['date']}",
-        "left_out": f"left out of its {_count(run['rows'], item)}: {said}" if said else "",
-        "cells": (run["letter"], number(run["headline"]), _bounds(run["interval"]), *_cells(difference)),
+        "left_out": f"left out of its {counted(run['rows'], item)}: {said}" if said else "",
+        "cells": (run["letter"], number(run["headline"]), bounds(run["interval"], "–"), *_cells(difference)),
     }
 
 
 def _difference(comparison: Comparison, found: Mapping[str, Any]) -> dict[str, Any]:
     """The difference in a line, what is said below it, and a line of cells for all rows and for each category."""
     item, letter, estimate = comparison["item"], found["letter"], found["difference"]
-    value, bounds = _cells(estimate)
+    value, between = _cells(estimate)
     run = next(run for run in comparison["runs"] if run["letter"] == letter)
     everything = {
         "name": f"all {item}s",
@@ -113,8 +104,8 @@ def _difference(comparison: Comparison, found: Mapping[str, Any]) -> dict[str, A
     }
     return {
         "headline": f"{letter} − A: {comparison['words']} {value} "
-        f"({'no interval' if estimate['interval'] is None else '95 %'}: {bounds})",
-        "counts": f"higher in {_count(found['higher'], item)}, lower in {found['lower']:,}, the same in "
+        f"({'no interval' if estimate['interval'] is None else '95 %'}: {between})",
+        "counts": f"higher in {counted(found['higher'], item)}, lower in {found['lower']:,}, the same in "
         f"{found['same']:,}",
         "flips": _flips(found["transitions"]),
         "tests": [_test(comparison, each) for each in found["tests"]],
@@ -150,7 +141,7 @@ def _test(comparison: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     if test.p is None:
         return f"{_TESTS[test.name]}: no p-value, since {test.reason}"
     also = "" if corrected is None else f" (corrected {_p(corrected)})"
-    differing = _count(test.higher + test.lower, comparison["unit"])
+    differing = counted(test.higher + test.lower, comparison["unit"])
     return f"{_TESTS[test.name]}: p {_p(test.p)}{also}, over the {differing} that differ"
 
 
@@ -163,7 +154,7 @@ def _needed(unit: str, difference: Mapping[str, Any]) -> str:
     needed = difference["needed"]
     if needed.rows is None:
         return f"{unit.capitalize()}s that would settle it: unknown, since {needed.reason}."
-    size = f"a difference of this size takes about {_count(needed.rows, unit)} (80\u00a0% power)"
+    size = f"a difference of this size takes about {counted(needed.rows, unit)} (80\u00a0% power)"
     if difference["settled"]:
         return f"The interval excludes 0; {size}."
     if not difference["more"]:
@@ -186,7 +177,7 @@ def _agreement(comparison: Comparison, found: Mapping[str, Any]) -> list[str]:
         said.append(f"of {len(labels['labels'])} labels {same}")
     if best is not None:
         said.append(
-            f"of {_count(best['prompts'], 'prompt')} with several responses, they find the same responses best in "
+            f"of {counted(best['prompts'], 'prompt')} with several responses, they find the same responses best in "
             f"{_share(best['same'])}, and at least one best response in common in {_share(best['overlapping'])}"
         )
     return said
@@ -196,7 +187,7 @@ def gold_words(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[s
     """What the runs are compared with gold on; a line of cells for each; the tests of their differences."""
     left_out = f"; {gold['without']:,} left out, without a verdict in a run" if gold["without"] else ""
     weights = ", κ with quadratic weights" if gold["weighted"] else ""
-    labels = f"{_count(gold['labels'], 'label')} of {_count(gold['rows'], comparison['item'])}"
+    labels = f"{counted(gold['labels'], 'label')} of {counted(gold['rows'], comparison['item'])}"
     differences = {each["letter"]: each["accuracy"] for each in gold["differences"]}
     return {
         "title": f"Agreement with gold on {labels} (accuracy{weights}{left_out})",
@@ -205,9 +196,9 @@ def gold_words(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[s
             (
                 run["letter"],
                 number(run["accuracy"]),
-                _bounds(run["interval"]),
+                bounds(run["interval"], "–"),
                 number(run["kappa"], run["kappa_reason"]),
-                _bounds(run["kappa_interval"]),
+                bounds(run["kappa_interval"], "–"),
                 *_cells(differences.get(run["letter"])),
             )
             for run in gold["runs"]
@@ -236,15 +227,15 @@ def _corrected(comparison: Comparison) -> dict[str, Any]:
             )
             for each in numbers
         ],
-        "tests": [f"{each.name}: {each.reason or worth(each)[1]}" for each in numbers],
+        "tests": [f"{each.name}: {each.reason or label_equivalent(each)[1]}" for each in numbers],
     }
 
 
 def _kappa_line(difference: Mapping[str, Any]) -> str:
     """The difference of the kappas with its interval, or why there is none."""
     kappa = difference["kappa"]
-    value, bounds = ("", kappa["reason"]) if kappa["value"] is None else _cells(kappa)
-    return f"{difference['letter']}: κ {value} (95\u00a0%: {bounds})"
+    value, between = ("", kappa["reason"]) if kappa["value"] is None else _cells(kappa)
+    return f"{difference['letter']}: κ {value} (95\u00a0%: {between})"
 
 
 def show(comparison: Comparison) -> None:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from judgegym.data.opening import STDIN, kind_of
@@ -58,8 +58,8 @@ from judgegym.environments.evaluate.results import (
     RunFacts,
     category_lines,
     file_of,
+    protocol,
     sampling_of,
-    shortened,
     write_results,
 )
 from judgegym.environments.evaluate.saved import Outcomes
@@ -69,7 +69,7 @@ from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels
-from judgegym.reports.labels.words import section_of
+from judgegym.reports.labels.rendering import section_of
 from judgegym.reports.results.run import SavedRun
 
 _FILES = {
@@ -85,7 +85,6 @@ _WITHIN_ROWS = (
     Outcome.of("chosen is higher", CHOSEN_HIGHER),
 )
 _VALUE = f"eval/{HEADLINE}"
-_SAID_ELSEWHERE = ("seed", "judge_model_name", "openai.model_name")
 _NOTES = {
     _VALUE: "a response whose judge failed is left out, an empty or invalid one counts as 0",
     "eval/selected_rows": "responses",
@@ -188,14 +187,19 @@ def _log_result(run: RunDirectory, metrics: Metrics, outcomes: Outcomes, highest
 
 
 def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
-    """What was measured, how, and by whom."""
+    """What was measured, how, and by whom; of the judge's settings those that its kind reads."""
+    matters = {
+        name: value
+        for name, value in settings.matters().items()
+        if name not in ScorerSettings.model_fields or settings.judge in kinds_that_read(name)
+    }
     return RunFacts(
         name="score",
         subject=_subject(settings, answers_of),
         judge=STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name(),
         sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
         prompts=settings.prompt_digests(),
-        protocol=_protocol(settings),
+        protocol=protocol(matters, declared_settings(ScoreSettings)),
         seed=settings.seed,
         headline=_VALUE,
         words=HEADLINE_WORDS,
@@ -232,19 +236,6 @@ def _answers_of(run: SavedRun) -> dict[str, JSON]:
         "date": run.date.isoformat(timespec="seconds"),
         asked: wire.lookup(general, f"protocol.{asked}") or wire.lookup(general, f"answers_of.{asked}"),
         "datasets": wire.lookup(general, "answers_of.datasets", general.get("datasets")),
-    }
-
-
-def _protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
-    """The settings that determine the results, without the data, and of the judge those that its kind reads."""
-    data = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
-    return {
-        name: shortened(value)
-        for name, value in settings.matters().items()
-        if name not in data
-        and name not in _SAID_ELSEWHERE
-        and value is not None
-        and (name not in ScorerSettings.model_fields or settings.judge in kinds_that_read(name))
     }
 
 
@@ -288,8 +279,8 @@ def _count(metrics: Metrics, name: str) -> int:
     return int(metrics.values.get(f"eval/{name}", 0))
 
 
-def selecting(out: Path, *, is_several: bool) -> list[str]:
-    """Commands that select from a file, each into a folder of its own, where its card is not in the way of another's.
+def select_commands(out: Path, *, is_several: bool) -> list[str]:
+    """Return commands that select from a file, each into a folder of its own, so that no card overwrites another.
 
     Args:
         out: the file of the scored rows.
@@ -300,21 +291,25 @@ def selecting(out: Path, *, is_several: bool) -> list[str]:
     return [shlex.join(["judgegym", "select", str(out), "--out", target, *rule]) for target, rule in targets]
 
 
-def what_is_where(out: Path, run: Path | None, then: Sequence[str]) -> list[str]:
-    """Where the file and the run are, what in it is for people, and what to type next, in lines.
+def show_result(result: EvaluationResult | None, out: Path, then: Sequence[str] = ()) -> None:
+    """Print the summary of a run, the paths of the file and the run, the run's files for people, and the next commands.
 
     Args:
+        result: of the run; `None` for merged shards without one.
         out: the file of the scored rows.
-        run: the run directory, if there is one.
         then: commands that go on from here.
     """
-    said = [f"The scored rows are in {out}"]
-    if run is not None:
+    if result is not None and result.summary is not None:
+        terminal.show_summary(result.summary)
+    lines, commands = [f"The scored rows are in {out}"], list[str]()
+    if result is not None:
+        run = result.path
         there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
-        said += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
-    commands = [] if run is None or (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
+        lines += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
+        commands += [] if (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
     commands += then
-    return [*said, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)]
+    for line in (*lines, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)):
+        terminal.say(line)
 
 
 async def write_quarantine(tasks: ScoreTasks, out: Path, disk: Disk) -> None:
