@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,18 +19,14 @@ from judgegym.data.rows import RowError
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
-from judgegym.engine.runs.directory import response_of_uid
 from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
-from judgegym.reports.results.run import SavedRun
-from judgegym.validation.audit.cells import LabelledRow, numbers_beyond, read_row
-from judgegym.validation.audit.features import features_of
-from judgegym.validation.audit.judgments import TIE, Judgments
-from judgegym.validation.audit.reading import NO_GOLD, Value, clusters_of, gathered
+from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
+from judgegym.validation.audit.reading import NO_GOLD, numbers_beyond, read_row
 from judgegym.validation.audit.runs import operation_of
 from judgegym.validation.audit.wordings import wordings_of
 from judgegym.validation.judged_rows import DerivedRows, JudgedRows, RowsSettings
@@ -85,13 +82,10 @@ def compares(kind: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AuditTarget:
-    """A labelled row: its id, its task, its gold label (of a pair the number of the better response), its columns."""
+    """A labelled row: its task, and its judgments, of which there are none yet."""
 
-    uid: str
     task: JudgeTask
-    gold: float | str
-    cells: LabelledRow
-    category: str | None
+    row: RowJudgments
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +142,15 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         elif needs_two and len(responses) != 2:
             left_out["with another number of responses than two"] += 1
         else:
-            found.append(
-                AuditTarget(row.uid_or_number(), read.judge_task, gold, cells, read.category[0] or cells.category)
+            judged = RowJudgments(
+                row.uid_or_number(),
+                gold,
+                responses=responses,
+                models=cells.models,
+                cluster=repr(cells.cluster or read.judge_task.prompt),
+                category=read.category[0] or cells.category,
             )
+            found.append(AuditTarget(read.judge_task, judged))
     if not found:
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
@@ -238,10 +238,8 @@ def judgments_of(
         unmeasured: why checks are not measured.
         judge: the judge's name.
     """
-    import numpy as np
-
-    rows, drawn, main, repeats = targets.rows, sample_of(targets, settings), judged[FIRST], settings.repeats
-    numeric = targets.is_pairs or all(isinstance(target.gold, float) for target in rows)
+    main, drawn = judged[FIRST].by_uid, {*sample_of(targets, settings)}
+    numeric = targets.is_pairs or all(isinstance(target.row.gold, float) for target in targets.rows)
     orders = 2 if compares(settings.judge) else 1
 
     def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
@@ -253,36 +251,26 @@ def judgments_of(
         one, other = map(_components, found)
         return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
 
-    again, wordings = {*drawn}, [name for name in judged if name.startswith(WORDING)]
-    verdicts, reworded = list[list[list[Value]]](), list[dict[str, list[Value]]]()
-    for number in range(len(rows)):
-        times = range(1 + (repeats if number in again else 0))
-        verdicts.append([said(main.by_uid[f"{repeat}/{number}"]) for repeat in times])
-        asked = wordings if number in again else []
-        reworded.append({each.removeprefix(WORDING): said(judged[each].by_uid[f"0/{number}"]) for each in asked})
-    scores = None
-    if SECOND in judged:
-        pairs = [judged[SECOND].by_uid[f"0/{number}"] for number in range(len(rows))]
-        scores = np.array([[each.score for each in pair] for pair in pairs], dtype=float)
-    models = [target.cells.models for target in rows]
-    run = SavedRun.open(main.run)
-    samples = list(run.samples())
-    of_rows = [*range(len(rows)), *([*drawn] * repeats)]  # in the order of the derived rows
-    places = [of_rows[at[0]] for each in samples if (at := response_of_uid(each.uid)) is not None]
-    return gathered(
-        [target.gold for target in rows],
-        verdicts,
-        reworded,
+    rows, samples = list[RowJudgments](), list[list[Sample[ScoreDetail]]]()
+    for number, target in enumerate(targets.rows):
+        is_again = number in drawn
+        of_repeats = [main[f"{repeat}/{number}"] for repeat in range(1 + is_again * settings.repeats)]
+        wordings = [name for name in judged if is_again and name.startswith(WORDING)]
+        row = replace(
+            target.row,
+            verdicts=[*map(said, of_repeats)],
+            paraphrases={name.removeprefix(WORDING): said(judged[name].by_uid[f"0/{number}"]) for name in wordings},
+        )
+        if SECOND in judged:
+            row = replace(row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]])
+        rows.append(row)
+        samples.append([*chain.from_iterable(of_repeats)])
+    return Judgments.of(
+        rows,
         is_choice=targets.is_pairs,
         judge=judge,
         source=f"{settings.data}, judge {settings.judge}",
-        uids=[target.uid for target in rows],
-        clusters=clusters_of([repr(target.cells.cluster or target.task.prompt) for target in rows]),
-        counts=np.array([len(target.task.responses) for target in rows]),
-        features=features_of([target.task.responses for target in rows], models if any(models) else None, judge),
-        categories=[target.category for target in rows],
-        scores=scores,
-        operation=operation_of(samples, run, places, len(rows)),
+        operation=operation_of(samples, judged[FIRST].run),
         left_out=targets.left_out,
         unmeasured=unmeasured,
     )

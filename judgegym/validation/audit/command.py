@@ -46,7 +46,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 def _parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of an audit of recorded judgments."""
-    from judgegym.validation.audit.cells import COLUMNS  # late: help comes at once
+    from judgegym.validation.audit.reading import COLUMNS  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
@@ -100,8 +100,7 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
     Raises:
         SettingsError: flags that have no meaning for what is audited.
     """
-    from judgegym.validation.audit.cells import COLUMNS
-    from judgegym.validation.audit.reading import Sources, read_judgments
+    from judgegym.validation.audit.reading import COLUMNS, read_judgments
     from judgegym.validation.audit.runs import judgments_of_run, run_of
 
     columns = {name: value for name in COLUMNS if (value := getattr(flags, f"{name}_column")) is not None}
@@ -113,7 +112,14 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
     if not flags.verdicts and (flags.prompt or flags.paraphrases):
         raise SettingsError("--prompt and --paraphrases choose from a file of --verdicts, and there is none")
     paraphrases = tuple(filter(None, flags.paraphrases.split(",")))
-    return read_judgments(Sources(flags.data, flags.verdicts, flags.judge, flags.prompt, paraphrases, columns))
+    return read_judgments(
+        flags.data,
+        columns=columns,
+        verdicts=flags.verdicts,
+        judge=flags.judge,
+        prompt=flags.prompt,
+        paraphrases=paraphrases,
+    )
 
 
 if __name__ == "__main__":

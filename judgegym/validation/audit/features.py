@@ -51,25 +51,27 @@ def properties_of(text: str) -> Mapping[str, float]:
 
 
 def features_of(
-    rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]] | None = None, judge: str = ""
+    rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]] = (), judge: str = ""
 ) -> Mapping[str, NDArray[np.float64]]:
     """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
 
     Args:
-        rows: the texts of the responses of each row.
+        rows: the texts of the responses of each row; without any text there are no properties.
         models: who wrote each; with the judge's name they say which are of its own family.
         judge: the judge's name.
     """
     import numpy as np
 
-    most = max(map(len, rows), default=0)
+    if not any(rows):
+        return {}
+    most = max(map(len, rows))
     found = {name: np.full((len(rows), most), np.nan) for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)}
     for number, texts in enumerate(rows):
         for place, text in enumerate(texts):
             for name, value in properties_of(text).items():
                 found[name][number, place] = value
     own = family_of(judge)
-    if models is not None and own:
+    if own and any(models):
         found[OWN] = np.full((len(rows), most), np.nan)
         for number, names in enumerate(models):
             for place, name in enumerate(names):

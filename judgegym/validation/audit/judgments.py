@@ -1,15 +1,19 @@
-"""What is audited: gold labels of rows beside a judge's judgments of them, as arrays.
+"""What is audited: gold labels of rows beside a judge's judgments of them, row by row and as arrays.
 
-All sources (rows with recorded verdicts, runs, scored files, judges that are called) end in `Judgments`; no check knows
-where they come from.
+All sources (rows with recorded verdicts, runs, scored files, judges that are called) make `RowJudgments`, of which
+`Judgments` are made; no check knows where they come from.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
+
+from judgegym.validation.audit.features import features_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +28,40 @@ TIE = -1.0
 """The verdict that no response of a choice is the best; it counts half."""
 GIVEN, SWAPPED = 0, 1
 """The orders of the responses of a choice: as they are in the row, and reversed."""
+Value = float | str | None
+"""A verdict or a gold label: the number of a response from 0, a score, or a label; `None` without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowJudgments:
+    """The gold label of a row, and what a judge says of it.
+
+    Attributes:
+        uid: the row's id.
+        gold: its gold label.
+        verdicts: by repeat and order; `None` or NaN where none could be read. All orders of the first repeat were
+            asked, and no others count.
+        paraphrases: by the name of another wording of the prompt, and order.
+        responses: the texts of the responses.
+        models: who wrote each response; empty if that is not known.
+        cluster: rows with the same one depend on each other.
+        category: of the row.
+        time: when the row was judged, in any unit; NaN if that is not known.
+        probability: of the first response, or of the last label, according to the judge in the given order.
+        scores: of a pair, what the same judge gave to each response by itself.
+    """
+
+    uid: str
+    gold: Value
+    verdicts: Sequence[Sequence[Value]] = ()
+    paraphrases: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    responses: Sequence[str] = ()
+    models: Sequence[str] = ()
+    cluster: str = ""
+    category: str | None = None
+    time: float = math.nan
+    probability: float = math.nan
+    scores: Sequence[float | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +133,70 @@ class Judgments:
     operation: Operation = Operation()
     left_out: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[RowJudgments],
+        *,
+        is_choice: bool,
+        judge: str,
+        source: str,
+        operation: Operation = Operation(),
+        left_out: Mapping[str, int] | None = None,
+        unmeasured: Mapping[str, str] | None = None,
+    ) -> Judgments:
+        """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
+        import numpy as np
+
+        said = [[*chain.from_iterable(row.verdicts), *chain.from_iterable(row.paraphrases.values())] for row in rows]
+        everything = [*(row.gold for row in rows), *chain.from_iterable(said)]
+        is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
+        levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
+
+        def code(value: Value) -> float:
+            if value is None:
+                return math.nan
+            return levels.index(str(value).casefold()) if levels else float(value)
+
+        def known(values: Sequence[float | Sequence[float | None]]) -> Floats | None:
+            array = np.array(values, dtype=float)
+            return None if np.isnan(array).all() else array
+
+        orders = max(len(row.verdicts[0]) for row in rows)
+        shape = (len(rows), orders, max(len(row.verdicts) for row in rows))
+        verdicts, asked = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+        names = dict.fromkeys(chain.from_iterable(row.paraphrases for row in rows))
+        paraphrases = {name: np.full(shape[:2], np.nan) for name in names}
+        for number, row in enumerate(rows):
+            for repeat, of_repeat in enumerate(row.verdicts):
+                verdicts[number, : len(of_repeat), repeat] = [*map(code, of_repeat)][:orders]
+                asked[number, : len(of_repeat), repeat] = True
+            for name, of_wording in row.paraphrases.items():
+                paraphrases[name][number, : len(of_wording)] = [*map(code, of_wording)][:orders]
+        codes = np.array([*map(code, everything)])
+        return cls(
+            judge=judge,
+            source=source,
+            kind="choice" if is_choice else "label" if levels else "score",
+            uids=[row.uid for row in rows],
+            gold=np.array([code(row.gold) for row in rows]),
+            verdicts=verdicts,
+            asked=asked,
+            clusters=np.unique([row.cluster for row in rows], return_inverse=True)[1].astype(np.int64),
+            counts=np.array([max(2, len(row.responses)) if is_choice else 1 for row in rows]),
+            levels=levels,
+            scale=(float(np.nanmin(codes)), float(np.nanmax(codes))),
+            paraphrases=paraphrases,
+            features=features_of([row.responses for row in rows], [row.models for row in rows], judge),
+            categories=[row.category for row in rows],
+            times=known([row.time for row in rows]),
+            probabilities=known([row.probability for row in rows]),
+            scores=known([row.scores for row in rows]),
+            operation=operation,
+            left_out=left_out or {},
+            unmeasured=unmeasured or {},
+        )
 
     def __len__(self) -> int:
         """The number of rows."""
