@@ -90,10 +90,11 @@ class AuditTarget:
 
 @dataclass(frozen=True, slots=True)
 class AuditTargets:
-    """The rows to audit: with several responses or one, and how many are left out by reason."""
+    """The rows to audit: with several responses or one, which are judged again, and how many are left out by reason."""
 
     rows: Sequence[AuditTarget]
     is_pairs: bool
+    again: Sequence[int]
     left_out: Mapping[str, int]
 
 
@@ -156,7 +157,8 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
             f"gold (--gold_column); rows left out: {dict(left_out)}"
         )
-    return AuditTargets(found, is_pairs, left_out)
+    again = generator(settings.seed, "audit", "rows again").sample(range(len(found)), min(settings.sample, len(found)))
+    return AuditTargets(found, is_pairs, sorted(again), left_out)
 
 
 async def parts_of(
@@ -165,23 +167,23 @@ async def parts_of(
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
     judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
     rows = [_as_shown(target.task, settings.judge) for target in targets.rows]
-    drawn = sample_of(targets, settings)
+    drawn = {number: rows[number] for number in targets.again}
     again = {
-        f"{repeat}/{number}": replace(rows[number], repeat=repeat)
+        f"{repeat}/{number}": replace(task, repeat=repeat)
         for repeat in range(1, settings.repeats + 1)
-        for number in drawn
+        for number, task in drawn.items()
     }
     parts = [AuditPart(FIRST, judge, {**_derived(enumerate(rows)), **again})]
     if not settings.repeats:
         unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
     wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
     if settings.paraphrases is not None:
-        wordings = await wordings_of(judge, [rows[number] for number in drawn], settings.paraphrases)
+        wordings = await wordings_of(judge, [*drawn.values()], settings.paraphrases)
     if isinstance(wordings, str):
         unmeasured["paraphrase_agreement"], wordings = wordings, {}
     for name, prompt in wordings.items():
         reworded = judge.model_copy(update={"judge_system_prompt": prompt})
-        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived((number, rows[number]) for number in drawn)))
+        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived(drawn.items())))
     if settings.second_form is not None:
         other = [_as_shown(target.task, settings.second_form) for target in targets.rows]
         parts.append(AuditPart(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
@@ -190,12 +192,6 @@ async def parts_of(
     if not compares(settings.judge):
         unmeasured |= dict.fromkeys(_OF_ORDERS, _ALONE)
     return parts, unmeasured
-
-
-def sample_of(targets: AuditTargets, settings: CalledAuditSettings) -> Sequence[int]:
-    """The numbers of the rows that are judged again."""
-    count = len(targets.rows)
-    return sorted(generator(settings.seed, "audit", "rows again").sample(range(count), min(settings.sample, count)))
 
 
 def _derived(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
@@ -238,7 +234,7 @@ def judgments_of(
         unmeasured: why checks are not measured.
         judge: the judge's name.
     """
-    main, drawn = judged[FIRST].by_uid, {*sample_of(targets, settings)}
+    main, again = judged[FIRST].by_uid, {*targets.again}
     numeric = targets.is_pairs or all(isinstance(target.row.gold, float) for target in targets.rows)
     orders = 2 if compares(settings.judge) else 1
 
@@ -253,7 +249,7 @@ def judgments_of(
 
     rows, samples = list[RowJudgments](), list[list[Sample[ScoreDetail]]]()
     for number, target in enumerate(targets.rows):
-        is_again = number in drawn
+        is_again = number in again
         of_repeats = [main[f"{repeat}/{number}"] for repeat in range(1 + is_again * settings.repeats)]
         wordings = [name for name in judged if is_again and name.startswith(WORDING)]
         row = replace(

@@ -38,7 +38,6 @@ class Audit:
         curve: the calibration curve: rows, mean probability, share.
         judgments: of each row its uid, cluster, gold, verdicts and how far they are right.
         level: of the intervals.
-        format: of the JSON.
     """
 
     judge: str
@@ -52,8 +51,7 @@ class Audit:
     categories: Sequence[Mapping[str, JSON]]
     curve: Sequence[tuple[int, float, float]]
     judgments: Sequence[Mapping[str, JSON]]
-    level: float = 0.95
-    format: int = FORMAT
+    level: float
 
     @property
     def fails(self) -> bool:
@@ -62,7 +60,7 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Return it for a file, which `judgegym compare` reads."""
-        return {"audit": self.format, **{name: value for name, value in asdict(self).items() if name != "format"}}
+        return {"audit": FORMAT, **asdict(self)}
 
 
 def audit(judgments: Judgments, settings: AuditSettings) -> Audit:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 
 from judgegym.datasets.score.command import with_data
@@ -83,9 +84,8 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
         terminal.say("\n".join(_plan_lines(plans)))
         return 0
     assert folder is not None  # or there is an error above
-    if not settings.resume:
-        for each in parts:
-            judged_rows.check_folder(folder / each.name, resume=False)
+    for each in parts:
+        judged_rows.check_folder(folder / each.name, resume=settings.resume)
     budget, judged = settings.budget(), dict[str, judged_rows.JudgedRows]()
     for each in parts:
         place = folder / each.name
@@ -119,16 +119,10 @@ def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_
 
 def _plan_lines(plans: Mapping[str, Plan]) -> list[str]:
     """The calls of each part, and the plan of all parts together."""
-    whole = whole_plan([*plans.values()])
-    lines = [f"{name}: {plan.judge.calls.low:,.0f} calls" for name, plan in plans.items()] if len(plans) > 1 else []
-    return [*lines, *plan_lines(whole)]
-
-
-def whole_plan(plans: Sequence[Plan]) -> Plan:
-    """The plan of several runs together."""
-    whole = plans[0]
-    for plan in plans[1:]:
-        names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls", "earlier")
-        sums = {name: getattr(whole, name) + getattr(plan, name) for name in names}
-        whole = dataclasses.replace(whole, **sums, parts={})
-    return whole
+    first, *others = plans.values()
+    if not others:
+        return plan_lines(first)
+    names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls", "earlier")
+    sums = {name: reduce(add, (getattr(plan, name) for plan in plans.values())) for name in names}
+    lines = [f"{name}: {plan.judge.calls.low:,.0f} calls" for name, plan in plans.items()]
+    return [*lines, *plan_lines(dataclasses.replace(first, **sums, parts={}))]

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION, OWN = "length", "markdown", "list", "master_key", "instruction", "own_family"
+LENGTH, MARKDOWN, LIST = "length_bias", "markdown_bias", "list_bias"
+KEY, INSTRUCTION, OWN = "master_key_bias", "instruction_bias", "self_preference"
+"""The properties, by the names of the checks that measure their effects."""
 STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
 """Properties on a scale without a unit: their effect is that of one standard deviation of the difference."""
 

@@ -125,7 +125,9 @@ def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Operation:
     found = Operation(
         answered=np.array([float(len(calls)) for calls in made]),
         seconds=np.array([sum(call.latency_s for call in calls) for calls in made]),
-        dollars=None if any(None in each for each in costs) else np.array([sum(map(float, each)) for each in costs]),
+        dollars=None
+        if any(None in each for each in costs)
+        else np.array([sum(cost or 0.0 for cost in each) for each in costs]),
     )
     places = {
         uid: place
