@@ -19,11 +19,7 @@ from typing import TYPE_CHECKING
 from judgegym.statistics.agreement import Interval
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.int64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 _MOST = 10_000_000
 

@@ -22,16 +22,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import Interval
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Column: TypeAlias = NDArray[np.float64]
-    Codes: TypeAlias = NDArray[np.int64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 FEWEST_LABELS = 2
 """Number of labels without which there is no estimate; in each stratum too."""
@@ -96,8 +92,8 @@ class LabelCount:
 
 
 def corrected_mean(
-    judge: Column,
-    labels: Column,
+    judge: Floats,
+    labels: Floats,
     *,
     kind: MeanKind,
     strata: Codes | None = None,
@@ -172,7 +168,7 @@ class _Sample:
     """Labelled and unlabelled rows by stratum; without strata there is one."""
 
     def __init__(
-        self, judge: Column, labels: Column, kind: MeanKind, strata: Codes | None, clusters: Codes | None
+        self, judge: Floats, labels: Floats, kind: MeanKind, strata: Codes | None, clusters: Codes | None
     ) -> None:
         """Keep the columns and the places of each stratum's labelled and unlabelled rows."""
         import numpy as np

@@ -16,9 +16,10 @@ from judgegym.statistics.clustered import agreement_sums, kappas
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
-    Numbers: TypeAlias = Sequence[float] | NDArray[np.float64]
+    from judgegym.statistics.agreement import Codes, Floats
+
+    Numbers: TypeAlias = Sequence[float] | Floats
 
 _ROWS_FOR_A_KIND = 20  # the time of a binomial draw over that of drawing a row
 _DRAWN_AT_ONCE = 1_000_000  # counts in memory at a time: 8 MB
@@ -39,20 +40,20 @@ class RatioTerms:
         return math.fsum(self.totals) / math.fsum(self.weights)
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """Return the statistic of each row by itself."""
         import numpy as np
 
-        values: NDArray[np.float64] = np.divide(self.totals, self.weights, dtype=float)
+        values: Floats = np.divide(self.totals, self.weights, dtype=float)
         return values
 
-    def at(self, places: NDArray[np.int64] | slice) -> RatioTerms:
+    def at(self, places: Codes | slice) -> RatioTerms:
         """Return the terms of some rows."""
         import numpy as np
 
         return RatioTerms(np.asarray(self.totals)[places], np.asarray(self.weights)[places])
 
-    def summed(self, units: NDArray[np.int64]) -> RatioTerms:
+    def summed(self, units: Codes) -> RatioTerms:
         """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
         import numpy as np
 
@@ -141,7 +142,7 @@ def paired_intervals(
     return PairedIntervals(*(Interval(float(low), float(high)) for low, high in bounds))
 
 
-def _drawn(generator: np.random.Generator, counts: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def _drawn(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
     """How often each kind of row is in each of `size` resamples, given how many rows of each kind there are.
 
     The counts of a resample have a multinomial distribution. It is drawn from directly where there are few kinds, as of
@@ -199,11 +200,11 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     return PairedTest("wilcoxon", p, higher, lower)
 
 
-def _changes(first: Numbers, second: Numbers) -> NDArray[np.float64]:
+def _changes(first: Numbers, second: Numbers) -> Floats:
     """Second − first, rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change from 0.3."""
     import numpy as np
 
-    changes: NDArray[np.float64] = np.round(np.subtract(second, first, dtype=float), 12)
+    changes: Floats = np.round(np.subtract(second, first, dtype=float), 12)
     return changes
 
 
@@ -255,7 +256,7 @@ def rows_needed(first: RatioTerms, second: RatioTerms, *, level: float = 0.95, p
 
 
 def kappa_interval(
-    sides: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
+    sides: Sequence[tuple[Floats, Floats]],
     rows: Sequence[int],
     *,
     rounds: int = 10_000,
@@ -286,7 +287,7 @@ def kappa_interval(
     sums = [agreement_sums(*labels, np.asarray(rows, dtype=np.int64)) for labels in sides]
     ends = np.cumsum([each.shape[1] for each in sums])[:-1]
 
-    def statistic(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    def statistic(totals: Floats) -> Floats:
         first, *second = map(kappas, np.split(totals, ends, axis=1))
         return second[0] - first if second else first
 

@@ -14,8 +14,7 @@ from judgegym.validation.audit.judgments import GIVEN, SWAPPED, Judgments
 from judgegym.validation.audit.settings import AuditSettings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from judgegym.statistics.agreement import Floats
 
 FORMAT = 1
 """Of the JSON of an audit."""
@@ -119,7 +118,7 @@ def _categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
 def _rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
     """The numbers of each row; `None` where there is no verdict."""
 
-    def known(values: NDArray[np.float64]) -> list[JSON]:
+    def known(values: Floats) -> list[JSON]:
         return [value if math.isfinite(value) else None for value in values.tolist()]
 
     return [

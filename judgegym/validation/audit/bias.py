@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 FEWEST = 10
 """Clusters in which a property has to differ."""
@@ -57,7 +57,7 @@ class _Records:
     outcome: Floats
     fixed: Floats
     properties: Mapping[str, Floats]
-    clusters: NDArray[np.int64]
+    clusters: Codes
 
 
 def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:

@@ -28,10 +28,7 @@ from judgegym.validation.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
 from judgegym.validation.audit.settings import shipped
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 Unit = Literal["share", "points", "number", "seconds", "dollars"]
 Estimates = Mapping[str, "ClusteredEstimate | str"]
@@ -229,7 +226,7 @@ def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
     return [(int(at.sum()), float(said[at].mean()), float(happened[at].mean())) for at in places]
 
 
-def _bins(judgments: Judgments) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats] | None:
+def _bins(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
     """The rows with a probability; of each its bin, the probability, and 1 or 0: whether gold is what it is of."""
     import numpy as np
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from judgegym.validation.audit.settings import shipped
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from judgegym.statistics.agreement import Floats
 
 LENGTH, MARKDOWN, LIST = "length_bias", "markdown_bias", "list_bias"
 KEY, INSTRUCTION, OWN = "master_key_bias", "instruction_bias", "self_preference"
@@ -54,7 +53,7 @@ def properties_of(text: str) -> Mapping[str, float]:
 
 def features_of(
     rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]] = (), judge: str = ""
-) -> Mapping[str, NDArray[np.float64]]:
+) -> Mapping[str, Floats]:
     """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
 
     Args:

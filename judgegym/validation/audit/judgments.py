@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.int64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 Kind = Literal["choice", "label", "score"]
 """What the judge says of a row: which response is the best, one of a few labels, or a score."""
