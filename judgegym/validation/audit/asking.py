@@ -81,18 +81,19 @@ def compares(kind: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditTarget:
-    """A labelled row: its task, and its judgments, of which there are none yet."""
-
-    task: JudgeTask
-    row: RowJudgments
-
-
-@dataclass(frozen=True, slots=True)
 class AuditTargets:
-    """The rows to audit: with several responses or one, which are judged again, and how many are left out by reason."""
+    """The labelled rows to audit.
 
-    rows: Sequence[AuditTarget]
+    Attributes:
+        tasks: the task of each row.
+        rows: their gold labels, without a judgment yet.
+        is_pairs: whether rows have several responses.
+        again: the numbers of those that are judged again.
+        left_out: how many rows are left out, by reason.
+    """
+
+    tasks: Sequence[JudgeTask]
+    rows: Sequence[RowJudgments]
     is_pairs: bool
     again: Sequence[int]
     left_out: Mapping[str, int]
@@ -123,7 +124,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
     is_pairs, needs_two = tasks.several, any(map(compares, kinds))
     columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
-    found, left_out = list[AuditTarget](), Counter[str]()
+    found, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
     for number in range(len(tasks)):
         try:
             read = tasks[number]
@@ -143,22 +144,24 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         elif needs_two and len(responses) != 2:
             left_out["with another number of responses than two"] += 1
         else:
-            judged = RowJudgments(
-                row.uid_or_number(),
-                gold,
-                responses=responses,
-                models=cells.models,
-                cluster=repr(cells.cluster or read.judge_task.prompt),
-                category=read.category[0] or cells.category,
+            found.append(read.judge_task)
+            rows.append(
+                RowJudgments(
+                    row.uid_or_number(),
+                    gold,
+                    responses=responses,
+                    models=cells.models,
+                    cluster=repr(cells.cluster or read.judge_task.prompt),
+                    category=read.category[0] or cells.category,
+                )
             )
-            found.append(AuditTarget(read.judge_task, judged))
     if not found:
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
             f"gold (--gold_column); rows left out: {dict(left_out)}"
         )
     again = generator(settings.seed, "audit", "rows again").sample(range(len(found)), min(settings.sample, len(found)))
-    return AuditTargets(found, is_pairs, sorted(again), left_out)
+    return AuditTargets(found, rows, is_pairs, sorted(again), left_out)
 
 
 async def parts_of(
@@ -166,7 +169,7 @@ async def parts_of(
 ) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
     judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
-    rows = [_as_shown(target.task, settings.judge) for target in targets.rows]
+    rows = [_as_shown(task, settings.judge) for task in targets.tasks]
     drawn = {number: rows[number] for number in targets.again}
     again = {
         f"{repeat}/{number}": replace(task, repeat=repeat)
@@ -185,7 +188,7 @@ async def parts_of(
         reworded = judge.model_copy(update={"judge_system_prompt": prompt})
         parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived(drawn.items())))
     if settings.second_form is not None:
-        other = [_as_shown(target.task, settings.second_form) for target in targets.rows]
+        other = [_as_shown(task, settings.second_form) for task in targets.tasks]
         parts.append(AuditPart(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
     else:
         unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
@@ -235,7 +238,7 @@ def judgments_of(
         judge: the judge's name.
     """
     main, again = judged[FIRST].by_uid, {*targets.again}
-    numeric = targets.is_pairs or all(isinstance(target.row.gold, float) for target in targets.rows)
+    numeric = targets.is_pairs or all(isinstance(row.gold, float) for row in targets.rows)
     orders = 2 if compares(settings.judge) else 1
 
     def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
@@ -248,18 +251,18 @@ def judgments_of(
         return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
 
     rows, samples = list[RowJudgments](), list[list[Sample[ScoreDetail]]]()
-    for number, target in enumerate(targets.rows):
+    for number, row in enumerate(targets.rows):
         is_again = number in again
         of_repeats = [main[f"{repeat}/{number}"] for repeat in range(1 + is_again * settings.repeats)]
         wordings = [name for name in judged if is_again and name.startswith(WORDING)]
-        row = replace(
-            target.row,
+        judged_row = replace(
+            row,
             verdicts=[*map(said, of_repeats)],
             paraphrases={name.removeprefix(WORDING): said(judged[name].by_uid[f"0/{number}"]) for name in wordings},
         )
         if SECOND in judged:
-            row = replace(row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]])
-        rows.append(row)
+            judged_row = replace(judged_row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]])
+        rows.append(judged_row)
         samples.append([*chain.from_iterable(of_repeats)])
     return Judgments.of(
         rows,

@@ -7,10 +7,10 @@ All sources (rows with recorded verdicts, runs, scored files, judges that are ca
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.validation.audit.features import features_of
@@ -162,17 +162,15 @@ class Judgments:
             array = np.array(values, dtype=float)
             return None if np.isnan(array).all() else array
 
+        def filled(of_rows: Iterable[Sequence[Value]]) -> Floats:
+            """The codes of the verdicts of each row, N × orders."""
+            codes = [[*map(code, verdicts)][:orders] for verdicts in of_rows]
+            return np.array([each + [math.nan] * (orders - len(each)) for each in codes], dtype=float)
+
         orders = max(len(row.verdicts[0]) for row in rows)
-        shape = (len(rows), orders, max(len(row.verdicts) for row in rows))
-        verdicts, asked = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+        by_repeat = [*zip_longest(*(row.verdicts for row in rows), fillvalue=())]
+        asked = [[[order < len(verdicts) for verdicts in of_rows] for of_rows in by_repeat] for order in range(orders)]
         names = dict.fromkeys(chain.from_iterable(row.paraphrases for row in rows))
-        paraphrases = {name: np.full(shape[:2], np.nan) for name in names}
-        for number, row in enumerate(rows):
-            for repeat, of_repeat in enumerate(row.verdicts):
-                verdicts[number, : len(of_repeat), repeat] = [*map(code, of_repeat)][:orders]
-                asked[number, : len(of_repeat), repeat] = True
-            for name, of_wording in row.paraphrases.items():
-                paraphrases[name][number, : len(of_wording)] = [*map(code, of_wording)][:orders]
         codes = np.array([*map(code, everything)])
         return cls(
             judge=judge,
@@ -180,13 +178,13 @@ class Judgments:
             kind="choice" if is_choice else "label" if levels else "score",
             uids=[row.uid for row in rows],
             gold=np.array([code(row.gold) for row in rows]),
-            verdicts=verdicts,
-            asked=asked,
+            verdicts=np.stack([*map(filled, by_repeat)], axis=-1),
+            asked=np.array(asked).transpose(2, 0, 1),
             clusters=np.unique([row.cluster for row in rows], return_inverse=True)[1].astype(np.int64),
             counts=np.array([max(2, len(row.responses)) if is_choice else 1 for row in rows]),
             levels=levels,
             scale=(float(np.nanmin(codes)), float(np.nanmax(codes))),
-            paraphrases=paraphrases,
+            paraphrases={name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names},
             features=features_of([row.responses for row in rows], [row.models for row in rows], judge),
             categories=[row.category for row in rows],
             times=known([row.time for row in rows]),
