@@ -66,6 +66,7 @@ class JudgedRows:
         by_uid: for each row, its judged responses, in their order.
         run: the run directory.
         metrics: of the run, with calls, tokens and cost (`eval/judge_calls`, …).
+        judge: the judge's name in results.
         problem: why the command must fail: too many responses have no score.
         again: the command that judges those again.
     """
@@ -73,6 +74,7 @@ class JudgedRows:
     by_uid: Mapping[str, tuple[Sample[ScoreDetail], ...]]
     run: Path
     metrics: Metrics
+    judge: str
     problem: str | None
     again: str
 
@@ -197,7 +199,8 @@ async def judge_rows(
 
         with resumable(again, kept, "go on", budget), terminal.ProgressDisplay(command[1], "responses") as shown:
             result = await run.run(shown)
-    return JudgedRows(_samples(rows, result.path), result.path, result.metrics, result.problem, again(None))
+    samples = _samples(rows, result.path)
+    return JudgedRows(samples, result.path, result.metrics, settings.judged_by, result.problem, again(None))
 
 
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:

@@ -226,7 +226,6 @@ def judgments_of(
     settings: CalledAuditSettings,
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
-    judge: str,
 ) -> Judgments:
     """What the judge said of the labelled rows.
 
@@ -235,7 +234,6 @@ def judgments_of(
         settings: what was asked.
         judged: by the name of the part.
         unmeasured: why checks are not measured.
-        judge: the judge's name.
     """
     main, again = judged[FIRST].by_uid, {*targets.again}
     numeric = targets.is_pairs or all(isinstance(row.gold, float) for row in targets.rows)
@@ -267,7 +265,7 @@ def judgments_of(
     return Judgments.of(
         rows,
         is_choice=targets.is_pairs,
-        judge=judge,
+        judge=judged[FIRST].judge,
         source=f"{settings.data}, judge {settings.judge}",
         operation=operation_of(samples, judged[FIRST].run),
         left_out=targets.left_out,

@@ -19,7 +19,6 @@ from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.extras import require
@@ -92,8 +91,7 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
         goes_on = settings.resume and run_directory_of(place / judged_rows.JUDGED).exists()
         own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
         judged[each.name] = await judged_rows.judge_rows(own, each.rows, place, words, budget)
-    name = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
-    judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured, name)
+    judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured)
     return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)
 
 
