@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
 
 FEWEST_LABELS = 2
-"""Number of labels without which there is no estimate; in each stratum too."""
+"""Minimum number of labels for an estimate, in each stratum too."""
 TOP_UP = 10
 """How many labels to add at a time until an interval is as narrow as wanted: stopping then keeps the coverage."""
 _PLAN_MARGIN = 1.04  # of the variance, for the t quantile and the pseudo-labels
@@ -83,7 +83,7 @@ class CorrectedMean(Estimate):
 class LabelCount:
     """How many labels an interval takes in all; `None` is more than there are rows.
 
-    `fewest` and `most` are a range of 80 %, since a few labels tell a judge's correlation and the variance roughly.
+    `fewest` and `most` are a range of 80 %: few labels estimate the judge's correlation and the variance only roughly.
     """
 
     fewest: int | None
@@ -98,11 +98,12 @@ def corrected_mean(
     kind: MeanKind,
     strata: Codes | None = None,
     clusters: Codes | None = None,
+    level: float = 0.95,
 ) -> CorrectedMean | str:
-    """Correct the mean of a judge's values by labels; intervals cover it in 95 % of samples.
+    """Correct the mean of a judge's values by labels.
 
     The difference of two systems on the same rows is the mean of their differences. These vary less from row to row
-    than either system does, so that the interval is narrower than what two separate ones tell.
+    than either system does, so that the interval is narrower than two separate ones imply.
 
     Args:
         judge: the judge's value of each of N rows, finite.
@@ -112,6 +113,7 @@ def corrected_mean(
         strata: for each row the number of the stratum that labels were drawn by. Each counts by its number of rows.
         clusters: for each row the number of what its value depends on others by, such as a prompt with several
             responses. The variance is that of the clusters' sums.
+        level: coverage of the intervals.
 
     Returns:
         The corrected mean, or why there is none: fewer than two labels (in a stratum, or in all clusters), or labels of
@@ -133,9 +135,9 @@ def corrected_mean(
     if (reason := sample.refusal) is not None:
         return reason
     weight, alone = sample.weight(), sample.fit(0.0)
-    only = sample.estimate(alone)
+    only = sample.estimate(alone, level)
     fit = sample.fit(weight) if weight > 0 else alone
-    estimate = sample.estimate(fit) if weight > 0 else only
+    estimate = sample.estimate(fit, level) if weight > 0 else only
     count, simple = len(given), alone.variance if len(sample.strata) == 1 else sample.simple_variance()
     squares = (given - given.mean()) ** 2
     return CorrectedMean(
@@ -259,9 +261,9 @@ class _Sample:
             square += part * (float(values.mean()) ** 2 + float(values.var(ddof=1)))
         return (square - mean**2) / self.count
 
-    def estimate(self, fit: _Fit) -> Estimate:
+    def estimate(self, fit: _Fit, level: float) -> Estimate:
         """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
-        reach = t_quantile(self.freedom)
+        reach = t_quantile(level, self.freedom)
         if self.kind == "mean":
             half = reach * math.sqrt(fit.variance)
             return Estimate(fit.value, Interval(fit.value - half, fit.value + half))
@@ -269,7 +271,7 @@ class _Sample:
         smoothed = min(1 - end, max(end, fit.smoothed))
         size = smoothed * (1 - smoothed) / fit.variance
         if fit.weight == 0 and len(self.strata) == 1 and self.clusters is None:
-            size, reach = float(self.count), t_quantile()
+            size, reach = float(self.count), t_quantile(level)
         return Estimate(value, wilson(value, size, reach))
 
 
@@ -286,14 +288,14 @@ def wilson(rate: float, size: float, reach: float) -> Interval:
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
-def t_quantile(freedom: float = math.inf) -> float:
-    """Return how many standard errors a 95 % interval reaches; with endless degrees of freedom, the normal quantile."""
+def t_quantile(level: float, freedom: float = math.inf) -> float:
+    """Return how many standard errors an interval reaches; with infinite degrees of freedom, the normal quantile."""
     from scipy.special import stdtrit  # late, and not `scipy.stats`, which takes half a second
 
-    return float(stdtrit(freedom, 0.975))
+    return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def labels_needed(found: CorrectedMean, half_width: float) -> LabelCount:
+def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.95) -> LabelCount:
     """Return how many randomly drawn labels in all make the interval ± `half_width`, judging by the labels so far.
 
     The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation of labels and judge.
@@ -303,7 +305,7 @@ def labels_needed(found: CorrectedMean, half_width: float) -> LabelCount:
     explained = (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
     r = math.sqrt(min(max(explained, 0.0), 0.9999))
     reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
-    factor = _PLAN_MARGIN * t_quantile() ** 2 * found.variance
+    factor = _PLAN_MARGIN * t_quantile(level) ** 2 * found.variance
     spread = _PLAN_REACH * found.variance_error
 
     def fewest(r: float, factor: float) -> int | None:

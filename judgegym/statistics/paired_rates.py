@@ -41,7 +41,7 @@ class PairedCounts(NamedTuple):
         if not total:
             return Interval(-1.0, 1.0)
         rates = (both + first) / total, (both + second) / total
-        limits = [wilson(rate, total, t_quantile()) for rate in rates]
+        limits = [wilson(rate, total, t_quantile(0.95)) for rate in rates]
         margins = (both + first) * (second + neither) * (both + second) * (first + neither)
         covariance = float(both * neither - first * second)
         if covariance > 0:

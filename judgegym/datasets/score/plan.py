@@ -25,7 +25,7 @@ from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.saved import missing_tasks, samples_of_lines
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.anchors import LOOKS, AnchorJudge, looks_ahead
+from judgegym.engine.anchors import LOOKS, AnchorJudge, plan_anchors
 from judgegym.engine.command import interruptible
 from judgegym.engine.estimates import (
     BATCH,
@@ -188,7 +188,7 @@ async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) 
     if settings.anchors is None:
         return calls, prompts
     of = AnchorJudge(settings.anchors, settings.judge, settings.judged_by, settings, judge.fewest.judge, lambda: ())
-    anchors, few, most = looks_ahead(of, run)
+    anchors, few, most = plan_anchors(of, run)
     for anchor in anchors:
         asked, tokens = await judge.asked(anchor.task)
         calls += Range(few * asked.low, asked.times(most).high)

@@ -1,8 +1,8 @@
-"""The rows about which an audit asks a judge, and the judgments of them in the form that all checks read.
+"""The rows and the judges of an audit that calls a judge, and its judgments in the form that the checks read.
 
-A judge that compares is shown each pair in both orders, and has a verdict in each; of any other judge the verdict on a
-pair is the response with the higher score, a tie where scores are equal. A seeded sample is judged again, and under
-other wordings of the prompt. A second form of the same judge (scores beside comparisons) says what contradicts it.
+A judge that compares judges each pair in both orders. The verdict of any other judge on a pair is the response with the
+higher score, a tie if scores are equal. A seeded sample is judged again, and under other wordings of the prompt. A
+second form of the same judge (scores beside comparisons) may contradict the first.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class CalledAuditSettings(RowsSettings):
     cluster_column: str | None = operational(None, group="data")
     """Take rows with the same value in this column as dependent on each other. If unset, those with the same prompt."""
     repeats: int = operational(1, ge=0, le=20)
-    """Judge each row of the sample so many times more, by calls of their own."""
+    """Judge each row of the sample this many times more, by calls of their own."""
     paraphrases: str | None = operational(None)
     """Judge the sample under other wordings of the judge's prompt, too: shipped, or a YAML file of names and system
     prompts. None if unset."""
     sample: int = operational(100, ge=2)
-    """Draw so many rows, by the seed, for repeats and paraphrases."""
+    """Draw this many rows, by the seed, for repeats and paraphrases."""
     second_form: JudgeKind | None = operational(None)
     """Ask the same model in this way, too, and count how often scores and comparisons contradict each other: a judge
     that compares beside one that does not."""
@@ -168,8 +168,8 @@ async def parts_of(
     targets: AuditTargets, settings: CalledAuditSettings
 ) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
-    judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
-    rows = [_as_shown(task, settings.judge) for task in targets.tasks]
+    judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
+    rows = [_task_for(task, settings.judge) for task in targets.tasks]
     drawn = {number: rows[number] for number in targets.again}
     again = {
         f"{repeat}/{number}": replace(task, repeat=repeat)
@@ -188,8 +188,8 @@ async def parts_of(
         reworded = judge.model_copy(update={"judge_system_prompt": prompt})
         parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived(drawn.items())))
     if settings.second_form is not None:
-        other = [_as_shown(task, settings.second_form) for task in targets.tasks]
-        parts.append(AuditPart(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
+        other = [_task_for(task, settings.second_form) for task in targets.tasks]
+        parts.append(AuditPart(SECOND, _settings_for(settings, settings.second_form), _derived(enumerate(other))))
     else:
         unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
     if not compares(settings.judge):
@@ -201,7 +201,7 @@ def _derived(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
     return {f"0/{number}": task for number, task in rows}
 
 
-def _as_asked(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
+def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
     """The settings of a judge in which it is asked in both orders: a choice of two is a game without a tie."""
     changed: dict[str, Any] = {"judge": kind}
     if compares(kind):
@@ -212,7 +212,7 @@ def _as_asked(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
     return CalledAuditSettings.model_validate(given | changed)
 
 
-def _as_shown(task: JudgeTask, kind: str) -> JudgeTask:
+def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
     """The task without an answer to compare with, and for a choice with nothing but prompt and responses."""
     if kind == "choice":
         return JudgeTask(task.prompt, task.responses, traces=task.traces, images=task.images)
@@ -227,7 +227,7 @@ def judgments_of(
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
 ) -> Judgments:
-    """What the judge said of the labelled rows.
+    """The judgments of the labelled rows.
 
     Args:
         targets: the rows.

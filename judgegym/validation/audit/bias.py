@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FEWEST = 10
 """Clusters in which a property has to differ."""
 MODEL_CLUSTERS = 20
-"""To how many clusters' worth of evidence the error of the model amounts, beside that which is robust."""
+"""The weight of the model's error beside the robust one, in clusters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Check:
 
 
 CHECKS: Mapping[str, Check] = {name: Check(**words) for name, words in shipped("checks.yaml").items()}
-"""All checks, in the order in which they are shown."""
+"""All checks, in the order of the table."""
 
 
 def measure_all(judgments: Judgments) -> dict[str, ClusteredEstimate | str]:
@@ -217,7 +217,7 @@ def calibration(judgments: Judgments) -> Estimates:
 
 
 def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
-    """Of each bin the number of rows, the mean probability, and how often what it is the probability of was so."""
+    """For each bin the number of rows, the mean probability, and in which share of rows gold is as predicted."""
     curve = _bins(judgments)
     if curve is None:
         return []
@@ -227,7 +227,7 @@ def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
 
 
 def _bins(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
-    """The rows with a probability; of each its bin, the probability, and 1 or 0: whether gold is what it is of."""
+    """The rows with a probability; for each its bin, the probability, and 1 if gold is the predicted one, else 0."""
     import numpy as np
 
     said = judgments.probabilities

@@ -29,7 +29,7 @@ underpowered, with the rows that it would take. Exit code 4 if a check fails. To
 _DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
 file that score has written with --gold_column"""
 _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
-"""Flags of an audit that calls the judge, one of which each such command has."""
+"""Flags of an audit that calls the judge; each such command has one of them."""
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:

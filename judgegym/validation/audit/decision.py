@@ -1,9 +1,9 @@
-"""Say of each check one of three words, and how many rows it takes where nothing is decided.
+"""Decide each check: it passes, fails or is underpowered, and then it takes more rows.
 
 *fails*: the value is beyond the threshold, by a test whose p-value is corrected for all checks that have a threshold
 (Holm), at `alpha`: a judge without any fault is accused by some check in at most that share of audits, so the false
 discovery rate is no larger. *passes*: the whole interval is on the good side of the threshold. *underpowered*: neither;
-then it is said how many rows it takes, if they are like these:
+then the result has the number of rows of this kind that a decision takes:
 
 * with the estimate on the bad side of the threshold, until a fault that lies `margin` beyond it fails;
 * with the estimate on the good side, until a judge that is `margin` better (at best without any effect) passes;
@@ -39,7 +39,7 @@ class CheckResult:
         name: of the check, as in the settings.
         title: its words in a table.
         unit: of the value, the interval and the threshold.
-        word: what is said of it; `shown` without a threshold.
+        word: the decision; `shown` without a threshold.
         value: the effect; `None` if it is not measured.
         interval: its interval at the audit's level.
         side: `at_least`, `at_most` or `within`; empty without a threshold.
@@ -145,7 +145,7 @@ def _rows_needed(
         truth = min(1.0, max(0.0, truth))
     if abs(truth - limit) < 1e-9:
         return None, " More rows cannot decide: the threshold is at the end of the scale."
-    needed = estimate.rows_to_tell(truth, limit, rows=rows, alpha=alpha, power=power)
+    needed = estimate.rows_to_decide(truth, limit, rows=rows, alpha=alpha, power=power)
     if needed > rows:
         better = "without any effect" if truth == 0.0 and is_within else "without this fault"
         what = f"a judge {better} passes" if is_good else "a fault of this kind is found"
@@ -153,7 +153,7 @@ def _rows_needed(
     value = abs(estimate.value) if is_within else estimate.value
     if abs(value - limit) < 1e-9:
         return None, " The value equals the threshold, so more rows cannot decide."
-    needed = max(rows + 1, estimate.rows_to_tell(value, limit, rows=rows, alpha=alpha, power=settings.power))
+    needed = max(rows + 1, estimate.rows_to_decide(value, limit, rows=rows, alpha=alpha, power=settings.power))
     return needed, f" The value is near the threshold; as it is measured, about {needed:,} rows decide."
 
 

@@ -1,4 +1,4 @@
-"""Labelled rows of files with a judge's recorded judgments: what is read of which column, or of a file of verdicts.
+"""Read labelled rows with a judge's recorded judgments, from columns or from a file of verdicts.
 
 A row without gold, or without a recorded judgment, is left out and counted; a verdict of null counts as one that could
 not be read. Errors name the row.
@@ -272,5 +272,5 @@ def _judgments_of(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgme
 
 
 def numbers_beyond(numbers: Sequence[float], count: int) -> bool:
-    """Whether a number of a response is of none of so many."""
+    """Whether one of the numbers is of no response, from 0 to `count` − 1."""
     return any(number >= count for number in numbers)

@@ -20,7 +20,7 @@ _SIDES: tuple[Literal["at_least", "at_most", "within"], ...] = ("at_least", "at_
 
 
 class Threshold(BaseModel):
-    """What one check tolerates; without any of the three it is shown without a word."""
+    """What one check tolerates; without any of the three it has no threshold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

@@ -97,7 +97,7 @@ class Bench:
         table, cost = self.table, sum(self.table.costs[each].mean() for each in members)
         points = table.agreement(scores, self.reference)
         value = float(points.mean())
-        interval = wilson(value, len(points), t_quantile())
+        interval = wilson(value, len(points), t_quantile(0.95))
         found = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
         if kind != "jury":
             return found
