@@ -256,20 +256,14 @@ def contradiction(judgments: Judgments) -> Estimates:
 
 def operation(judgments: Judgments) -> Estimates:
     """Failures, calls without a verdict and refusals as rates; mean latency of a call and mean cost of a row."""
-    clusters, took = judgments.clusters, judgments.operation
+    clusters = judgments.clusters
     asked = judgments.asked.sum(axis=(1, 2)).astype(float)
     read = (judgments.is_read & judgments.asked).sum(axis=(1, 2)).astype(float)
-    missing = "the calls were not recorded"
     found: dict[str, ClusteredEstimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
-    found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), missing)
+    found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), "the calls were not recorded")
     found["dollars_per_row"] = "no price or no token counts were recorded"
-    if took.calls is not None and took.redraws is not None and took.refusals is not None:
-        found["redraw_rate"] = rate(took.redraws, took.calls, clusters)
-        found["refusal_rate"] = rate(took.refusals, took.calls, clusters)
-    if took.seconds is not None and took.answered is not None:
-        found["seconds_per_call"] = ratio(took.seconds, took.answered, clusters)
-    if took.dollars is not None:
-        found["dollars_per_row"] = ratio(took.dollars, took.dollars * 0 + 1, clusters)
+    for name, (totals, weights) in judgments.operation.items():
+        found[name] = (rate if CHECKS[name].unit == "share" else ratio)(totals, weights, clusters)
     return found
 
 

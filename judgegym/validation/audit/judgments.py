@@ -63,27 +63,6 @@ class RowJudgments:
     scores: Sequence[float | None] = (None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """What the calls of a judge took; a part that was not recorded is `None`.
-
-    Attributes:
-        calls: the number of calls of each row in the ledger, the repeated ones included.
-        redraws: how many of these had no verdict, so that the judge was asked again or given up.
-        refusals: how many of these were refused by the model or a filter.
-        answered: the number of calls of each row whose seconds are known.
-        seconds: the seconds of these.
-        dollars: the cost of each row.
-    """
-
-    calls: Floats | None = None
-    redraws: Floats | None = None
-    refusals: Floats | None = None
-    answered: Floats | None = None
-    seconds: Floats | None = None
-    dollars: Floats | None = None
-
-
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
 class Judgments:
     """A judge's judgments of N labelled rows.
@@ -107,7 +86,8 @@ class Judgments:
         times: N: when the row was judged, in any unit; `None` if that is not known.
         probabilities: N: of the first response, or of the last label, according to the judge in the given order.
         scores: N × 2: the score that the same judge gave to each response by itself.
-        operation: what the calls took.
+        operation: for each check of the calls that has data, a total and a weight of each row, such as its seconds and
+            its calls.
         left_out: how many rows are left out, by reason.
         unmeasured: why a check has no data, by its name; of others its measurement says so.
     """
@@ -129,7 +109,7 @@ class Judgments:
     times: Floats | None = None
     probabilities: Floats | None = None
     scores: Floats | None = None
-    operation: Operation = Operation()
+    operation: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
 
@@ -141,7 +121,7 @@ class Judgments:
         is_choice: bool,
         judge: str,
         source: str,
-        operation: Operation = Operation(),
+        operation: Mapping[str, tuple[Floats, Floats]] | None = None,
         left_out: Mapping[str, int] | None = None,
         unmeasured: Mapping[str, str] | None = None,
     ) -> Judgments:
@@ -190,7 +170,7 @@ class Judgments:
             times=known([row.time for row in rows]),
             probabilities=known([row.probability for row in rows]),
             scores=known([row.scores for row in rows]),
-            operation=operation,
+            operation=operation or {},
             left_out=left_out or {},
             unmeasured=unmeasured or {},
         )

@@ -234,12 +234,8 @@ def read_row(
 
 def _parsed(value: object) -> object:
     """A value as JSON says it, for files that have texts alone: lists and objects."""
-    if isinstance(value, str) and value[:1] in ("[", "{"):
-        try:
-            return wire.loads(value)
-        except ValueError:
-            return value
-    return value
+    parsed = wire.as_json(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
+    return value if parsed is None else parsed
 
 
 def _judgments_of(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.recorded_calls import read_calls
@@ -14,8 +13,11 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, run_of_file
-from judgegym.validation.audit.judgments import Judgments, Operation, RowJudgments
+from judgegym.validation.audit.judgments import Judgments, RowJudgments
 from judgegym.validation.audit.reading import A_JUDGE, NO_GOLD
+
+if TYPE_CHECKING:
+    from judgegym.statistics.agreement import Floats
 
 _REFUSED = frozenset({"content_filter", "refusal"})
 _REVERSED = "reversed"
@@ -104,8 +106,8 @@ def _labels(sample: Sample[JSON]) -> list[RowJudgments]:
     ]
 
 
-def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Operation:
-    """What the judge's calls took.
+def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Mapping[str, tuple[Floats, Floats]]:
+    """What the judge's calls took, for `Judgments.operation`.
 
     Args:
         rows: the samples of each row of the audit.
@@ -120,15 +122,12 @@ def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Operation:
 
     made = [[*chain.from_iterable(map(calls_of, of_row))] for of_row in rows]
     if not any(made):
-        return Operation()
+        return {}
+    seconds = np.array([sum(call.latency_s for call in calls) for calls in made])
+    found = {"seconds_per_call": (seconds, np.array([float(len(calls)) for calls in made]))}
     costs = [[call.usage.cost for call in calls] for calls in made]
-    found = Operation(
-        answered=np.array([float(len(calls)) for calls in made]),
-        seconds=np.array([sum(call.latency_s for call in calls) for calls in made]),
-        dollars=None
-        if any(None in each for each in costs)
-        else np.array([sum(cost or 0.0 for cost in each) for each in costs]),
-    )
+    if not any(None in each for each in costs):
+        found["dollars_per_row"] = np.array([sum(cost or 0.0 for cost in each) for each in costs]), np.ones(len(rows))
     places = {
         uid: place
         for place, of_row in enumerate(rows)
@@ -141,7 +140,7 @@ def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Operation:
             choice = call.answer.first
             is_refused = bool(choice.refusal) or choice.finish_reason in _REFUSED
             ledger[places[call.row]] += (1, not call.has_verdict, is_refused)
-    if not ledger.any():
-        return found
-    calls, redraws, refusals = ledger.T
-    return replace(found, calls=calls, redraws=redraws, refusals=refusals)
+    if ledger.any():
+        calls, redraws, refusals = ledger.T
+        found |= {"redraw_rate": (redraws, calls), "refusal_rate": (refusals, calls)}
+    return found
