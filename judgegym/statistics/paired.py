@@ -7,7 +7,7 @@ are scipy's. A statistic that is not defined for its input is replaced by the re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -169,14 +169,9 @@ def sign_test(first: Numbers, second: Numbers) -> PairedTest:
     import numpy as np
     from scipy.stats import binomtest  # late: half a second
 
-    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    changes = _changes(first, second)
-    higher, lower = int((changes > 0).sum()), int((changes < 0).sum())
-    is_binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
+    is_binary = all(np.isin(side, (0.0, 1.0)).all() for side in (first, second))
     name: TestName = "mcnemar" if is_binary else "sign"
-    if not higher + lower:
-        return PairedTest(name, None, 0, 0, "no row has another value")
-    return PairedTest(name, float(binomtest(higher, higher + lower, 0.5).pvalue), higher, lower)
+    return _paired_test(name, first, second, lambda changes: binomtest(int((changes > 0).sum()), len(changes)).pvalue)
 
 
 def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
@@ -190,22 +185,26 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     """
     from scipy.stats import wilcoxon  # late: as above
 
-    changes = _changes(first, second)
-    higher, lower = int((changes > 0).sum()), int((changes < 0).sum())
-    if not higher + lower:
-        return PairedTest("wilcoxon", None, 0, 0, "no row has another value")
-    p = float(wilcoxon(changes[changes != 0]).pvalue)
-    if not math.isfinite(p):
-        return PairedTest("wilcoxon", None, higher, lower, f"scipy finds no p-value for {higher + lower} rows")
-    return PairedTest("wilcoxon", p, higher, lower)
+    return _paired_test("wilcoxon", first, second, lambda changes: wilcoxon(changes).pvalue)
 
 
-def _changes(first: Numbers, second: Numbers) -> Floats:
-    """Second − first, rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change from 0.3."""
+def _paired_test(name: TestName, first: Numbers, second: Numbers, p_value: Callable[[Floats], float]) -> PairedTest:
+    """The test whose p-value is computed of the changes that are not 0.
+
+    Changes are rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change from 0.3.
+    """
     import numpy as np
 
-    changes: Floats = np.round(np.subtract(second, first, dtype=float), 12)
-    return changes
+    changes = np.round(np.subtract(second, first, dtype=float), 12)
+    changes = changes[changes != 0]
+    higher = int((changes > 0).sum())
+    lower = len(changes) - higher
+    if not len(changes):
+        return PairedTest(name, None, 0, 0, "no row has another value")
+    p = float(p_value(changes))
+    if not math.isfinite(p):
+        return PairedTest(name, None, higher, lower, f"scipy finds no p-value for {len(changes)} rows")
+    return PairedTest(name, p, higher, lower)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
