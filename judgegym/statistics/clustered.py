@@ -151,8 +151,7 @@ def cluster_sums(values: Floats, clusters: Codes) -> Floats:
     """Sum the columns of values over the rows of each cluster; clusters are numbered from 0 without a gap."""
     import numpy as np
 
-    columns = values.reshape(len(values), -1)
-    return np.column_stack([np.bincount(clusters, column) for column in columns.T])
+    return np.column_stack([np.bincount(clusters, column) for column in values.T])
 
 
 def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0) -> ClusteredEstimate | str:

@@ -134,10 +134,8 @@ def agreement(judgments: Judgments) -> Estimates:
 
     first = judgments.first
     rows, orders = np.nonzero(np.isfinite(first))
-    judge, gold, clusters = first[rows, orders], judgments.gold[rows], judgments.clusters[rows]
-    if len(np.unique(clusters)) < 2:
-        return dict.fromkeys(("kappa", "weighted_kappa", "ac1", "alpha", "spearman"), "it takes two rows or more")
-    _, clusters = np.unique(clusters, return_inverse=True)
+    judge, gold = first[rows, orders], judgments.gold[rows]
+    _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
     if judgments.kind == "score":
         from scipy.stats import rankdata  # late: half a second
 
@@ -200,8 +198,6 @@ def calibration(judgments: Judgments) -> Estimates:
         return dict.fromkeys(("calibration_error", "brier"), reason)
     rows, bins, said, happened = curve
     _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
-    if clusters.max() < 1:
-        return dict.fromkeys(("calibration_error", "brier"), "it takes two rows or more")
     member = np.eye(int(bins.max()) + 1)[bins]
     size = member.shape[1]
     gaps, chance = member * (said - happened)[:, None], member * (said * (1 - said))[:, None]

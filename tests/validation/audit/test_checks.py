@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,16 @@ def test_two_rows_are_enough_to_measure_and_one_is_not() -> None:
         assert isinstance(found["accuracy"], ClusteredEstimate) is is_measured
         results = decide(found, load_settings(), count)
         assert {check.word for check in results} <= {"underpowered", "shown", "not measured"}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_verdicts_of_one_row_or_none_have_no_agreement_and_no_calibration(count: int) -> None:
+    verdicts, probabilities = [[[1.0]], [[NAN]]][-count:], np.array([0.5, NAN])[-count:]
+    judgments = choices([1.0, 0.0][-count:], verdicts, probabilities=probabilities, levels=("no", "yes"))
+    for kind in ("choice", "label", "score"):
+        found = measure_all(replace(judgments, kind=kind))
+        assert found["alpha"] == "it takes two rows or more"
+        assert isinstance(found["calibration_error"], str) and isinstance(found["brier"], str)
 
 
 @pytest.mark.slow
