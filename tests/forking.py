@@ -48,7 +48,6 @@ _PRELOADED = (
     # What they import when they need it.
     "atroposlib.cli.run_api",
     "jinja2",
-    "krippendorff",
     "rich.logging",
     "rich.progress",
     "rich.table",

@@ -49,7 +49,7 @@ STATE, OF_RUN = ".state.jsonl", "anchors.jsonl"
 LOOKS = 3
 """Judgments of each anchor in the first run, and in a later one that looks suspicious."""
 SUSPICIOUS, LEVEL = 0.2, 0.005
-"""The p-values below which a run judges the anchors again, and is said to have another judge."""
+"""The p-values below which a run judges the anchors again, and reports another judge."""
 _UID = "anchor/"
 Scores: TypeAlias = dict[str, tuple[float | None, ...]]
 """The scores of each anchor by its id; `None` where the judge failed."""
@@ -74,7 +74,7 @@ class AnchorJudge:
         name: by which results call it.
         settings: of the judge.
         judge: judges a task.
-        served: the models that its endpoint has said to be so far, each with the fingerprint that it gave.
+        served: the names and fingerprints that its endpoint has given so far.
     """
 
     path: Path
@@ -86,7 +86,7 @@ class AnchorJudge:
 
     @property
     def digest(self) -> str:
-        """Of the settings that determine its judgments, but for the seed."""
+        """A digest of the settings that determine its judgments, without the seed."""
         dumped, own = without_secrets(self.settings), JUDGES[self.kind].settings
         names = {each.name for each in declared_settings(own) if not each.is_operational} - {"seed"}
         return digest(self.kind, {name: dumped.get(name) for name in (*sorted(names), "rubric")})
@@ -113,7 +113,7 @@ class AnchorRecord:
 
 @dataclass(frozen=True, slots=True)
 class AnchorResult:
-    """What the anchors of a run show.
+    """The result of the anchors of a run.
 
     Attributes:
         rows: anchors of the file.
@@ -139,7 +139,7 @@ class AnchorResult:
 
     @property
     def words(self) -> str:
-        """What is to be said, in sentences."""
+        """The result in sentences."""
         judge, first, test, agreeing = self.now.judge, self.first, self.test, self.now.agreeing
         labels = "" if agreeing is None else f" It agrees with the label of {agreeing:,}"
         if first is None:
@@ -275,7 +275,7 @@ def _records(
     return key, records, next((one for one in of_run if one.key == key), None)
 
 
-def looks_ahead(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
+def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], int, int]:
     """The anchors of a file, and the fewest and the most judgments of each that a run, new or resumed, asks for.
 
     Raises:

@@ -29,7 +29,7 @@ from judgegym.statistics.cascades import upper_bound
 from judgegym.statistics.juries import sides
 
 if TYPE_CHECKING:
-    from judgegym.statistics.corrected import Column
+    from judgegym.statistics.agreement import Floats
 
 PARTS = "judges"
 """The field of `config_general` in `metrics.json`."""
@@ -156,12 +156,12 @@ class _Rows:
         table = np.array(rows, dtype=float).reshape(-1, len(names) + 3).T  # None becomes NaN
         self.escalated, self.labels, self.whole, self.scores = table[0] == 1.0, table[1], table[2], table[3:]
 
-    def points(self, scores: Column) -> Column:
+    def points(self, scores: Floats) -> Floats:
         """Return the points of scores on each labelled row; NaN without label or score."""
         labels = self.labels
         if {*_known(labels).tolist()} <= {0.0, 1.0}:
             scores, labels = sides(scores) / 2.0, sides(labels) / 2.0
-        found: Column = 1.0 - abs(scores - labels)
+        found: Floats = 1.0 - abs(scores - labels)
         return found
 
     def members(self) -> list[MemberReport]:
@@ -208,7 +208,7 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     )
 
 
-def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Column) -> Iterator[str]:
+def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Floats) -> Iterator[str]:
     """Say whether the jury beats the member that is best on the labelled rows."""
     known = _known(points)
     count = len(known)
@@ -235,19 +235,19 @@ def _in_points(interval: Interval) -> str:
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
-def _known(values: Column) -> Column:
+def _known(values: Floats) -> Floats:
     import numpy as np
 
-    known: Column = values[np.isfinite(values)]
+    known: Floats = values[np.isfinite(values)]
     return known
 
 
-def _mean(values: Column) -> float | None:
+def _mean(values: Floats) -> float | None:
     known = _known(values)
     return float(known.mean()) if len(known) else None
 
 
-def _paired(differences: Column) -> tuple[float | None, Interval | None]:
+def _paired(differences: Floats) -> tuple[float | None, Interval | None]:
     """Return the mean of differences by row, and its interval."""
     known = _known(differences).tolist()
     return _mean(differences), ratio_interval(known, [1.0] * len(known)) if known else None

@@ -1,8 +1,7 @@
 """Agreement of judges with gold labels and with each other.
 
-The statistics are computed by scipy, scikit-learn and krippendorff; κ with quadratic weights by `quadratic_kappa`. A
-statistic that is not defined for its input (one pair, a judge with constant verdicts) is left out with a reason: it is
-never 0 and never NaN.
+The statistics are scipy's and scikit-learn's, but for κ with quadratic weights and α. A statistic that is not defined
+for its input (one pair, a judge with constant verdicts) is left out with a reason: it is never 0 and never NaN.
 
 Intervals by resampling rows (the percentile bootstrap), seeded and vectorised.
 
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
     from judgegym.judges.core.judgment import Scale
 
-    Ratings: TypeAlias = Sequence[Sequence[float | None]] | NDArray[np.float64]
-    RatingsOfOne: TypeAlias = Sequence[float | None] | NDArray[np.float64]
-
-_MOST_CELLS = 2_000_000  # of the library's table for alpha: some 60 MB
+    Floats: TypeAlias = NDArray[np.float64]
+    Codes: TypeAlias = NDArray[np.int64]
+    Ratings: TypeAlias = Sequence[Sequence[float | None]] | Floats
+    RatingsOfOne: TypeAlias = Sequence[float | None] | Floats
 
 Correlation = Literal["pearson", "spearman", "kendall_tau_b"]
 
@@ -109,29 +108,31 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     return _agreement(values)
 
 
-def correlation(
-    kind: Correlation, first: Sequence[float] | NDArray[np.float64], second: Sequence[float] | NDArray[np.float64]
-) -> float | str:
-    """A correlation from −1 to 1, or why it is undefined: fewer than two items, or one side is constant."""
-    if len(first) < 2:
+def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) -> float | str:
+    """A correlation from −1 to 1 over the items that have both values (not `None`, not NaN), or why it is undefined.
+
+    It is undefined for fewer than two items, and if one side is constant.
+    """
+    sides = _shared(first, second)
+    if len(sides[0]) < 2:
         return "fewer than two items"
-    for side in (first, second):
+    for side in sides:
         if len(set(side)) == 1:
             return f"one side gives {side[0]:g} to every item"
     from scipy import stats  # late: half a second, at the end of a run with gold scores
 
     compute = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall_tau_b": stats.kendalltau}[kind]
-    return float(compute(first, second).statistic)
+    return float(compute(*sides).statistic)
 
 
-def krippendorff_alpha(
-    ratings: Ratings, *, level: Literal["nominal", "ordinal", "interval"] = "interval"
-) -> float | str:
-    """Krippendorff's alpha: 1 is full agreement, 0 agreement by chance.
+def krippendorff_alpha(ratings: Ratings) -> float | str:
+    """Krippendorff's alpha for intervals: 1 is full agreement, 0 agreement by chance.
+
+    For squared differences the sums over an item's ratings are enough: Σ (x − y)² over all ordered pairs of n numbers
+    is 2n Σ x² − 2 (Σ x)². The library krippendorff has a table with a cell for each item and each pair of values.
 
     Args:
         ratings: for each judge, a rating of each item; `None` or NaN where there is none.
-        level: level of measurement.
 
     Returns:
         Alpha, or why it is undefined.
@@ -139,30 +140,16 @@ def krippendorff_alpha(
     Source:
         Krippendorff, Content Analysis (2004), chapter 11.
     """
-    import krippendorff  # late: it imports scipy, which the end of a peer evaluation alone needs
     import numpy as np
 
     cells = np.array(ratings, dtype=float)
-    if cells.size == 0 or not (np.isfinite(cells).sum(axis=0) > 1).any():
+    paired = cells[..., np.isfinite(cells).sum(axis=0) > 1]
+    if not paired.size:
         return "no item has the ratings of two judges"
-    paired = cells[:, np.isfinite(cells).sum(axis=0) > 1]
-    values = len(np.unique(paired[np.isfinite(paired)]))
-    if values == 1:
+    if np.nanmin(paired) == np.nanmax(paired):
         return "all ratings are the same"
-    if level == "interval" and paired.shape[1] * values**2 > _MOST_CELLS:
-        return _interval_alpha(paired)
-    return float(krippendorff.alpha(reliability_data=cells, level_of_measurement=level))
 
-
-def _interval_alpha(paired: NDArray[np.float64]) -> float:
-    """Alpha for the level `interval`, of items with two ratings or more.
-
-    The library's table has a cell for each item and each pair of values. For squared differences the sums over an
-    item's ratings are enough: Σ (x − y)² over all ordered pairs of n numbers is 2n Σ x² − 2 (Σ x)².
-    """
-    import numpy as np
-
-    def squares(count: NDArray[np.float64], total: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.float64]:
+    def squares(count: Floats, total: Floats, of: Floats) -> Floats:
         return 2.0 * count * of - 2.0 * total**2
 
     counts = np.isfinite(paired).sum(axis=0).astype(float)
@@ -182,28 +169,28 @@ def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
     Source:
         Cohen, Weighted kappa (1968); Krippendorff (1970) on its equality with the intraclass correlation.
     """
-    import numpy as np
-
-    one, other = np.array(first, dtype=float), np.array(second, dtype=float)
-    both = np.isfinite(one) & np.isfinite(other)
-    if not both.any():
+    one, other = _shared(first, second)
+    if not len(one):
         return "no row has both values"
-    one, other = one[both], other[both]
     by_chance = one.var() + other.var() + (one.mean() - other.mean()) ** 2
     if by_chance < 1e-18:
         return "both give one and the same value to every row"
     return float(1.0 - ((one - other) ** 2).mean() / by_chance)
 
 
-def rank_correlation(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
-    """Spearman's correlation over the items that both judges rated (not `None`, not NaN), or why it is undefined."""
-    import numpy as np
+def _shared(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, Floats]:
+    """The values of the items that have both.
+
+    Raises:
+        ValueError: there are more values of one side than of the other.
+    """
+    import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
 
     if len(first) != len(second):
         raise ValueError(f"{len(first)} ratings of one judge, {len(second)} of the other")
     one, other = np.array(first, dtype=float), np.array(second, dtype=float)
     both = np.isfinite(one) & np.isfinite(other)
-    return correlation("spearman", one[both], other[both])
+    return one[both], other[both]
 
 
 def _agreement(values: Mapping[str, float | str]) -> Agreement:

@@ -19,18 +19,14 @@ from typing import TYPE_CHECKING
 from judgegym.statistics.agreement import Interval
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.int64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 _MOST = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteredEstimate:
-    """An estimate and how sure it is.
+    """An estimate with its standard error.
 
     Attributes:
         value: in the unit of the statistic.
@@ -39,7 +35,7 @@ class ClusteredEstimate:
         trials: of a rate the effective number of independent trials; `None` for any other statistic.
         pseudo: which share of the squared error comes from pseudo-rows, which do not become more with the rows; below 0
             if they make it smaller, as a prior does.
-        fewest: with fewer clusters there would be no estimate, so that a sample which has one has more than the usual.
+        fewest: no estimate is made with fewer clusters, so that a sample with one has more clusters than the average.
     """
 
     value: float
@@ -79,11 +75,11 @@ class ClusteredEstimate:
         size = replace(self, value=abs(self.value))
         return min(1.0, size.p_above(threshold) + size.p_above(-threshold))
 
-    def rows_to_tell(self, truth: float, threshold: float, *, rows: int, alpha: float, power: float) -> int:
-        """Return how many rows it takes until a true value is told from a threshold.
+    def rows_to_decide(self, truth: float, threshold: float, *, rows: int, alpha: float, power: float) -> int:
+        """Return how many rows it takes to distinguish a true value from a threshold.
 
-        Rows are taken to be as informative as those of this estimate are, but for what `fewest` says: the number of its
-        clusters is corrected for the mean excess of a Poisson number that is at least `fewest`.
+        Rows are assumed to be as informative as those of this estimate, whose number of clusters is corrected for the
+        mean excess of a Poisson number that is at least `fewest`.
 
         Args:
             truth: the true value, on either side of the threshold.
@@ -93,7 +89,7 @@ class ClusteredEstimate:
             power: with which probability the test is to reject the threshold.
         """
         if self.trials is not None:
-            return math.ceil(_trials_to_tell(truth, threshold, alpha, power) * rows / self.trials)
+            return math.ceil(_trials_to_decide(truth, threshold, alpha, power) * rows / self.trials)
         from scipy.special import pdtrc, stdtrit  # late: as above
 
         excess = pdtrc(self.fewest - 2, self.clusters) / pdtrc(self.fewest - 1, self.clusters) if self.fewest > 1 else 1
@@ -120,13 +116,13 @@ class ClusteredEstimate:
 
 
 def _upper_tail(hits: float, trials: float, rate: float) -> float:
-    """The probability of at least so many hits at a true rate, also of numbers that are not whole."""
+    """The probability of at least this many hits at a true rate; neither number need be whole."""
     from scipy.special import betainc  # late: as above
 
     return float(betainc(hits, trials - hits + 1, rate)) if hits > 0 else 1.0
 
 
-def _trials_to_tell(truth: float, threshold: float, alpha: float, power: float) -> int:
+def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float) -> int:
     """The fewest independent trials at which the exact test of a rate has this power."""
     from scipy.stats import binom  # late: as above
 
@@ -155,8 +151,7 @@ def cluster_sums(values: Floats, clusters: Codes) -> Floats:
     """Sum the columns of values over the rows of each cluster; clusters are numbered from 0 without a gap."""
     import numpy as np
 
-    columns = values.reshape(len(values), -1)
-    return np.column_stack([np.bincount(clusters, column) for column in columns.T])
+    return np.column_stack([np.bincount(clusters, column) for column in values.T])
 
 
 def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0) -> ClusteredEstimate | str:
@@ -168,8 +163,8 @@ def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0
         totals: one for each row.
         weights: one for each row, ≥ 0; a row of weight 0 does not count.
         clusters: the cluster of each row.
-        pseudo: a sum of squares that is added to that of the residuals, so that rows without any variance do not say
-            that there is none. 1 for differences of −1, 0 and 1 is the interval of Agresti and Min.
+        pseudo: a sum of squares that is added to that of the residuals, so that rows without any variance do not have
+            an error of 0. 1 for differences of −1, 0 and 1 is the interval of Agresti and Min.
 
     Returns:
         The estimate, or why there is none: it takes two clusters.
@@ -192,8 +187,8 @@ def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0
 def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | str:
     """The rate Σ hits / Σ trials, with its effective number of trials.
 
-    The variance over clusters says to how many independent trials the rate amounts, at most to all of them. Where all
-    trials or none are hits, each cluster is one.
+    That number follows from the variance over clusters, and is at most the number of trials. If all trials or none are
+    hits, it is the number of clusters.
 
     Args:
         hits: of each row, from 0 to its trials.
@@ -220,7 +215,7 @@ def jackknife(
     Args:
         sums: of each cluster one row.
         statistic: computes it of each row of totals; NaN where it is undefined.
-        pseudo: rows that are added for the standard error alone, so that no variance is seen as some.
+        pseudo: rows that are added for the standard error alone, so that it is not 0.
 
     Returns:
         The estimate, or why there is none.

@@ -22,19 +22,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import Interval
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Column: TypeAlias = NDArray[np.float64]
-    Codes: TypeAlias = NDArray[np.int64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 FEWEST_LABELS = 2
-"""Number of labels without which there is no estimate; in each stratum too."""
+"""Minimum number of labels for an estimate, in each stratum too."""
 TOP_UP = 10
 """How many labels to add at a time until an interval is as narrow as wanted: stopping then keeps the coverage."""
 _PLAN_MARGIN = 1.04  # of the variance, for the t quantile and the pseudo-labels
@@ -87,7 +83,7 @@ class CorrectedMean(Estimate):
 class LabelCount:
     """How many labels an interval takes in all; `None` is more than there are rows.
 
-    `fewest` and `most` are a range of 80 %, since a few labels tell a judge's correlation and the variance roughly.
+    `fewest` and `most` are a range of 80 %: few labels estimate the judge's correlation and the variance only roughly.
     """
 
     fewest: int | None
@@ -96,8 +92,8 @@ class LabelCount:
 
 
 def corrected_mean(
-    judge: Column,
-    labels: Column,
+    judge: Floats,
+    labels: Floats,
     *,
     kind: MeanKind,
     strata: Codes | None = None,
@@ -107,7 +103,7 @@ def corrected_mean(
     """Correct the mean of a judge's values by labels.
 
     The difference of two systems on the same rows is the mean of their differences. These vary less from row to row
-    than either system does, so that the interval is narrower than what two separate ones tell.
+    than either system does, so that the interval is narrower than two separate ones imply.
 
     Args:
         judge: the judge's value of each of N rows, finite.
@@ -172,7 +168,7 @@ class _Sample:
     """Labelled and unlabelled rows by stratum; without strata there is one."""
 
     def __init__(
-        self, judge: Column, labels: Column, kind: MeanKind, strata: Codes | None, clusters: Codes | None
+        self, judge: Floats, labels: Floats, kind: MeanKind, strata: Codes | None, clusters: Codes | None
     ) -> None:
         """Keep the columns and the places of each stratum's labelled and unlabelled rows."""
         import numpy as np
@@ -293,7 +289,7 @@ def wilson(rate: float, size: float, reach: float) -> Interval:
 
 
 def t_quantile(level: float, freedom: float = math.inf) -> float:
-    """Return how many standard errors an interval reaches; with endless degrees of freedom, the normal quantile."""
+    """Return how many standard errors an interval reaches; with infinite degrees of freedom, the normal quantile."""
     from scipy.special import stdtrit  # late, and not `scipy.stats`, which takes half a second
 
     return float(stdtrit(freedom, (1 + level) / 2))

@@ -2,8 +2,8 @@
 
 If the judge is unchanged, the judgments of a row, earlier and new, are draws of one distribution, and which of them are
 the new ones is exchangeable. So the statistic, the sum over rows of |mean of the new − mean of the earlier|, is
-compared with what it is for other choices of the new ones within each row: a permutation test, whose level holds
-whatever the judge's noise, and which a noisy judge makes weaker, never wrong.
+compared with its values for other choices of the new ones within each row. The level of this permutation test holds for
+any noise of the judge; noise costs power alone.
 
 Source: Fisher's permutation test, stratified by row; p-values as Phipson and Smyth, Permutation P-values Should Never
 Be Zero (2010).

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judgegym.statistics.agreement import Ratings
-    from judgegym.statistics.corrected import Column
+    from judgegym.statistics.agreement import Floats, Ratings
 
 FEWEST_LABELS = 30
 _FOLDS = 5
@@ -48,23 +47,23 @@ class JuryWeights:
     at_least: float
 
 
-def points(votes: Column, gold: Column) -> Column:
+def points(votes: Floats, gold: Floats) -> Floats:
     """Return the points of verdicts: 1 for gold's sign, ½ for 0, else 0."""
     import numpy as np  # late, as everywhere in this package
 
-    found: Column = (1.0 + np.sign(votes) * gold) / 2.0
+    found: Floats = (1.0 + np.sign(votes) * gold) / 2.0
     return found
 
 
-def sides(scores: Column) -> Column:
+def sides(scores: Floats) -> Floats:
     """Return the verdicts of scores from 0 to 1: the side of ½, −1 or 1, or 0 for ½; NaN of NaN."""
     import numpy as np
 
-    found: Column = np.sign(np.round(scores, 9) - 0.5)
+    found: Floats = np.sign(np.round(scores, 9) - 0.5)
     return found
 
 
-def gain_over(points: Column, others: Column) -> tuple[float, float]:
+def gain_over(points: Floats, others: Floats) -> tuple[float, float]:
     """Return what a jury gains over a member, mean by row, and its one-sided 90 % lower bound; of one row −1."""
     from scipy import stats
 
@@ -73,7 +72,7 @@ def gain_over(points: Column, others: Column) -> tuple[float, float]:
     return gain, gain - float(stats.norm.ppf(0.9) * stats.sem(gains)) if len(gains) > 1 else -1.0
 
 
-def learned_weights(votes: Column, gold: Column, *, seed: int = 0) -> JuryWeights | str:
+def learned_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeights | str:
     """Learn weights from labels: the best single member unless a jury is better with certainty.
 
     The members' ties are decided by clipped log-odds of the others. A logistic regression with weights of 0 or more is
@@ -104,16 +103,16 @@ def learned_weights(votes: Column, gold: Column, *, seed: int = 0) -> JuryWeight
     return JuryWeights(tuple(weights.tolist()), best, gain, at_least)
 
 
-def log_odds(accuracies: Column) -> Column:
+def log_odds(accuracies: Floats) -> Floats:
     """Return the log-odds of members' accuracies, from 0 to those of 95 %."""
     import numpy as np
 
     clipped = np.clip(accuracies, 0.5, _MOST_CERTAIN)
-    found: Column = np.log(clipped / (1.0 - clipped))
+    found: Floats = np.log(clipped / (1.0 - clipped))
     return found
 
 
-def _single(votes: Column, gold: Column) -> Column:
+def _single(votes: Floats, gold: Floats) -> Floats:
     """Return weights with which the best member decides, and the others only its ties."""
     import numpy as np
 
@@ -126,23 +125,23 @@ def _single(votes: Column, gold: Column) -> Column:
     return weights
 
 
-def _logistic(votes: Column, gold: Column) -> Column:
+def _logistic(votes: Floats, gold: Floats) -> Floats:
     """Return the weights of a logistic regression without intercept, each 0 or more."""
     import numpy as np
     from scipy.optimize import minimize
 
-    def loss(weights: Column) -> tuple[float, Column]:
+    def loss(weights: Floats) -> tuple[float, Floats]:
         margins = gold * (votes @ weights)
         slope = -(votes * (gold / (1.0 + np.exp(margins)))[:, None]).sum(axis=0) + _PRIOR * weights
         return float(np.logaddexp(0.0, -margins).sum() + _PRIOR * (weights @ weights) / 2.0), slope
 
     members = votes.shape[1]
     start, bounds = np.full(members, 0.5), [(0.0, None)] * members
-    found: Column = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
+    found: Floats = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
     return found
 
 
-def dawid_skene(verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9) -> Column:
+def dawid_skene(verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9) -> Floats:
     """Return the probability of each class for each row, by what the members agree on, without labels.
 
     It learns who errs from who agrees with whom: members that err together look right.

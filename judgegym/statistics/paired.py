@@ -7,7 +7,7 @@ are scipy's. A statistic that is not defined for its input is replaced by the re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -16,9 +16,10 @@ from judgegym.statistics.clustered import agreement_sums, kappas
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
-    Numbers: TypeAlias = Sequence[float] | NDArray[np.float64]
+    from judgegym.statistics.agreement import Codes, Floats
+
+    Numbers: TypeAlias = Sequence[float] | Floats
 
 _ROWS_FOR_A_KIND = 20  # the time of a binomial draw over that of drawing a row
 _DRAWN_AT_ONCE = 1_000_000  # counts in memory at a time: 8 MB
@@ -39,20 +40,20 @@ class RatioTerms:
         return math.fsum(self.totals) / math.fsum(self.weights)
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """Return the statistic of each row by itself."""
         import numpy as np
 
-        values: NDArray[np.float64] = np.divide(self.totals, self.weights, dtype=float)
+        values: Floats = np.divide(self.totals, self.weights, dtype=float)
         return values
 
-    def at(self, places: NDArray[np.int64] | slice) -> RatioTerms:
+    def at(self, places: Codes | slice) -> RatioTerms:
         """Return the terms of some rows."""
         import numpy as np
 
         return RatioTerms(np.asarray(self.totals)[places], np.asarray(self.weights)[places])
 
-    def summed(self, units: NDArray[np.int64]) -> RatioTerms:
+    def summed(self, units: Codes) -> RatioTerms:
         """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
         import numpy as np
 
@@ -141,7 +142,7 @@ def paired_intervals(
     return PairedIntervals(*(Interval(float(low), float(high)) for low, high in bounds))
 
 
-def _drawn(generator: np.random.Generator, counts: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def _drawn(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
     """How often each kind of row is in each of `size` resamples, given how many rows of each kind there are.
 
     The counts of a resample have a multinomial distribution. It is drawn from directly where there are few kinds, as of
@@ -168,14 +169,9 @@ def sign_test(first: Numbers, second: Numbers) -> PairedTest:
     import numpy as np
     from scipy.stats import binomtest  # late: half a second
 
-    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    changes = _changes(first, second)
-    higher, lower = int((changes > 0).sum()), int((changes < 0).sum())
-    is_binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
+    is_binary = all(np.isin(side, (0.0, 1.0)).all() for side in (first, second))
     name: TestName = "mcnemar" if is_binary else "sign"
-    if not higher + lower:
-        return PairedTest(name, None, 0, 0, "no row has another value")
-    return PairedTest(name, float(binomtest(higher, higher + lower, 0.5).pvalue), higher, lower)
+    return _paired_test(name, first, second, lambda changes: binomtest(int((changes > 0).sum()), len(changes)).pvalue)
 
 
 def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
@@ -189,22 +185,26 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     """
     from scipy.stats import wilcoxon  # late: as above
 
-    changes = _changes(first, second)
-    higher, lower = int((changes > 0).sum()), int((changes < 0).sum())
-    if not higher + lower:
-        return PairedTest("wilcoxon", None, 0, 0, "no row has another value")
-    p = float(wilcoxon(changes[changes != 0]).pvalue)
-    if not math.isfinite(p):
-        return PairedTest("wilcoxon", None, higher, lower, f"scipy finds no p-value for {higher + lower} rows")
-    return PairedTest("wilcoxon", p, higher, lower)
+    return _paired_test("wilcoxon", first, second, lambda changes: wilcoxon(changes).pvalue)
 
 
-def _changes(first: Numbers, second: Numbers) -> NDArray[np.float64]:
-    """Second − first, rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change from 0.3."""
+def _paired_test(name: TestName, first: Numbers, second: Numbers, p_value: Callable[[Floats], float]) -> PairedTest:
+    """The test whose p-value is computed of the changes that are not 0.
+
+    Changes are rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change from 0.3.
+    """
     import numpy as np
 
-    changes: NDArray[np.float64] = np.round(np.subtract(second, first, dtype=float), 12)
-    return changes
+    changes = np.round(np.subtract(second, first, dtype=float), 12)
+    changes = changes[changes != 0]
+    higher = int((changes > 0).sum())
+    lower = len(changes) - higher
+    if not len(changes):
+        return PairedTest(name, None, 0, 0, "no row has another value")
+    p = float(p_value(changes))
+    if not math.isfinite(p):
+        return PairedTest(name, None, higher, lower, f"scipy finds no p-value for {len(changes)} rows")
+    return PairedTest(name, p, higher, lower)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -255,7 +255,7 @@ def rows_needed(first: RatioTerms, second: RatioTerms, *, level: float = 0.95, p
 
 
 def kappa_interval(
-    sides: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
+    sides: Sequence[tuple[Floats, Floats]],
     rows: Sequence[int],
     *,
     rounds: int = 10_000,
@@ -286,7 +286,7 @@ def kappa_interval(
     sums = [agreement_sums(*labels, np.asarray(rows, dtype=np.int64)) for labels in sides]
     ends = np.cumsum([each.shape[1] for each in sums])[:-1]
 
-    def statistic(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    def statistic(totals: Floats) -> Floats:
         first, *second = map(kappas, np.split(totals, ends, axis=1))
         return second[0] - first if second else first
 

@@ -34,14 +34,14 @@ class PairedCounts(NamedTuple):
         """The first rate minus the second; 0 without rows."""
         return (self.first - self.second) / (sum(self) or 1)
 
-    def interval(self, level: float = 0.95) -> Interval:
-        """The interval of the difference of the rates, which need not be symmetric."""
+    def interval(self) -> Interval:
+        """The 95 % interval of the difference of the rates, which need not be symmetric."""
         both, first, second, neither = self
         total = sum(self)
         if not total:
             return Interval(-1.0, 1.0)
         rates = (both + first) / total, (both + second) / total
-        limits = [wilson(rate, total, t_quantile(level)) for rate in rates]
+        limits = [wilson(rate, total, t_quantile(0.95)) for rate in rates]
         margins = (both + first) * (second + neither) * (both + second) * (first + neither)
         covariance = float(both * neither - first * second)
         if covariance > 0:

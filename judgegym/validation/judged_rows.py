@@ -1,11 +1,11 @@
 """Judge rows that a command has derived from a data set, by the machinery of `judgegym score`.
 
 The rows are written to a file of the command's folder and judged as `judgegym score` judges them: with its run
-directory, ledger, `--resume`, `--plan`, budgets, `--offline`, and what it says when it is stopped. Judgments are read
-back by the ids of the rows.
+directory, ledger, `--resume`, `--plan`, budgets, `--offline` and messages. Judgments are read back by the ids of the
+rows.
 
-Guarantees: equal rows share one judgment, but for those with another `repeat`, which are judged by new calls; the plan
-of the rows is that of `judgegym score --plan`.
+Guarantees: identical rows share one judgment; a row with another `repeat` is judged by new calls; the plan of the rows
+is that of `judgegym score --plan`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TASK = {f"{name}_column": name for name in ("prompt", *TASK_FIELDS, "repeat")} 
 
 
 class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
-    """What a command needs that judges derived rows; commands add their own settings to these."""
+    """The settings of a command that judges derived rows; each command adds its own."""
 
 
 DerivedRows: TypeAlias = Mapping[str, JudgeTask]
@@ -66,6 +66,7 @@ class JudgedRows:
         by_uid: for each row, its judged responses, in their order.
         run: the run directory.
         metrics: of the run, with calls, tokens and cost (`eval/judge_calls`, …).
+        judge: the judge's name in results.
         problem: why the command must fail: too many responses have no score.
         again: the command that judges those again.
     """
@@ -73,6 +74,7 @@ class JudgedRows:
     by_uid: Mapping[str, tuple[Sample[ScoreDetail], ...]]
     run: Path
     metrics: Metrics
+    judge: str
     problem: str | None
     again: str
 
@@ -141,7 +143,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
 
 
 async def plan_rows(settings: RowsSettings, rows: DerivedRows, folder: Path | None) -> Plan:
-    """What judging the rows would ask; nobody is asked, and nothing is written.
+    """Plan the calls that judge the rows; no endpoint is called, and nothing is written.
 
     Args:
         settings: the judge; with `resume`, what the run in the folder has is taken off.
@@ -197,7 +199,8 @@ async def judge_rows(
 
         with resumable(again, kept, "go on", budget), terminal.ProgressDisplay(command[1], "responses") as shown:
             result = await run.run(shown)
-    return JudgedRows(_samples(rows, result.path), result.path, result.metrics, result.problem, again(None))
+    samples = _samples(rows, result.path)
+    return JudgedRows(samples, result.path, result.metrics, settings.judged_by, result.problem, again(None))
 
 
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:

@@ -12,7 +12,7 @@ MODULES = [
     *("judgegym.judges.rubrics.judge", "judgegym.statistics.agreement", "judgegym.statistics.agreement"),
     *("judgegym.server.core", "judgegym.integrations.trl", "judgegym.integrations.verl"),
 ]
-LATE = ("numpy", "scipy", "sklearn", "krippendorff", "tiktoken", "datasets", "transformers", "wandb", "atroposlib")
+LATE = ("numpy", "scipy", "sklearn", "tiktoken", "datasets", "transformers", "wandb", "atroposlib")
 
 
 @pytest.fixture(scope="module")

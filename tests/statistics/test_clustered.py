@@ -109,7 +109,9 @@ def test_tests_against_a_threshold() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("truth", "threshold", "alpha"), [(0.6, 0.7, 0.001), (0.9, 0.8, 0.025), (0.0, 0.05, 0.025)])
 def test_rows_of_a_rate_have_the_power_that_is_planned(truth: float, threshold: float, alpha: float) -> None:
-    rows = ClusteredEstimate(0.7, 0.0, 50, trials=50.0).rows_to_tell(truth, threshold, rows=50, alpha=alpha, power=0.8)
+    rows = ClusteredEstimate(0.7, 0.0, 50, trials=50.0).rows_to_decide(
+        truth, threshold, rows=50, alpha=alpha, power=0.8
+    )
     hits = np.random.default_rng(1).binomial([[rows], [round(rows * 0.8)]], truth, size=(2, 4000))
 
     def power(each: np.ndarray, count: int) -> float:
@@ -124,7 +126,7 @@ def test_rows_of_a_rate_have_the_power_that_is_planned(truth: float, threshold: 
 def test_rows_of_a_mean_count_pseudo_rows_once() -> None:
     def rows(pseudo: float, clusters: int = 10_000) -> int:
         estimate = ClusteredEstimate(0.0, 0.1, clusters, pseudo=pseudo)
-        return estimate.rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
+        return estimate.rows_to_decide(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
 
     assert rows(0.0) == math.ceil(100 * 2.8016**2)
     error = math.sqrt(0.005 * 100 / rows(0.5) + 0.005 * (100 / rows(0.5)) ** 2)
@@ -136,7 +138,7 @@ def test_rows_of_a_mean_count_pseudo_rows_once() -> None:
 def test_rows_of_an_estimate_that_not_all_samples_have_are_corrected_for_that() -> None:
     def rows(clusters: int, fewest: int) -> int:
         estimate = ClusteredEstimate(0.0, 0.1, clusters, fewest=fewest)
-        return estimate.rows_to_tell(0.02, 0.0, rows=1000, alpha=0.025, power=0.8)
+        return estimate.rows_to_decide(0.02, 0.0, rows=1000, alpha=0.025, power=0.8)
 
     drawn = np.random.default_rng(1).poisson(12, 10_000)
     sizes, counts = np.unique(drawn[drawn >= 10], return_counts=True)

@@ -25,7 +25,7 @@ from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.saved import missing_tasks, samples_of_lines
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.anchors import LOOKS, AnchorJudge, looks_ahead
+from judgegym.engine.anchors import LOOKS, AnchorJudge, plan_anchors
 from judgegym.engine.command import interruptible
 from judgegym.engine.estimates import (
     BATCH,
@@ -43,7 +43,6 @@ from judgegym.engine.estimates import (
 )
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
-from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
@@ -188,9 +187,8 @@ async def _anchors(settings: ScoreSettings, judge: _BothWays, run: Path | None) 
     calls = prompts = Range(0, 0)
     if settings.anchors is None:
         return calls, prompts
-    name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
-    of = AnchorJudge(settings.anchors, settings.judge, name, settings, judge.fewest.judge, lambda: ())
-    anchors, few, most = looks_ahead(of, run)
+    of = AnchorJudge(settings.anchors, settings.judge, settings.judged_by, settings, judge.fewest.judge, lambda: ())
+    anchors, few, most = plan_anchors(of, run)
     for anchor in anchors:
         asked, tokens = await judge.asked(anchor.task)
         calls += Range(few * asked.low, asked.times(most).high)

@@ -38,7 +38,7 @@ from judgegym.engine.anchors import AnchorResult
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT, RunDirectory
 from judgegym.engine.runs.disk import Disk
-from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.engine.settings.policy import STAND_IN_POLICY
 from judgegym.engine.terminal.output import duration
 from judgegym.engine.terminal.progress import rate_words
 from judgegym.engine.terminal.summary import (
@@ -196,7 +196,7 @@ def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
     return RunFacts(
         name="score",
         subject=_subject(settings, answers_of),
-        judge=STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name(),
+        judge=settings.judged_by,
         sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
         prompts=settings.prompt_digests(),
         protocol=protocol(matters, declared_settings(ScoreSettings)),

@@ -46,7 +46,6 @@ from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, uid_
 from judgegym.engine.runs.disk import remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
-from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
@@ -94,9 +93,8 @@ class ScoreRun:
         check_columns(found.own, self.columns, out)
         self._anchor_judge: AnchorJudge | None = None
         if settings.anchors is not None:
-            name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
             self._anchor_judge = AnchorJudge(
-                *(settings.anchors, settings.judge, name, settings, self.scorer),
+                *(settings.anchors, settings.judge, settings.judged_by, settings, self.scorer),
                 lambda: sorted(clients.judge.served_models),
             )
             read_anchors(self._anchor_judge)

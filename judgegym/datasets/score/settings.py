@@ -12,6 +12,7 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.sample import SampleSettings, of_policy_alone
 from judgegym.engine.settings.env import without_secrets
+from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import declared_settings, operational, setting
@@ -100,6 +101,11 @@ class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, Co
         """Which of `judge` and `policy` are stand-ins."""
         asked = (("judge", self.asks_endpoint), ("policy", self.responses_per_prompt is not None))
         return tuple(role for role, is_asked in asked if is_asked and self.offline)
+
+    @property
+    def judged_by(self) -> str:
+        """The name of the judge in results: its own, or that of a stand-in."""
+        return STAND_IN_JUDGE if "judge" in self.stand_ins else self.judge_name()
 
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.

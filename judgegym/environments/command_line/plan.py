@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
-from judgegym.engine.anchors import looks_ahead
+from judgegym.engine.anchors import plan_anchors
 from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.estimates import BATCH, EarlierCalls, ModelPlan, Range, enough, plan_line
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
@@ -257,7 +257,7 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
                 evaluation = Evaluation(env)
                 judge, tasks = evaluation.anchor_judge, evaluation.tasks
                 if judge is not None:
-                    anchors, looks, _ = looks_ahead(judge, run)
+                    anchors, looks, _ = plan_anchors(judge, run)
                     with component(_ANCHORS):
                         for anchor in anchors:
                             await judge_responses(judge.judge, anchor.task)

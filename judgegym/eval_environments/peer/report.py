@@ -14,7 +14,7 @@ from judgegym.eval_environments.peer.ranking import leniency_adjusted, means, se
 from judgegym.eval_environments.peer.results import Changes, PeerCell, PeerResults, PeerTable
 from judgegym.judges.core.judgment import CritiqueRound
 from judgegym.llm.wire import JSON
-from judgegym.statistics.agreement import krippendorff_alpha, rank_correlation
+from judgegym.statistics.agreement import correlation, krippendorff_alpha
 
 _EMPTY = "–"
 _CORNER = "judge \\ candidate"
@@ -133,7 +133,7 @@ def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
     _add(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
     for one, other in combinations(range(len(results.judges)), 2):
         name = f"spearman_{slug(results.judges[one])}_{slug(results.judges[other])}"
-        _add(metrics, name, rank_correlation(by_judge[one], by_judge[other]))
+        _add(metrics, name, correlation("spearman", by_judge[one], by_judge[other]))
 
 
 def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> None:

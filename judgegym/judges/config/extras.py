@@ -51,7 +51,7 @@ def install_command(extra: str) -> str:
 
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "environments": ("jinja2", "matplotlib", "rich", "numpy", "scipy", "sklearn", "krippendorff"),
+    "environments": ("jinja2", "matplotlib", "rich", "numpy", "scipy", "sklearn"),
     "data": ("datasets",),
     "training": ("atroposlib", "transformers"),
     "audit": ("statsmodels",),
@@ -64,7 +64,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "profile": ("pyinstrument",),
     "rules": ("math_verify", "jsonschema", "py3langid"),
     "completion": ("argcomplete",),
-    "statistics": ("numpy", "scipy", "sklearn", "krippendorff"),
+    "statistics": ("numpy", "scipy", "sklearn"),
     "art": ("art", "openai"),
     "inspect": ("inspect_ai", "openai"),
     "nemo-gym": ("nemo_gym",),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from judgegym.reports.compare.rows import CommonRows
 from judgegym.reports.results.run import Kind
-from judgegym.statistics.agreement import Interval, quadratic_kappa, rank_correlation
+from judgegym.statistics.agreement import Interval, correlation, quadratic_kappa
 from judgegym.statistics.paired import RatioTerms, paired_intervals, rows_needed, sign_test, wilcoxon_test
 
 if TYPE_CHECKING:
@@ -148,15 +148,15 @@ class Pair:
         """How far the two judges agree; what is not defined is `None`, with the reason."""
         first, second = self._outcomes()
         kappa = quadratic_kappa(first, second)  # of 0 and 1 it is kappa without weights
-        correlation = rank_correlation(self._before, self._after)
+        ranks = correlation("spearman", self._before, self._after)
         prompts, labels_of = self._rows.prompts, self._rows.labels
         is_scored = self._rows.units is not None
         return {
             "same": float((first == second).mean()),
             "kappa": None if isinstance(kappa, str) else kappa,
             "kappa_reason": kappa if isinstance(kappa, str) else "",
-            "correlation": None if isinstance(correlation, str) else correlation,
-            "correlation_reason": correlation if isinstance(correlation, str) else "",
+            "correlation": None if isinstance(ranks, str) else ranks,
+            "correlation_reason": ranks if isinstance(ranks, str) else "",
             "weighted": self._kind != "pass_rate",
             "best": None if prompts is None else best_agreement(prompts, self._before, self._after),
             "labels": label_agreement(labels_of[0], labels_of[self._place]) if is_scored else None,

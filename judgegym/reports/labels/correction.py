@@ -29,7 +29,7 @@ from judgegym.statistics.corrected import CorrectedMean, MeanKind, corrected_mea
 from judgegym.statistics.paired import RatioTerms
 
 if TYPE_CHECKING:
-    from judgegym.statistics.corrected import Codes, Column
+    from judgegym.statistics.agreement import Codes, Floats
 
 CORRECTED = "corrected"
 """The field of `config_general` in `metrics.json`."""
@@ -115,7 +115,7 @@ class LabelledRows:
 
     uids: Sequence[str]
     terms: RatioTerms
-    labels: Column
+    labels: Floats
     strata: Codes | None
     clusters: Codes | None
     categories: Sequence[str | None]
@@ -239,7 +239,7 @@ _CORRECTION = TypeAdapter(Correction)
 
 
 def corrected_number(
-    name: str, raw: float, columns: tuple[Column, Column], found: CorrectedMean | str, no_interval: str
+    name: str, raw: float, columns: tuple[Floats, Floats], found: CorrectedMean | str, no_interval: str
 ) -> CorrectedNumber:
     """Return a number as files have it; where all values are from 0 to 1, so are the ends of intervals.
 

@@ -1,8 +1,8 @@
-"""The rows about which an audit asks a judge, and the judgments of them in the form that all checks read.
+"""The rows and the judges of an audit that calls a judge, and its judgments in the form that the checks read.
 
-A judge that compares is shown each pair in both orders, and has a verdict in each; of any other judge the verdict on a
-pair is the response with the higher score, a tie where scores are equal. A seeded sample is judged again, and under
-other wordings of the prompt. A second form of the same judge (scores beside comparisons) says what contradicts it.
+A judge that compares judges each pair in both orders. The verdict of any other judge on a pair is the response with the
+higher score, a tie if scores are equal. A seeded sample is judged again, and under other wordings of the prompt. A
+second form of the same judge (scores beside comparisons) may contradict the first.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,18 +19,14 @@ from judgegym.data.rows import RowError
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
-from judgegym.engine.runs.directory import response_of_uid
 from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
-from judgegym.reports.results.run import SavedRun
-from judgegym.validation.audit.cells import LabelledRow, numbers_beyond, read_row
-from judgegym.validation.audit.features import features_of
-from judgegym.validation.audit.judgments import TIE, Judgments
-from judgegym.validation.audit.reading import NO_GOLD, Value, clusters_of, gathered
+from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
+from judgegym.validation.audit.reading import NO_GOLD, numbers_beyond, read_row
 from judgegym.validation.audit.runs import operation_of
 from judgegym.validation.audit.wordings import wordings_of
 from judgegym.validation.judged_rows import DerivedRows, JudgedRows, RowsSettings
@@ -65,12 +62,12 @@ class CalledAuditSettings(RowsSettings):
     cluster_column: str | None = operational(None, group="data")
     """Take rows with the same value in this column as dependent on each other. If unset, those with the same prompt."""
     repeats: int = operational(1, ge=0, le=20)
-    """Judge each row of the sample so many times more, by calls of their own."""
+    """Judge each row of the sample this many times more, by calls of their own."""
     paraphrases: str | None = operational(None)
     """Judge the sample under other wordings of the judge's prompt, too: shipped, or a YAML file of names and system
     prompts. None if unset."""
     sample: int = operational(100, ge=2)
-    """Draw so many rows, by the seed, for repeats and paraphrases."""
+    """Draw this many rows, by the seed, for repeats and paraphrases."""
     second_form: JudgeKind | None = operational(None)
     """Ask the same model in this way, too, and count how often scores and comparisons contradict each other: a judge
     that compares beside one that does not."""
@@ -84,22 +81,21 @@ def compares(kind: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditTarget:
-    """A labelled row: its id, its task, its gold label (of a pair the number of the better response), its columns."""
-
-    uid: str
-    task: JudgeTask
-    gold: float | str
-    cells: LabelledRow
-    category: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class AuditTargets:
-    """The rows to audit: with several responses or one, and how many are left out by reason."""
+    """The labelled rows to audit.
 
-    rows: Sequence[AuditTarget]
+    Attributes:
+        tasks: the task of each row.
+        rows: their gold labels, without a judgment yet.
+        is_pairs: whether rows have several responses.
+        again: the numbers of those that are judged again.
+        left_out: how many rows are left out, by reason.
+    """
+
+    tasks: Sequence[JudgeTask]
+    rows: Sequence[RowJudgments]
     is_pairs: bool
+    again: Sequence[int]
     left_out: Mapping[str, int]
 
 
@@ -128,7 +124,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
     is_pairs, needs_two = tasks.several, any(map(compares, kinds))
     columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
-    found, left_out = list[AuditTarget](), Counter[str]()
+    found, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
     for number in range(len(tasks)):
         try:
             read = tasks[number]
@@ -148,43 +144,52 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         elif needs_two and len(responses) != 2:
             left_out["with another number of responses than two"] += 1
         else:
-            found.append(
-                AuditTarget(row.uid_or_number(), read.judge_task, gold, cells, read.category[0] or cells.category)
+            found.append(read.judge_task)
+            rows.append(
+                RowJudgments(
+                    row.uid_or_number(),
+                    gold,
+                    responses=responses,
+                    models=cells.models,
+                    cluster=repr(cells.cluster or read.judge_task.prompt),
+                    category=read.category[0] or cells.category,
+                )
             )
     if not found:
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
             f"gold (--gold_column); rows left out: {dict(left_out)}"
         )
-    return AuditTargets(found, is_pairs, left_out)
+    again = generator(settings.seed, "audit", "rows again").sample(range(len(found)), min(settings.sample, len(found)))
+    return AuditTargets(found, rows, is_pairs, sorted(again), left_out)
 
 
 async def parts_of(
     targets: AuditTargets, settings: CalledAuditSettings
 ) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
-    judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
-    rows = [_as_shown(target.task, settings.judge) for target in targets.rows]
-    drawn = sample_of(targets, settings)
+    judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
+    rows = [_task_for(task, settings.judge) for task in targets.tasks]
+    drawn = {number: rows[number] for number in targets.again}
     again = {
-        f"{repeat}/{number}": replace(rows[number], repeat=repeat)
+        f"{repeat}/{number}": replace(task, repeat=repeat)
         for repeat in range(1, settings.repeats + 1)
-        for number in drawn
+        for number, task in drawn.items()
     }
     parts = [AuditPart(FIRST, judge, {**_derived(enumerate(rows)), **again})]
     if not settings.repeats:
         unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
     wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
     if settings.paraphrases is not None:
-        wordings = await wordings_of(judge, [rows[number] for number in drawn], settings.paraphrases)
+        wordings = await wordings_of(judge, [*drawn.values()], settings.paraphrases)
     if isinstance(wordings, str):
         unmeasured["paraphrase_agreement"], wordings = wordings, {}
     for name, prompt in wordings.items():
         reworded = judge.model_copy(update={"judge_system_prompt": prompt})
-        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived((number, rows[number]) for number in drawn)))
+        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived(drawn.items())))
     if settings.second_form is not None:
-        other = [_as_shown(target.task, settings.second_form) for target in targets.rows]
-        parts.append(AuditPart(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
+        other = [_task_for(task, settings.second_form) for task in targets.tasks]
+        parts.append(AuditPart(SECOND, _settings_for(settings, settings.second_form), _derived(enumerate(other))))
     else:
         unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
     if not compares(settings.judge):
@@ -192,17 +197,11 @@ async def parts_of(
     return parts, unmeasured
 
 
-def sample_of(targets: AuditTargets, settings: CalledAuditSettings) -> Sequence[int]:
-    """The numbers of the rows that are judged again."""
-    count = len(targets.rows)
-    return sorted(generator(settings.seed, "audit", "rows again").sample(range(count), min(settings.sample, count)))
-
-
 def _derived(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
     return {f"0/{number}": task for number, task in rows}
 
 
-def _as_asked(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
+def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
     """The settings of a judge in which it is asked in both orders: a choice of two is a game without a tie."""
     changed: dict[str, Any] = {"judge": kind}
     if compares(kind):
@@ -213,7 +212,7 @@ def _as_asked(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
     return CalledAuditSettings.model_validate(given | changed)
 
 
-def _as_shown(task: JudgeTask, kind: str) -> JudgeTask:
+def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
     """The task without an answer to compare with, and for a choice with nothing but prompt and responses."""
     if kind == "choice":
         return JudgeTask(task.prompt, task.responses, traces=task.traces, images=task.images)
@@ -227,21 +226,17 @@ def judgments_of(
     settings: CalledAuditSettings,
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
-    judge: str,
 ) -> Judgments:
-    """What the judge said of the labelled rows.
+    """The judgments of the labelled rows.
 
     Args:
         targets: the rows.
         settings: what was asked.
         judged: by the name of the part.
         unmeasured: why checks are not measured.
-        judge: the judge's name.
     """
-    import numpy as np
-
-    rows, drawn, main, repeats = targets.rows, sample_of(targets, settings), judged[FIRST], settings.repeats
-    numeric = targets.is_pairs or all(isinstance(target.gold, float) for target in rows)
+    main, again = judged[FIRST].by_uid, {*targets.again}
+    numeric = targets.is_pairs or all(isinstance(row.gold, float) for row in targets.rows)
     orders = 2 if compares(settings.judge) else 1
 
     def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
@@ -253,36 +248,26 @@ def judgments_of(
         one, other = map(_components, found)
         return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
 
-    again, wordings = {*drawn}, [name for name in judged if name.startswith(WORDING)]
-    verdicts, reworded = list[list[list[Value]]](), list[dict[str, list[Value]]]()
-    for number in range(len(rows)):
-        times = range(1 + (repeats if number in again else 0))
-        verdicts.append([said(main.by_uid[f"{repeat}/{number}"]) for repeat in times])
-        asked = wordings if number in again else []
-        reworded.append({each.removeprefix(WORDING): said(judged[each].by_uid[f"0/{number}"]) for each in asked})
-    scores = None
-    if SECOND in judged:
-        pairs = [judged[SECOND].by_uid[f"0/{number}"] for number in range(len(rows))]
-        scores = np.array([[each.score for each in pair] for pair in pairs], dtype=float)
-    models = [target.cells.models for target in rows]
-    run = SavedRun.open(main.run)
-    samples = list(run.samples())
-    of_rows = [*range(len(rows)), *([*drawn] * repeats)]  # in the order of the derived rows
-    places = [of_rows[at[0]] for each in samples if (at := response_of_uid(each.uid)) is not None]
-    return gathered(
-        [target.gold for target in rows],
-        verdicts,
-        reworded,
+    rows, samples = list[RowJudgments](), list[list[Sample[ScoreDetail]]]()
+    for number, row in enumerate(targets.rows):
+        is_again = number in again
+        of_repeats = [main[f"{repeat}/{number}"] for repeat in range(1 + is_again * settings.repeats)]
+        wordings = [name for name in judged if is_again and name.startswith(WORDING)]
+        judged_row = replace(
+            row,
+            verdicts=[*map(said, of_repeats)],
+            paraphrases={name.removeprefix(WORDING): said(judged[name].by_uid[f"0/{number}"]) for name in wordings},
+        )
+        if SECOND in judged:
+            judged_row = replace(judged_row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]])
+        rows.append(judged_row)
+        samples.append([*chain.from_iterable(of_repeats)])
+    return Judgments.of(
+        rows,
         is_choice=targets.is_pairs,
-        judge=judge,
+        judge=judged[FIRST].judge,
         source=f"{settings.data}, judge {settings.judge}",
-        uids=[target.uid for target in rows],
-        clusters=clusters_of([repr(target.cells.cluster or target.task.prompt) for target in rows]),
-        counts=np.array([len(target.task.responses) for target in rows]),
-        features=features_of([target.task.responses for target in rows], models if any(models) else None, judge),
-        categories=[target.category for target in rows],
-        scores=scores,
-        operation=operation_of(samples, run, places, len(rows)),
+        operation=operation_of(samples, judged[FIRST].run),
         left_out=targets.left_out,
         unmeasured=unmeasured,
     )

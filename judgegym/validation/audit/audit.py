@@ -14,8 +14,7 @@ from judgegym.validation.audit.judgments import GIVEN, SWAPPED, Judgments
 from judgegym.validation.audit.settings import AuditSettings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from judgegym.statistics.agreement import Floats
 
 FORMAT = 1
 """Of the JSON of an audit."""
@@ -38,7 +37,6 @@ class Audit:
         curve: the calibration curve: rows, mean probability, share.
         judgments: of each row its uid, cluster, gold, verdicts and how far they are right.
         level: of the intervals.
-        format: of the JSON.
     """
 
     judge: str
@@ -52,8 +50,7 @@ class Audit:
     categories: Sequence[Mapping[str, JSON]]
     curve: Sequence[tuple[int, float, float]]
     judgments: Sequence[Mapping[str, JSON]]
-    level: float = 0.95
-    format: int = FORMAT
+    level: float
 
     @property
     def fails(self) -> bool:
@@ -62,7 +59,7 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Return it for a file, which `judgegym compare` reads."""
-        return {"audit": self.format, **{name: value for name, value in asdict(self).items() if name != "format"}}
+        return {"audit": FORMAT, **asdict(self)}
 
 
 def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
@@ -121,7 +118,7 @@ def _categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
 def _rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
     """The numbers of each row; `None` where there is no verdict."""
 
-    def known(values: NDArray[np.float64]) -> list[JSON]:
+    def known(values: Floats) -> list[JSON]:
         return [value if math.isfinite(value) else None for value in values.tolist()]
 
     return [

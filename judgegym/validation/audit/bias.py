@@ -42,21 +42,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 FEWEST = 10
 """Clusters in which a property has to differ."""
 MODEL_CLUSTERS = 20
-"""To how many clusters' worth of evidence the error of the model amounts, beside that which is robust."""
-_CHECKS: Mapping[str, str] = {
-    LENGTH: "length_bias",
-    MARKDOWN: "markdown_bias",
-    LIST: "list_bias",
-    OWN: "self_preference",
-    KEY: "master_key_bias",
-    INSTRUCTION: "instruction_bias",
-}
-_REASONS = {OWN: "who wrote the responses, or the judge's family, is not known"}
+"""The weight of the model's error beside the robust one, in clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +57,7 @@ class _Records:
     outcome: Floats
     fixed: Floats
     properties: Mapping[str, Floats]
-    clusters: NDArray[np.int64]
+    clusters: Codes
 
 
 def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
@@ -77,9 +68,9 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     """
     import numpy as np
 
-    found: dict[str, ClusteredEstimate | str] = {
-        check: _REASONS.get(name, "the texts of the responses were not recorded") for name, check in _CHECKS.items()
-    }
+    names = (LENGTH, MARKDOWN, LIST, OWN, KEY, INSTRUCTION)
+    found: dict[str, ClusteredEstimate | str] = dict.fromkeys(names, "the texts of the responses were not recorded")
+    found[OWN] = "who wrote the responses, or the judge's family, is not known"
     if not judgments.features:
         return found
     if judgments.kind == "label" and len(judgments.levels) != 2:
@@ -90,15 +81,14 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     steps: list[float] = []
     informative: dict[str, int] = {}
     for name, values in records.properties.items():
-        check = _CHECKS[name]
         rows = len(np.unique(records.clusters[_differs(values, is_pair=is_pair)]))
         if rows < FEWEST:
-            found[check] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
+            found[name] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
             continue
         deviation = float(np.sqrt(np.mean(values**2)))  # single responses are centred, and pairs have no side
         columns.append(np.tanh(values / deviation) if name in STANDARDISED else values)
         steps.append(math.tanh(1) if name in STANDARDISED else 1.0)
-        informative[check] = rows
+        informative[name] = rows
     if columns:
         design = np.column_stack([records.fixed, *columns])
         rows_of = list(informative.values())
@@ -106,8 +96,8 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
             estimates = _linear(records, design, steps)
         else:
             estimates = _logistic(records, design, steps, rows_of, is_pair=is_pair)
-        for (check, rows), (value, error, of_prior) in zip(informative.items(), estimates, strict=True):
-            found[check] = ClusteredEstimate(value, max(error, 1e-9), rows, pseudo=of_prior, fewest=FEWEST)
+        for (name, rows), (value, error, of_prior) in zip(informative.items(), estimates, strict=True):
+            found[name] = ClusteredEstimate(value, max(error, 1e-9), rows, pseudo=of_prior, fewest=FEWEST)
     return found
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 
 from judgegym.datasets.score.command import with_data
@@ -18,7 +19,6 @@ from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.extras import require
@@ -83,17 +83,15 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
         terminal.say("\n".join(_plan_lines(plans)))
         return 0
     assert folder is not None  # or there is an error above
-    if not settings.resume:
-        for each in parts:
-            judged_rows.check_folder(folder / each.name, resume=False)
+    for each in parts:
+        judged_rows.check_folder(folder / each.name, resume=settings.resume)
     budget, judged = settings.budget(), dict[str, judged_rows.JudgedRows]()
     for each in parts:
         place = folder / each.name
         goes_on = settings.resume and run_directory_of(place / judged_rows.JUDGED).exists()
         own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
         judged[each.name] = await judged_rows.judge_rows(own, each.rows, place, words, budget)
-    name = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
-    judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured, name)
+    judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured)
     return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)
 
 
@@ -119,16 +117,10 @@ def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_
 
 def _plan_lines(plans: Mapping[str, Plan]) -> list[str]:
     """The calls of each part, and the plan of all parts together."""
-    whole = whole_plan([*plans.values()])
-    lines = [f"{name}: {plan.judge.calls.low:,.0f} calls" for name, plan in plans.items()] if len(plans) > 1 else []
-    return [*lines, *plan_lines(whole)]
-
-
-def whole_plan(plans: Sequence[Plan]) -> Plan:
-    """The plan of several runs together."""
-    whole = plans[0]
-    for plan in plans[1:]:
-        names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls", "earlier")
-        sums = {name: getattr(whole, name) + getattr(plan, name) for name in names}
-        whole = dataclasses.replace(whole, **sums, parts={})
-    return whole
+    first, *others = plans.values()
+    if not others:
+        return plan_lines(first)
+    names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls", "earlier")
+    sums = {name: reduce(add, (getattr(plan, name) for plan in plans.values())) for name in names}
+    lines = [f"{name}: {plan.judge.calls.low:,.0f} calls" for name, plan in plans.items()]
+    return [*lines, *plan_lines(dataclasses.replace(first, **sums, parts={}))]

@@ -28,10 +28,7 @@ from judgegym.validation.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
 from judgegym.validation.audit.settings import shipped
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 Unit = Literal["share", "points", "number", "seconds", "dollars"]
 Estimates = Mapping[str, "ClusteredEstimate | str"]
@@ -49,7 +46,7 @@ class Check:
 
 
 CHECKS: Mapping[str, Check] = {name: Check(**words) for name, words in shipped("checks.yaml").items()}
-"""All checks, in the order in which they are shown."""
+"""All checks, in the order of the table."""
 
 
 def measure_all(judgments: Judgments) -> dict[str, ClusteredEstimate | str]:
@@ -137,10 +134,8 @@ def agreement(judgments: Judgments) -> Estimates:
 
     first = judgments.first
     rows, orders = np.nonzero(np.isfinite(first))
-    judge, gold, clusters = first[rows, orders], judgments.gold[rows], judgments.clusters[rows]
-    if len(np.unique(clusters)) < 2:
-        return dict.fromkeys(("kappa", "weighted_kappa", "ac1", "alpha", "spearman"), "it takes two rows or more")
-    _, clusters = np.unique(clusters, return_inverse=True)
+    judge, gold = first[rows, orders], judgments.gold[rows]
+    _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
     if judgments.kind == "score":
         from scipy.stats import rankdata  # late: half a second
 
@@ -203,8 +198,6 @@ def calibration(judgments: Judgments) -> Estimates:
         return dict.fromkeys(("calibration_error", "brier"), reason)
     rows, bins, said, happened = curve
     _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
-    if clusters.max() < 1:
-        return dict.fromkeys(("calibration_error", "brier"), "it takes two rows or more")
     member = np.eye(int(bins.max()) + 1)[bins]
     size = member.shape[1]
     gaps, chance = member * (said - happened)[:, None], member * (said * (1 - said))[:, None]
@@ -220,7 +213,7 @@ def calibration(judgments: Judgments) -> Estimates:
 
 
 def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
-    """Of each bin the number of rows, the mean probability, and how often what it is the probability of was so."""
+    """For each bin the number of rows, the mean probability, and in which share of rows gold is as predicted."""
     curve = _bins(judgments)
     if curve is None:
         return []
@@ -229,8 +222,8 @@ def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
     return [(int(at.sum()), float(said[at].mean()), float(happened[at].mean())) for at in places]
 
 
-def _bins(judgments: Judgments) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats] | None:
-    """The rows with a probability; of each its bin, the probability, and 1 or 0: whether gold is what it is of."""
+def _bins(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
+    """The rows with a probability; for each its bin, the probability, and 1 if gold is the predicted one, else 0."""
     import numpy as np
 
     said = judgments.probabilities
@@ -259,20 +252,14 @@ def contradiction(judgments: Judgments) -> Estimates:
 
 def operation(judgments: Judgments) -> Estimates:
     """Failures, calls without a verdict and refusals as rates; mean latency of a call and mean cost of a row."""
-    clusters, took = judgments.clusters, judgments.operation
+    clusters = judgments.clusters
     asked = judgments.asked.sum(axis=(1, 2)).astype(float)
     read = (judgments.is_read & judgments.asked).sum(axis=(1, 2)).astype(float)
-    missing = "the calls were not recorded"
     found: dict[str, ClusteredEstimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
-    found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), missing)
+    found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), "the calls were not recorded")
     found["dollars_per_row"] = "no price or no token counts were recorded"
-    if took.calls is not None and took.redraws is not None and took.refusals is not None:
-        found["redraw_rate"] = rate(took.redraws, took.calls, clusters)
-        found["refusal_rate"] = rate(took.refusals, took.calls, clusters)
-    if took.seconds is not None and took.answered is not None:
-        found["seconds_per_call"] = ratio(took.seconds, took.answered, clusters)
-    if took.dollars is not None:
-        found["dollars_per_row"] = ratio(took.dollars, took.dollars * 0 + 1, clusters)
+    for name, (totals, weights) in judgments.operation.items():
+        found[name] = (rate if CHECKS[name].unit == "share" else ratio)(totals, weights, clusters)
     return found
 
 

@@ -29,7 +29,7 @@ underpowered, with the rows that it would take. Exit code 4 if a check fails. To
 _DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
 file that score has written with --gold_column"""
 _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
-"""Flags of an audit that calls the judge, one of which each such command has."""
+"""Flags of an audit that calls the judge; each such command has one of them."""
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
@@ -46,7 +46,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 def _parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of an audit of recorded judgments."""
-    from judgegym.validation.audit.cells import COLUMNS  # late: help comes at once
+    from judgegym.validation.audit.reading import COLUMNS  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
@@ -100,8 +100,7 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
     Raises:
         SettingsError: flags that have no meaning for what is audited.
     """
-    from judgegym.validation.audit.cells import COLUMNS
-    from judgegym.validation.audit.reading import Sources, read_judgments
+    from judgegym.validation.audit.reading import COLUMNS, read_judgments
     from judgegym.validation.audit.runs import judgments_of_run, run_of
 
     columns = {name: value for name in COLUMNS if (value := getattr(flags, f"{name}_column")) is not None}
@@ -113,7 +112,14 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
     if not flags.verdicts and (flags.prompt or flags.paraphrases):
         raise SettingsError("--prompt and --paraphrases choose from a file of --verdicts, and there is none")
     paraphrases = tuple(filter(None, flags.paraphrases.split(",")))
-    return read_judgments(Sources(flags.data, flags.verdicts, flags.judge, flags.prompt, paraphrases, columns))
+    return read_judgments(
+        flags.data,
+        columns=columns,
+        verdicts=flags.verdicts,
+        judge=flags.judge,
+        prompt=flags.prompt,
+        paraphrases=paraphrases,
+    )
 
 
 if __name__ == "__main__":

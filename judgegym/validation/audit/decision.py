@@ -1,9 +1,9 @@
-"""Say of each check one of three words, and how many rows it takes where nothing is decided.
+"""Decide each check: it passes, fails or is underpowered, and then it takes more rows.
 
 *fails*: the value is beyond the threshold, by a test whose p-value is corrected for all checks that have a threshold
 (Holm), at `alpha`: a judge without any fault is accused by some check in at most that share of audits, so the false
 discovery rate is no larger. *passes*: the whole interval is on the good side of the threshold. *underpowered*: neither;
-then it is said how many rows it takes, if they are like these:
+then the result has the number of rows of this kind that a decision takes:
 
 * with the estimate on the bad side of the threshold, until a fault that lies `margin` beyond it fails;
 * with the estimate on the good side, until a judge that is `margin` better (at best without any effect) passes;
@@ -26,6 +26,7 @@ from judgegym.validation.audit.checks import CHECKS, Unit
 from judgegym.validation.audit.settings import AuditSettings, Threshold
 
 Word = Literal["passes", "fails", "underpowered", "shown", "not measured"]
+_LIMITS = {"at_least": "at least ", "at_most": "at most ", "within": "not beyond ±"}
 FEWEST_CLUSTERS = 10
 """With fewer independent rows no check passes or fails."""
 
@@ -38,7 +39,7 @@ class CheckResult:
         name: of the check, as in the settings.
         title: its words in a table.
         unit: of the value, the interval and the threshold.
-        word: what is said of it; `shown` without a threshold.
+        word: the decision; `shown` without a threshold.
         value: the effect; `None` if it is not measured.
         interval: its interval at the audit's level.
         side: `at_least`, `at_most` or `within`; empty without a threshold.
@@ -72,9 +73,9 @@ def decide(estimates: Mapping[str, ClusteredEstimate | str], settings: AuditSett
         rows: of how many rows they are.
     """
     tested = {
-        name: _p_value(estimate, settings.checks[name])
+        name: _p_value(estimate, threshold)
         for name, estimate in estimates.items()
-        if isinstance(estimate, ClusteredEstimate) and _side(settings.checks.get(name))
+        if isinstance(estimate, ClusteredEstimate) and (threshold := settings.checks.get(name)) and threshold.side
     }
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
     return [_result(name, estimate, settings, rows, tested, corrected) for name, estimate in estimates.items()]
@@ -88,53 +89,43 @@ def _result(
     tested: Mapping[str, float],
     corrected: Mapping[str, float],
 ) -> CheckResult:
-    """What is said of a check, given the p-values of all that are tested."""
-    check, threshold = CHECKS[name], settings.checks.get(name)
-    found = CheckResult(name, check.title, check.unit, "not measured", sentence=str(estimate))
+    """The result of a check, given the p-values of all that are tested."""
+    check = CHECKS[name]
     if isinstance(estimate, str):
-        return found
+        return CheckResult(name, check.title, check.unit, "not measured", sentence=estimate)
     interval = estimate.interval(settings.level)
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
         interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
-    says = f"{check.says.format(shown(estimate.value, check.unit))} ({100 * settings.level:g} %: "
-    says = f"{says[0].upper()}{says[1:]}{bounds(interval, check.unit)})"
-    found = replace(found, word="shown", value=estimate.value, interval=interval, sentence=f"{says}.")
-    if threshold is None or not (side := _side(threshold)):
+    says = f"{check.says.format(value_text(estimate.value, check.unit))} ({100 * settings.level:g} %: "
+    says = f"{says[0].upper()}{says[1:]}{interval_text(interval, check.unit)})"
+    found = CheckResult(name, check.title, check.unit, "shown", estimate.value, interval, sentence=f"{says}.")
+    if name not in tested:
         return found
-    limit, needed, why = float(getattr(threshold, side)), None, ""
-    is_inside = _is_good(interval.low, threshold) and _is_good(interval.high, threshold)
+    threshold, needed, why = settings.checks[name], None, ""
+    is_inside = threshold.tolerates(interval.low) and threshold.tolerates(interval.high)
     word: Word = "fails" if corrected[name] <= settings.alpha else "passes" if is_inside else "underpowered"
     if estimate.clusters < FEWEST_CLUSTERS:
         word = "underpowered"
     if word == "underpowered":
         needed, why = _rows_needed(estimate, threshold, settings, rows, len(tested))
-    limits = {"at_least": "at least ", "at_most": "at most ", "within": "not beyond ±"}[side]
-    sentence = f"{says}; wanted: {limits}{shown(limit, check.unit, signed=False)}.{why}"
-    p, p_corrected = tested[name], corrected[name]
-    found = replace(found, word=word, side=side, threshold=limit, rows_needed=needed, sentence=sentence)
-    return replace(found, p=p, p_corrected=p_corrected)
-
-
-def _side(threshold: Threshold | None) -> str:
-    sides = ("at_least", "at_most", "within")
-    return next((side for side in sides if threshold is not None and getattr(threshold, side) is not None), "")
-
-
-def _is_good(value: float, threshold: Threshold) -> bool:
-    if threshold.at_least is not None:
-        return value >= threshold.at_least
-    if threshold.at_most is not None:
-        return value <= threshold.at_most
-    return abs(value) <= (threshold.within or 0.0)
+    limit = f"{_LIMITS[threshold.side]}{value_text(threshold.limit, check.unit, signed=False)}"
+    return replace(
+        found,
+        word=word,
+        side=threshold.side,
+        threshold=threshold.limit,
+        p=tested[name],
+        p_corrected=corrected[name],
+        rows_needed=needed,
+        sentence=f"{says}; wanted: {limit}.{why}",
+    )
 
 
 def _p_value(estimate: ClusteredEstimate, threshold: Threshold) -> float:
     """The p-value of "the true value is on the good side of the threshold"."""
-    if threshold.at_least is not None:
-        return estimate.p_below(threshold.at_least)
-    if threshold.at_most is not None:
-        return estimate.p_above(threshold.at_most)
-    return estimate.p_outside(threshold.within or 0.0)
+    if threshold.side == "at_least":
+        return estimate.p_below(threshold.limit)
+    return (estimate.p_outside if threshold.side == "within" else estimate.p_above)(threshold.limit)
 
 
 def _rows_needed(
@@ -142,33 +133,31 @@ def _rows_needed(
 ) -> tuple[int | None, str]:
     """How many rows it takes to decide, and the words for that.
 
-    The size of an effect that is wanted within bounds is what is told from the bound.
+    Of an effect that is wanted within bounds, the size is compared with the bound.
     """
-    value = abs(estimate.value) if threshold.within is not None else estimate.value
-    limit = next(each for each in (threshold.at_least, threshold.at_most, threshold.within) if each is not None)
-    good_side = 1.0 if threshold.at_least is not None else -1.0
-    is_good = _is_good(estimate.value, threshold)
-    truth = limit + good_side * threshold.margin * (1 if is_good else -1)
+    limit, is_within = threshold.limit, threshold.side == "within"
+    is_good = threshold.tolerates(estimate.value)
+    truth = limit + threshold.margin * (1 if is_good is (threshold.side == "at_least") else -1)
     power, alpha = settings.power, (1 - settings.level) / 2 if is_good else settings.alpha / tests
-    if threshold.within is not None and truth <= 0:
+    if is_within and truth <= 0:
         truth, power = 0.0, (1 + power) / 2  # without an effect, neither bound may be reached
     if estimate.trials is not None:
         truth = min(1.0, max(0.0, truth))
-    size = replace(estimate, value=value)
     if abs(truth - limit) < 1e-9:
-        return None, " No number of rows would show more: the threshold is at the end of the scale."
-    needed = size.rows_to_tell(truth, limit, rows=rows, alpha=alpha, power=power)
+        return None, " More rows cannot decide: the threshold is at the end of the scale."
+    needed = estimate.rows_to_decide(truth, limit, rows=rows, alpha=alpha, power=power)
     if needed > rows:
-        better = "without any effect" if truth == 0.0 and threshold.within is not None else "without this fault"
+        better = "without any effect" if truth == 0.0 and is_within else "without this fault"
         what = f"a judge {better} passes" if is_good else "a fault of this kind is found"
         return needed, f" With {rows:,} rows nothing is decided; {what} with about {needed:,}."
+    value = abs(estimate.value) if is_within else estimate.value
     if abs(value - limit) < 1e-9:
-        return None, " The value is the threshold itself, which no number of rows tells apart."
-    needed = max(rows + 1, size.rows_to_tell(value, limit, rows=rows, alpha=alpha, power=settings.power))
+        return None, " The value equals the threshold, so more rows cannot decide."
+    needed = max(rows + 1, estimate.rows_to_decide(value, limit, rows=rows, alpha=alpha, power=settings.power))
     return needed, f" The value is near the threshold; as it is measured, about {needed:,} rows decide."
 
 
-def shown(value: float, unit: Unit, *, signed: bool = True) -> str:
+def value_text(value: float, unit: Unit, *, signed: bool = True) -> str:
     """A value as people read it."""
     if unit == "share":
         return f"{100 * value:.1f} %"
@@ -179,7 +168,7 @@ def shown(value: float, unit: Unit, *, signed: bool = True) -> str:
     return f"{value:.2f} s" if unit == "seconds" else f"{value:.3f}".replace("-", "−")
 
 
-def bounds(interval: Interval, unit: Unit) -> str:
-    """An interval as people read it, the unit said once."""
-    low, high = (shown(each, unit) for each in (interval.low, interval.high))
+def interval_text(interval: Interval, unit: Unit) -> str:
+    """An interval as people read it, with its unit once."""
+    low, high = (value_text(each, unit) for each in (interval.low, interval.high))
     return f"{low.removesuffix(' %').removesuffix(' points').removesuffix(' s')} to {high}"

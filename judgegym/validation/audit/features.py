@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from judgegym.validation.audit.settings import shipped
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from judgegym.statistics.agreement import Floats
 
-LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION, OWN = "length", "markdown", "list", "master_key", "instruction", "own_family"
+LENGTH, MARKDOWN, LIST = "length_bias", "markdown_bias", "list_bias"
+KEY, INSTRUCTION, OWN = "master_key_bias", "instruction_bias", "self_preference"
+"""The properties, by the names of the checks that measure their effects."""
 STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
 """Properties on a scale without a unit: their effect is that of one standard deviation of the difference."""
 
@@ -51,25 +52,27 @@ def properties_of(text: str) -> Mapping[str, float]:
 
 
 def features_of(
-    rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]] | None = None, judge: str = ""
-) -> Mapping[str, NDArray[np.float64]]:
+    rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]] = (), judge: str = ""
+) -> Mapping[str, Floats]:
     """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
 
     Args:
-        rows: the texts of the responses of each row.
+        rows: the texts of the responses of each row; without any text there are no properties.
         models: who wrote each; with the judge's name they say which are of its own family.
         judge: the judge's name.
     """
     import numpy as np
 
-    most = max(map(len, rows), default=0)
+    if not any(rows):
+        return {}
+    most = max(map(len, rows))
     found = {name: np.full((len(rows), most), np.nan) for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)}
     for number, texts in enumerate(rows):
         for place, text in enumerate(texts):
             for name, value in properties_of(text).items():
                 found[name][number, place] = value
     own = family_of(judge)
-    if models is not None and own:
+    if own and any(models):
         found[OWN] = np.full((len(rows), most), np.nan)
         for number, names in enumerate(models):
             for place, name in enumerate(names):

@@ -1,22 +1,25 @@
-"""What is audited: gold labels of rows beside a judge's judgments of them, as arrays.
+"""What is audited: gold labels of rows beside a judge's judgments of them, row by row and as arrays.
 
-All sources (rows with recorded verdicts, runs, scored files, judges that are called) end in `Judgments`; no check knows
-where they come from.
+All sources (rows with recorded verdicts, runs, scored files, judges that are called) make `RowJudgments`, of which
+`Judgments` are made; no check knows where they come from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
+
+from judgegym.validation.audit.features import features_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.int64]
+    from judgegym.statistics.agreement import Codes, Floats
 
 Kind = Literal["choice", "label", "score"]
 """What the judge says of a row: which response is the best, one of a few labels, or a score."""
@@ -24,27 +27,40 @@ TIE = -1.0
 """The verdict that no response of a choice is the best; it counts half."""
 GIVEN, SWAPPED = 0, 1
 """The orders of the responses of a choice: as they are in the row, and reversed."""
+Value = float | str | None
+"""A verdict or a gold label: the number of a response from 0, a score, or a label; `None` without one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """What the calls of a judge took; a part that was not recorded is `None`.
+class RowJudgments:
+    """The gold label of a row, and what a judge says of it.
 
     Attributes:
-        calls: the number of calls of each row in the ledger, the repeated ones included.
-        redraws: how many of these had no verdict, so that the judge was asked again or given up.
-        refusals: how many of these were refused by the model or a filter.
-        answered: the number of calls of each row whose seconds are known.
-        seconds: the seconds of these.
-        dollars: the cost of each row.
+        uid: the row's id.
+        gold: its gold label.
+        verdicts: by repeat and order; `None` or NaN where none could be read. All orders of the first repeat were
+            asked, and no others count.
+        paraphrases: by the name of another wording of the prompt, and order.
+        responses: the texts of the responses.
+        models: who wrote each response; empty if that is not known.
+        cluster: rows with the same one depend on each other.
+        category: of the row.
+        time: when the row was judged, in any unit; NaN if that is not known.
+        probability: of the first response, or of the last label, according to the judge in the given order.
+        scores: of a pair, what the same judge gave to each response by itself.
     """
 
-    calls: Floats | None = None
-    redraws: Floats | None = None
-    refusals: Floats | None = None
-    answered: Floats | None = None
-    seconds: Floats | None = None
-    dollars: Floats | None = None
+    uid: str
+    gold: Value
+    verdicts: Sequence[Sequence[Value]] = ()
+    paraphrases: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    responses: Sequence[str] = ()
+    models: Sequence[str] = ()
+    cluster: str = ""
+    category: str | None = None
+    time: float = math.nan
+    probability: float = math.nan
+    scores: Sequence[float | None] = (None, None)
 
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
@@ -70,7 +86,8 @@ class Judgments:
         times: N: when the row was judged, in any unit; `None` if that is not known.
         probabilities: N: of the first response, or of the last label, according to the judge in the given order.
         scores: N × 2: the score that the same judge gave to each response by itself.
-        operation: what the calls took.
+        operation: for each check of the calls that has data, a total and a weight of each row, such as its seconds and
+            its calls.
         left_out: how many rows are left out, by reason.
         unmeasured: why a check has no data, by its name; of others its measurement says so.
     """
@@ -92,9 +109,71 @@ class Judgments:
     times: Floats | None = None
     probabilities: Floats | None = None
     scores: Floats | None = None
-    operation: Operation = Operation()
+    operation: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[RowJudgments],
+        *,
+        is_choice: bool,
+        judge: str,
+        source: str,
+        operation: Mapping[str, tuple[Floats, Floats]] | None = None,
+        left_out: Mapping[str, int] | None = None,
+        unmeasured: Mapping[str, str] | None = None,
+    ) -> Judgments:
+        """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
+        import numpy as np
+
+        said = [[*chain.from_iterable(row.verdicts), *chain.from_iterable(row.paraphrases.values())] for row in rows]
+        everything = [*(row.gold for row in rows), *chain.from_iterable(said)]
+        is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
+        levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
+
+        def code(value: Value) -> float:
+            if value is None:
+                return math.nan
+            return levels.index(str(value).casefold()) if levels else float(value)
+
+        def known(values: Sequence[float | Sequence[float | None]]) -> Floats | None:
+            array = np.array(values, dtype=float)
+            return None if np.isnan(array).all() else array
+
+        def filled(of_rows: Iterable[Sequence[Value]]) -> Floats:
+            """The codes of the verdicts of each row, N × orders."""
+            codes = [[*map(code, verdicts)][:orders] for verdicts in of_rows]
+            return np.array([each + [math.nan] * (orders - len(each)) for each in codes], dtype=float)
+
+        orders = max(len(row.verdicts[0]) for row in rows)
+        by_repeat = [*zip_longest(*(row.verdicts for row in rows), fillvalue=())]
+        asked = [[[order < len(verdicts) for verdicts in of_rows] for of_rows in by_repeat] for order in range(orders)]
+        names = dict.fromkeys(chain.from_iterable(row.paraphrases for row in rows))
+        codes = np.array([*map(code, everything)])
+        return cls(
+            judge=judge,
+            source=source,
+            kind="choice" if is_choice else "label" if levels else "score",
+            uids=[row.uid for row in rows],
+            gold=np.array([code(row.gold) for row in rows]),
+            verdicts=np.stack([*map(filled, by_repeat)], axis=-1),
+            asked=np.array(asked).transpose(2, 0, 1),
+            clusters=np.unique([row.cluster for row in rows], return_inverse=True)[1].astype(np.int64),
+            counts=np.array([max(2, len(row.responses)) if is_choice else 1 for row in rows]),
+            levels=levels,
+            scale=(float(np.nanmin(codes)), float(np.nanmax(codes))),
+            paraphrases={name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names},
+            features=features_of([row.responses for row in rows], [row.models for row in rows], judge),
+            categories=[row.category for row in rows],
+            times=known([row.time for row in rows]),
+            probabilities=known([row.probability for row in rows]),
+            scores=known([row.scores for row in rows]),
+            operation=operation or {},
+            left_out=left_out or {},
+            unmeasured=unmeasured or {},
+        )
 
     def __len__(self) -> int:
         """The number of rows."""

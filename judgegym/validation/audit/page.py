@@ -13,7 +13,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.compare.page import WIDTH, forest
 from judgegym.reports.document import document, render
 from judgegym.validation.audit.audit import Audit
-from judgegym.validation.audit.decision import CheckResult, bounds, shown
+from judgegym.validation.audit.decision import CheckResult, interval_text, value_text
 
 _STYLE = Path(__file__).parent / "static" / "audit.css"
 _LIMITS = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}
@@ -24,8 +24,8 @@ _WIDEST = 100
 def cells_of(check: CheckResult) -> tuple[str, ...]:
     """A measured check as a line of the table; the last cell is the number of rows that it takes."""
     assert check.value is not None and check.interval is not None
-    value = shown(check.value, check.unit).replace(" points", "")
-    between = bounds(check.interval, check.unit).replace(" points", "")
+    value = value_text(check.value, check.unit).replace(" points", "")
+    between = interval_text(check.interval, check.unit).replace(" points", "")
     wanted = ""
     if check.threshold is not None:
         percent = 100 if check.unit in ("share", "points") else 1

@@ -1,90 +1,150 @@
-"""Judgments from files: pairs with recorded verdicts, or responses with scores or labels, and their gold labels.
+"""Read labelled rows with a judge's recorded judgments, from columns or from a file of verdicts.
 
 A row without gold, or without a recorded judgment, is left out and counted; a verdict of null counts as one that could
-not be read.
+not be read. Errors name the row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
-from judgegym.data.rows import Row, load_rows
+from judgegym.data.rows import Row, load_rows, value_at
 from judgegym.engine.records import explained
 from judgegym.judges.core.naming import did_you_mean
+from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
-from judgegym.validation.audit.cells import LabelledRow, numbers_beyond, read_rows
-from judgegym.validation.audit.features import features_of
-from judgegym.validation.audit.judgments import Judgments
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
 
 NO_GOLD, NO_JUDGMENT = "without a gold label", "without a recorded judgment"
 A_JUDGE = "the judge"
-Value = float | str | None
-"""A verdict or a gold label: the number of a response, a score, or a label; `None` without one."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_TIES = ("0", "TIE")
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What recorded judgments are read from.
+def _number(value: object) -> float:
+    """The number of a response, from 0, by its number from 1 or its letter; `TIE`; NaN for none."""
+    word = "" if value is None else str(value).upper()
+    if word in _TIES:
+        return TIE
+    if len(word) == 1 and word in _LETTERS:
+        return float(_LETTERS.index(word))
+    if word and not (word.isdecimal() and len(word) < 4):
+        raise ValueError(f"expected the number of a response, tie or null, found {value!r}")
+    return float(word) - 1 if word else math.nan
 
-    Attributes:
+
+def _orders(value: object) -> list[float]:
+    """The winner in the given order, or in the given and the swapped one."""
+    parts = value if isinstance(value, list) else [value]
+    if len(parts) not in (1, 2):
+        raise ValueError(f"expected the winner in one or two orders, found {value!r}")
+    return [_number(each) for each in parts]
+
+
+def _seconds(value: object) -> float:
+    """A time: a number in any unit, or an ISO date."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
+
+
+Winner = Annotated[float, PlainValidator(_number)]
+Orders = Annotated[list[float], PlainValidator(_orders)]
+Texts = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+
+
+class LabelledRow(BaseModel):
+    """The fields of a row, by the usual names of their columns; their descriptions are those of the flags."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    label: Winner = Field(math.nan, description="number of the better response, from 1")
+    verdict: Orders | None = Field(None, description="number of the winner; of both orders as a list; null: unread")
+    verdict_swapped: Orders | None = Field(None, description="number of the winner in the swapped order, as in the row")
+    repeats: list[Orders] = Field([], description="further verdicts, each in the form of the first")
+    paraphrases: dict[str, Orders] = Field({}, description="an object: verdicts under other wordings of the prompt")
+    gold: float | str | None = Field(None, description="gold score or label of a response")
+    score: float | str | None = Field(None, description="the judge's score or label of a response")
+    models: Texts = Field([], description="who wrote each response, for self-preference")
+    probability: float = Field(
+        math.nan, description="the judge's probability, 0 to 1, that the first response is better, or of yes"
+    )
+    scores: tuple[float, float] = Field((math.nan, math.nan), description="the judge's score of each response alone")
+    time: Annotated[float, PlainValidator(_seconds)] = Field(
+        math.nan, description="when the row was judged: a number or an ISO date, for drift"
+    )
+    category: str | None = Field(None, description="category of the row")
+    cluster: Any = Field(None, description="rows with the same value depend on each other: by default the prompt's")
+    responses: Texts = Field([], description="the texts of the responses, or of one")
+
+
+COLUMNS: Mapping[str, str] = {name: str(field.description) for name, field in LabelledRow.model_fields.items()}
+_ALSO = {"responses": ("response", "answer", "completion"), "cluster": ("prompt",), "models": ("model",)}
+"""Columns that are read where there is none of the usual name."""
+
+
+def read_judgments(
+    data: str,
+    *,
+    columns: Mapping[str, str],
+    verdicts: Path | None = None,
+    judge: str = "",
+    prompt: str = "",
+    paraphrases: Sequence[str] = (),
+) -> Judgments:
+    """Read rows with recorded judgments.
+
+    Args:
         data: the rows.
+        columns: columns that have other names than usual.
         verdicts: a file with verdicts by uid, instead of a column.
         judge: which judge of that file; the judge's name where rows have the verdicts.
         prompt: which prompt of that file.
         paraphrases: other prompts of the same judge in that file; `all` are all others.
-        columns: columns that have other names than usual.
-    """
-
-    data: str
-    verdicts: Path | None = None
-    judge: str = ""
-    prompt: str = ""
-    paraphrases: Sequence[str] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_judgments(sources: Sources) -> Judgments:
-    """Read rows with recorded judgments.
 
     Raises:
-        DataError: a file or a row cannot be read, or there is nothing to audit.
-        SettingsError: a judge or prompt is not in the file of verdicts, or a column is in no row.
+        DataError: a file or a row cannot be read, or there is nothing to audit; the message names file, row and field.
+        SettingsError: a judge or prompt is not in the file of verdicts, a column is in no row, or verdicts are in a
+            file and in a column.
     """
-    rows = read_rows(sources.data, sources.columns)
-    judge = sources.judge
-    if sources.verdicts is not None:
-        judge, by_uid = _verdict_file(sources)
-        rows = [(row, _with_recorded(row, read, by_uid)) for row, read in rows]
-    is_choice = sources.verdicts is not None or any("verdict" in read.model_fields_set for _, read in rows)
-    golds = [not math.isnan(read.label) if is_choice else read.gold is not None for _, read in rows]
+    recorded: Mapping[str, Mapping[str, JSON]] = {}
+    if verdicts is not None:
+        if "verdict" in columns:
+            raise SettingsError("--verdict_column: the verdicts are read from the file of --verdicts")
+        judge, recorded = _read_verdicts(verdicts, judge, prompt, paraphrases)
+    rows = _read_rows(data, columns, recorded)
+    is_choice = verdicts is not None or any("verdict" in cells.model_fields_set for _, cells in rows)
     name = "verdict" if is_choice else "score"
-    kept = [each for each, has_gold in zip(rows, golds, strict=True) if has_gold and name in each[1].model_fields_set]
+    labelled = [each for each in rows if (not math.isnan(each[1].label) if is_choice else each[1].gold is not None)]
+    kept = [each for each in labelled if name in each[1].model_fields_set]
     if not kept:
         raise DataError(
-            f"{sources.data}: nothing to audit: expected label and verdict of pairs (--verdict_column, or --verdicts "
-            "FILE), or gold and score of responses (--gold_column, --score_column), or a judge to call (--judge KIND "
-            "--out FOLDER); columns found: "
-            f"{', '.join(rows[0][0].values) or 'none'}"
+            f"{data}: nothing to audit: expected label and verdict of pairs (--verdict_column, or --verdicts FILE), or "
+            "gold and score of responses (--gold_column, --score_column), or a judge to call (--judge KIND --out "
+            f"FOLDER); columns found: {', '.join(rows[0][0].values) or 'none'}"
         )
-    left_out = {NO_GOLD: golds.count(False), NO_JUDGMENT: sum(golds) - len(kept)}
-    source = f"{sources.data}{f', {sources.verdicts}' if sources.verdicts else ''}"
-    facts = {"judge": judge or A_JUDGE, "source": source, "left_out": {why: n for why, n in left_out.items() if n}}
-    return (_choices if is_choice else _single)(kept, facts)
+    left_out = {NO_GOLD: len(rows) - len(labelled), NO_JUDGMENT: len(labelled) - len(kept)}
+    return Judgments.of(
+        [_judgments_of(row, cells, is_choice=is_choice) for row, cells in kept],
+        is_choice=is_choice,
+        judge=judge or A_JUDGE,
+        source=f"{data}{f', {verdicts}' if verdicts else ''}",
+        left_out={why: count for why, count in left_out.items() if count},
+    )
 
 
-def _verdict_file(sources: Sources) -> tuple[str, Mapping[str, Mapping[str, JSON]]]:
+def _read_verdicts(
+    path: Path, judge: str, prompt: str, paraphrases: Sequence[str]
+) -> tuple[str, Mapping[str, Mapping[str, JSON]]]:
     """The judge's name, and by prompt its verdicts by uid, the prompt that is audited first.
 
     Raises:
@@ -92,7 +152,7 @@ def _verdict_file(sources: Sources) -> tuple[str, Mapping[str, Mapping[str, JSON
         SettingsError: the judge or a prompt is not in it, or is not named and there are several.
     """
     found: dict[tuple[str, str], Mapping[str, JSON]] = {}
-    for row in load_rows(str(sources.verdicts), split="train"):
+    for row in load_rows(str(path), split="train"):
         winner = row.values.get("winner")
         if not isinstance(winner, Mapping):
             raise row.lacks("judge, prompt and winner (an object: verdicts by uid)")
@@ -102,143 +162,111 @@ def _verdict_file(sources: Sources) -> tuple[str, Mapping[str, Mapping[str, JSON
         if wanted in known or (not wanted and len(known) == 1):
             return wanted or known[0]
         what = f"no {wanted!r}{did_you_mean(wanted, known)}" if wanted else "several"
-        raise SettingsError(f"--{flag}: {sources.verdicts} has {what}; choose of {', '.join(map(repr, known))}")
+        raise SettingsError(f"--{flag}: {path} has {what}; choose of {', '.join(map(repr, known))}")
 
-    judge = pick("judge", sources.judge, list(dict.fromkeys(name for name, _ in found)))
-    prompts = [prompt for name, prompt in found if name == judge]
-    first = pick("prompt", sources.prompt, prompts)
-    others = [pick("paraphrases", name, prompts) for name in sources.paraphrases if name != "all"]
-    others = prompts if "all" in sources.paraphrases else others
-    return judge, {prompt: found[judge, prompt] for prompt in dict.fromkeys([first, *others])}
-
-
-def _with_recorded(row: Row, read: LabelledRow, by_prompt: Mapping[str, Mapping[str, JSON]]) -> LabelledRow:
-    """The row with its verdicts from a file.
-
-    Raises:
-        DataError: one cannot be read.
-    """
-    uid = row.uid_or_number()
-    recorded: dict[str, Any] = {prompt: of[uid] for prompt, of in by_prompt.items() if uid in of}
-    first = next(iter(by_prompt))
-    if first not in recorded:
-        return read.model_copy(update={"verdict": None})
-    try:
-        values = {"verdict": recorded.pop(first), "paraphrases": recorded}
-        own = LabelledRow.model_validate(values)
-    except ValidationError as error:
-        raise row.error(f"recorded {explained(error)}") from None
-    return LabelledRow.model_construct(
-        read.model_fields_set | {"verdict"}, **{**dict(read), "verdict": own.verdict, "paraphrases": own.paraphrases}
-    )
+    judge = pick("judge", judge, list(dict.fromkeys(name for name, _ in found)))
+    prompts = [each for name, each in found if name == judge]
+    first = pick("prompt", prompt, prompts)
+    others = [pick("paraphrases", name, prompts) for name in paraphrases if name != "all"]
+    others = prompts if "all" in paraphrases else others
+    return judge, {name: found[judge, name] for name in dict.fromkeys([first, *others])}
 
 
-def _choices(rows: Sequence[tuple[Row, LabelledRow]], facts: Mapping[str, Any]) -> Judgments:
-    """Pairs, or rows with more responses, and which one won.
+def _read_rows(
+    data: str, columns: Mapping[str, str], recorded: Mapping[str, Mapping[str, JSON]]
+) -> list[tuple[Row, LabelledRow]]:
+    """Read labelled rows; the verdicts of a file, by prompt and uid, replace those of a column.
 
     Raises:
-        DataError: a number is of no response of its row.
+        DataError: a row cannot be read, or two have one id.
+        SettingsError: no row has a column that is named.
     """
-    import numpy as np
-
-    counts = np.array([max(2, len(read.responses)) for _, read in rows])
-    verdicts: list[list[list[float]]] = []  # row, repeat, order
-    for (row, read), count in zip(rows, counts, strict=True):
-        first = [*(read.verdict or [math.nan]), *(read.verdict_swapped or [])][:2]
-        verdicts.append([first, *read.repeats])
-        if numbers_beyond([read.label, *first, *chain.from_iterable(read.repeats)], count) or read.label < 0:
-            raise row.error(f"expected label and winners from 1 to {count}, found label {read.label + 1:g}, {first}")
-    scores = np.array([read.scores for _, read in rows])
-    return gathered(
-        [read.label for _, read in rows],
-        verdicts,
-        [read.paraphrases for _, read in rows],
-        is_choice=True,
-        counts=counts,
-        scores=None if np.isnan(scores).all() else scores,
-        **_facts(rows, facts),
-    )
-
-
-def _single(rows: Sequence[tuple[Row, LabelledRow]], facts: Mapping[str, Any]) -> Judgments:
-    """Responses with a gold score or label, and the judge's."""
-    return gathered([read.gold for _, read in rows], [[[read.score]] for _, read in rows], **_facts(rows, facts))
+    found: list[tuple[Row, LabelledRow]] = []
+    seen: set[str] = set()
+    missing, wanted = dict(columns), [name for name in COLUMNS if not recorded or name != "verdict"]
+    for row in load_rows(data, split="train"):
+        uid = row.uid_or_number()
+        of_row: dict[str, object] = {prompt: winners[uid] for prompt, winners in recorded.items() if uid in winners}
+        if (first := next(iter(recorded), None)) in of_row:
+            of_row = {"verdict": of_row.pop(first), "paraphrases": of_row}
+        read = read_row(row, wanted, columns, of_row)
+        for what in read.model_fields_set:
+            missing.pop(what, None)
+        if uid in seen:
+            raise DataError(f"{row.place}: the id {uid!r} is also that of another row")
+        seen.add(uid)
+        found.append((row, read))
+    for what, name in missing.items():
+        raise SettingsError(f"--{what}_column: no row of {data} has {name!r}{did_you_mean(name, found[0][0].values)}")
+    return found
 
 
-def _facts(rows: Sequence[tuple[Row, LabelledRow]], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Judgments` that are the same for all kinds."""
-    import numpy as np
-
-    texts, models = [read.responses for _, read in rows], [read.models for _, read in rows]
-    times, said = (np.array([getattr(read, name) for _, read in rows]) for name in ("time", "probability"))
-    keys = [row.uid_or_number() if read.cluster is None else repr(read.cluster) for row, read in rows]
-    return {
-        **facts,
-        "uids": [row.uid_or_number() for row, _ in rows],
-        "clusters": clusters_of(keys),
-        "features": features_of(texts, models if any(models) else None, facts["judge"]) if any(texts) else {},
-        "categories": [read.category for _, read in rows],
-        "times": None if np.isnan(times).all() else times,
-        "probabilities": None if np.isnan(said).all() else said,
-    }
-
-
-def clusters_of(keys: Sequence[str]) -> NDArray[np.int64]:
-    """The number of the cluster of each row: rows with one key are one."""
-    import numpy as np
-
-    return np.unique(keys, return_inverse=True)[1].astype(np.int64)
-
-
-def gathered(
-    golds: Sequence[Value],
-    verdicts: Sequence[Sequence[Sequence[Value]]],
-    paraphrases: Sequence[Mapping[str, Sequence[Value]]] = (),
-    *,
-    is_choice: bool = False,
-    **facts: Any,
-) -> Judgments:
-    """Judgments of rows: of choices, or of responses by themselves: scores where all gold labels are numbers.
+def read_row(
+    row: Row, wanted: Iterable[str], columns: Mapping[str, str], recorded: Mapping[str, object] | None = None
+) -> LabelledRow:
+    """Read a row.
 
     Args:
-        golds: the gold label of each row.
-        verdicts: of each row, by repeat and order; `None` or NaN where none could be read. All orders of the first
-            repeat were asked, and no others count.
-        paraphrases: of each row, by name and order.
-        is_choice: verdicts and gold labels are numbers of responses.
-        facts: the other fields of `Judgments`.
+        row: the row.
+        wanted: the fields to read.
+        columns: columns with other names than usual.
+        recorded: fields from elsewhere.
+
+    Raises:
+        RowError: it cannot be read.
     """
-    import numpy as np
+    cells, values = row.filled(), {}
+    for what in wanted:
+        names = (columns[what],) if what in columns else (what, *_ALSO.get(what, ()))
+        value = next((each for name in names if (each := value_at(cells, name)) not in (None, "")), None)
+        if value is not None:
+            values[what] = _parsed(value) if what != "responses" else value
+        elif what == "verdict" and any(name in row.values for name in names):
+            values[what] = None
+    try:
+        read = LabelledRow.model_validate({**values, **(recorded or {})})
+    except ValidationError as error:
+        raise row.error(explained(error)) from None
+    if not (math.isnan(read.probability) or 0 <= read.probability <= 1):
+        raise row.error(f"probability: expected a number from 0 to 1, found {read.probability:g}")
+    return read
 
-    said = chain.from_iterable(chain.from_iterable(verdicts))
-    everything = [*golds, *said, *chain.from_iterable(chain.from_iterable(of.values() for of in paraphrases))]
-    is_number = is_choice or all(isinstance(each, float) for each in golds)
-    levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
 
-    def code(value: Value) -> float:
-        if value is None:
-            return math.nan
-        return levels.index(str(value).casefold()) if levels else float(value)
+def _parsed(value: object) -> object:
+    """A value as JSON says it, for files that have texts alone: lists and objects."""
+    parsed = wire.as_json(value) if isinstance(value, str) and value[:1] in ("[", "{") else None
+    return value if parsed is None else parsed
 
-    shape = (len(golds), max(len(of_row[0]) for of_row in verdicts), max(map(len, verdicts)))
-    found, asked = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    names = dict.fromkeys(chain.from_iterable(paraphrases))
-    reworded = {name: np.full(shape[:2], np.nan) for name in names}
-    for row, of_row in enumerate(verdicts):
-        for repeat, orders in enumerate(of_row):
-            found[row, : len(orders), repeat] = [*map(code, orders)][: shape[1]]
-            asked[row, : len(orders), repeat] = True
-    for row, by_name in enumerate(paraphrases):
-        for name, orders in by_name.items():
-            reworded[name][row, : len(orders)] = [*map(code, orders)][: shape[1]]
-    known = np.array([*map(code, everything)])
-    return Judgments(
-        kind="choice" if is_choice else "label" if levels else "score",
-        gold=np.array([*map(code, golds)]),
-        verdicts=found,
-        asked=asked,
-        levels=levels,
-        scale=(float(np.nanmin(known)), float(np.nanmax(known))),
-        paraphrases=reworded,
-        **{"counts": np.ones(len(golds), dtype=np.int64), **facts},
+
+def _judgments_of(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
+    """The judgments of a row: of a choice the numbers of winners, else the judge's score or label.
+
+    Raises:
+        RowError: a number is of no response of the row.
+    """
+    gold: Value = cells.gold
+    verdicts: list[Sequence[Value]] = [[cells.score]]
+    if is_choice:
+        count = max(2, len(cells.responses))
+        first = [*(cells.verdict or [math.nan]), *(cells.verdict_swapped or [])][:2]
+        gold, verdicts = cells.label, [first, *cells.repeats]
+        if numbers_beyond([cells.label, *first, *chain.from_iterable(cells.repeats)], count) or cells.label < 0:
+            raise row.error(f"expected label and winners from 1 to {count}, found label {cells.label + 1:g}, {first}")
+    return RowJudgments(
+        row.uid_or_number(),
+        gold,
+        verdicts,
+        cells.paraphrases if is_choice else {},
+        responses=cells.responses,
+        models=cells.models,
+        cluster=row.uid_or_number() if cells.cluster is None else repr(cells.cluster),
+        category=cells.category,
+        time=cells.time,
+        probability=cells.probability,
+        scores=cells.scores,
     )
+
+
+def numbers_beyond(numbers: Sequence[float], count: int) -> bool:
+    """Whether one of the numbers is of no response, from 0 to `count` − 1."""
+    return any(number >= count for number in numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -16,11 +16,11 @@ from judgegym.llm.errors import SettingsError
 _STATIC = Path(__file__).parent / "static"
 THRESHOLDS = _STATIC / "thresholds.yaml"
 _SETTINGS = "settings of an audit, such as checks: {accuracy: {at_least: 0.8}}"
-_SIDES = ("at_least", "at_most", "within")
+_SIDES: tuple[Literal["at_least", "at_most", "within"], ...] = ("at_least", "at_most", "within")
 
 
 class Threshold(BaseModel):
-    """What one check tolerates; without any of the three it is shown without a word."""
+    """What one check tolerates; without any of the three it has no threshold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -34,6 +34,22 @@ class Threshold(BaseModel):
         if sum(getattr(self, side) is not None for side in _SIDES) > 1:
             raise ValueError(f"expected one of {', '.join(_SIDES)}")
         return self
+
+    @property
+    def side(self) -> Literal["at_least", "at_most", "within", ""]:
+        """Which of the three it is; empty without any."""
+        return next((side for side in _SIDES if getattr(self, side) is not None), "")
+
+    @property
+    def limit(self) -> float:
+        """The number of the one that it is."""
+        return float(getattr(self, self.side))
+
+    def tolerates(self, value: float) -> bool:
+        """Whether a value is on the good side."""
+        if self.side == "at_least":
+            return value >= self.limit
+        return (abs(value) if self.side == "within" else value) <= self.limit
 
 
 class AuditSettings(BaseModel):

@@ -25,7 +25,7 @@ async def wordings_of(settings: ScorerSettings, tasks: Sequence[JudgeTask], sour
 
     Args:
         settings: the judge.
-        tasks: what it is asked about in them.
+        tasks: the rows that it judges in them.
         source: `shipped`, or a YAML file of names and prompts.
 
     Raises:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,7 @@ from judgegym.validation.audit.bias import effects
 from judgegym.validation.audit.checks import calibration, calibration_curve, measure_all
 from judgegym.validation.audit.decision import decide
 from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, family_of, features_of
-from judgegym.validation.audit.judgments import TIE, Judgments
-from judgegym.validation.audit.reading import gathered
+from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments
 from judgegym.validation.audit.settings import load_settings
 
 NAN = math.nan
@@ -105,6 +106,16 @@ def test_two_rows_are_enough_to_measure_and_one_is_not() -> None:
         assert {check.word for check in results} <= {"underpowered", "shown", "not measured"}
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_verdicts_of_one_row_or_none_have_no_agreement_and_no_calibration(count: int) -> None:
+    verdicts, probabilities = [[[1.0]], [[NAN]]][-count:], np.array([0.5, NAN])[-count:]
+    judgments = choices([1.0, 0.0][-count:], verdicts, probabilities=probabilities, levels=("no", "yes"))
+    for kind in ("choice", "label", "score"):
+        found = measure_all(replace(judgments, kind=kind))
+        assert found["alpha"] == "it takes two rows or more"
+        assert isinstance(found["calibration_error"], str) and isinstance(found["brier"], str)
+
+
 @pytest.mark.slow
 def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
     numbers = np.random.default_rng(2)
@@ -112,14 +123,19 @@ def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
     features = features_of(texts)
     length = (features[LENGTH][:, 0] - features[LENGTH].mean()) / features[LENGTH].std()
     gold = numbers.integers(1, 6, 400).astype(float)
-    facts: dict[str, Any] = {"judge": "j", "source": "s", "uids": [str(n) for n in range(400)]}
-    facts |= {"clusters": np.arange(400), "features": features}
-    scores = gathered(gold.tolist(), [[[each]] for each in gold + 0.4 * np.tanh(length)], **facts)
+
+    def judged(golds: Sequence[float | str], said: Sequence[float | str]) -> Judgments:
+        rows = zip(golds, said, texts, strict=True)
+        made = [RowJudgments(str(n), gold, [[each]], responses=text, cluster=str(n))
+                for n, (gold, each, text) in enumerate(rows)]  # fmt: skip
+        return Judgments.of(made, is_choice=False, judge="j", source="s")
+
+    scores = judged(gold.tolist(), (gold + 0.4 * np.tanh(length)).tolist())
     found = measure_all(scores)
     assert value(found, "length_bias") == pytest.approx(0.4 * math.tanh(1) / scores.span, rel=0.05)
     assert value(found, "spearman") > 0.8 and value(found, "weighted_kappa") > 0.8
     said = ["yes" if each > 3 or push > 1 else "no" for each, push in zip(gold, length, strict=True)]
-    labels = gathered(["Yes" if each > 3 else "no" for each in gold], [[[each]] for each in said], **facts)
+    labels = judged(["Yes" if each > 3 else "no" for each in gold], said)
     found = measure_all(labels)
     assert labels.levels == ["no", "yes"] and value(found, "length_bias") > 0.05 and value(found, "kappa") > 0.5
     assert found["first_place_advantage"] == "it is of another kind of judgment"

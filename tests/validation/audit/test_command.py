@@ -84,6 +84,20 @@ def test_rows_without_gold_or_a_verdict_are_counted_and_null_is_a_wrong_verdict(
     assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 76)
 
 
+def test_rows_that_a_file_of_verdicts_lacks_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pairs(40, right=1.0)
+    winners = {row["uid"]: row["label"] if number else None for number, row in enumerate(rows[:30])}
+    lines = [{"judge": "one", "prompt": prompt, "winner": winners} for prompt in ("p", "q")]
+    flags = (f"--verdicts={written(tmp_path / 'verdicts.jsonl', lines)}", "--prompt=q", "--paraphrases=all")
+    found = audited(written(tmp_path / "rows.jsonl", rows), *flags)
+    assert found["left_out"] == {"without a recorded judgment": 10} and found["judge"] == "one"
+    assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 30)
+    assert found["by_name"]["paraphrase_agreement"]["value"] == 1.0
+    capsys.readouterr()
+    assert main([str(tmp_path / "rows.jsonl"), flags[0], "--prompt=q", "--verdict_column=verdict"]) == 2
+    assert "--verdict_column: the verdicts are read from the file of --verdicts" in capsys.readouterr().err
+
+
 def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
     rows = pairs(60)
     for number, row in enumerate(rows):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.validation.audit.audit import Audit, audit
-from judgegym.validation.audit.reading import Sources, read_judgments
+from judgegym.validation.audit.reading import read_judgments
 from judgegym.validation.audit.settings import load_settings
 from tests.command import ROOT
 from tests.validation.audit.made import audited
@@ -43,8 +43,10 @@ PUBLISHED = {
 
 
 def audit_of(judge: str, prompt: str) -> Audit:
-    sources = Sources(str(DATA / "rows.jsonl"), DATA / "verdicts.jsonl", judge, prompt)
-    return audit(read_judgments(sources), load_settings())
+    judgments = read_judgments(
+        str(DATA / "rows.jsonl"), columns={}, verdicts=DATA / "verdicts.jsonl", judge=judge, prompt=prompt
+    )
+    return audit(judgments, load_settings())
 
 
 @needs_llmbar

@@ -14,6 +14,7 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.usage import Usage
 from judgegym.reports.results.run import SavedRun
 from judgegym.validation.audit.command import main
+from judgegym.validation.audit.features import LENGTH
 from judgegym.validation.audit.runs import judgments_of_run
 from tests.command import in_process
 from tests.reports.compare.written import row, run
@@ -41,10 +42,11 @@ def test_letters_are_numbers_of_responses_in_both_orders(tmp_path: Path) -> None
     assert found.judge == "a-policy" and found.left_out == {"without a gold label": 1}
     assert found.gold.tolist() == [1, 1, 1] and found.counts.tolist() == [3, 3, 3]
     assert found.first[:2].tolist() == [[1, 1], [0, 2]] and found.first[2, 1] == 0
-    assert found.features["length"].shape == (3, 3)
-    took = found.operation
-    assert took.seconds is not None and took.seconds.tolist() == [4.0] * 3
-    assert took.dollars is not None and took.dollars.tolist() == pytest.approx([0.03] * 3) and took.calls is None
+    assert found.features[LENGTH].shape == (3, 3)
+    assert [[*map(float, each)] for each in found.operation["seconds_per_call"]] == [[4.0] * 3, [2.0] * 3]
+    dollars, rows = found.operation["dollars_per_row"]
+    assert dollars.tolist() == pytest.approx([0.03] * 3) and rows.tolist() == [1.0] * 3
+    assert found.operation.keys() == {"seconds_per_call", "dollars_per_row"}, "there is no ledger"
 
 
 def test_each_label_of_a_row_is_a_row_of_the_audit(tmp_path: Path) -> None:
