@@ -281,6 +281,9 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
             raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
         if wanted == "probability" and cheap.weighting != "logprobs":
             raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
+        judging = [cheap, *(part.settings for part in part_settings(cheap) if cheap.jury_scale == "own")]
+        if any(one.judge == "reward_model" and one.reward_scale != "sigmoid" for one in judging):
+            raise ValueError(f"cascade_confidence: {wanted} is of scores from 0 to 1: set reward_scale=sigmoid")
 
     @model_validator(mode="before")
     @classmethod

@@ -70,8 +70,8 @@ def _say_missing(core: ModuleType, choice: type) -> None:
 
     choice.__init__ = made  # type: ignore[misc]
     for module in [*sys.modules.values()]:  # they import it by name
-        if getattr(module, convert.__name__, None) is convert:
-            setattr(module, convert.__name__, converted)
+        if vars(module).get("convert_to_model_response_object") is convert:
+            vars(module)["convert_to_model_response_object"] = converted
 
 
 class LiteLLMApi(Api):
