@@ -47,6 +47,8 @@ def regex() -> Comparison:
     """Whether a regular expression of Python's `re` matches somewhere in the text."""
 
     def compare(text: str, expected: str) -> RuleFinding:
+        if not expected.strip():
+            return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
         try:
             pattern = re.compile(expected)
         except (re.error, OverflowError) as error:

@@ -101,6 +101,8 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
 
 def exact(text: str, expected: str) -> RuleFinding:
     """Whether the answer is the expected text, but for white space at both ends."""
+    if not expected.strip():
+        return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
     return RuleFinding.of(holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip())
 
 

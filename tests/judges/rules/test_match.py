@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from judgegym.judges.rules import match
+from judgegym.judges.rules.expressions import regex
 from judgegym.judges.rules.finding import Comparison, RuleFinding
 
 
@@ -75,6 +76,8 @@ def test_numbers_are_equal_within_the_tolerance(
     [
         (match.exact, " Paris\n", "Paris", 1.0),
         (match.exact, "paris", "Paris", 0.0),
+        (match.exact, "Paris", " ", None),
+        (regex(), "Paris or Rome", " ", None),
         (match.normalised, "The  Eiffel-Tower!", "eiffel tower", 1.0),
         (match.normalised, "The tower of Eiffel", "eiffel tower", 0.0),
         (match.normalised, "anything", "…!", None),
