@@ -6,9 +6,9 @@ that none of them has taken is kept for the next one that asks, so that nothing 
 The scores of single responses that were judged by themselves, for a failed one among them.
 
 Trainers count a failed response in the baseline of its group, whether they mask it or not; the mean of the others moves
-that least (`FailureAnswers.placeholder`), of those that the same judge has scored, also after a reload. The members of a group are judged at about the same time, and one that fails
-has its retries first: so the others are those of the same group, or of the same prompt where no group is named, of the
-last seconds. Texts are not kept. Each process knows its own.
+that least (`FailureAnswers.placeholder`). The members of a group are judged at about the same time, and one that fails
+has its retries first: so the others are those of the same group, or of the same prompt where no group is named, that
+the same judge, also after a reload, has scored in the last seconds. Texts are not kept. Each process knows its own.
 """
 
 from __future__ import annotations
