@@ -140,7 +140,7 @@ _SAID = re.compile(
     # "A good question" and "I think" begin with a word, "A because …" with a letter.
     (?!(?<=[AI])\s+(?!(?:because|since|as|is|and|or|but|due|which|while|given|based|not|so)\b)[a-z])
     # "B or C" chooses none.
-    (?![)\]}*]*\s*(?:,|/|&|\band\b|\bor\b)\s*[(\[{*]*[A-H](?![\w'’])(?!\s+(?:is|are|was|does|would)\b))
+    (?![)\]}*]*\s*(?:,|/|&|\band\b|\bor\b)\s*[(\[{*]*(?-i:[A-H])(?![\w'’])(?!\s+(?:is|are|was|does|would)\b))
     # "Option C is wrong" speaks of an option.
     (?!(?(named)[)\]}*]*\s+(?:is|are|was|does|would|can|cannot|has|refers|describes|states|suggests)\b
         (?!\s+(?:the\s+|most\s+|likely\s+){0,3}(?:correct|right|best|true|answer|accurate|appropriate)\b)|(?!)))""",

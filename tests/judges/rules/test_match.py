@@ -110,6 +110,8 @@ def test_texts_are_compared_as_they_are_or_normalised(
         ("I choose option B, because option A is wrong.", "B"),
         ("The answer is B and C is wrong.", "B"),
         ("The answer is B, I think.", "B"),
+        ("The answer is B, a prime number.", "B"),
+        ("The answer is B or a near thing.", "B"),
         ("Answer: C\n\nNo, wait.\n\n**D**", "D"),
         ("The answer is B.\nC) is wrong", "B"),
         ("Option B is wrong.", None),
