@@ -367,6 +367,7 @@ def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) ->
         chat = settings.chat_settings(retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=section)
         if of_whole.batch is not None:
             chat = with_batch(chat, of_whole.batch)
+        has_own_rules |= chat.finish_rules.accepted != of_whole.finish_rules.accepted
         if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
             client = client.sibling(chat)
     judge = cast("SingleJudge[Any, Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))
