@@ -17,8 +17,6 @@ from judgegym.llm.usage import Prices, Usage
 
 WIDTH = 80
 LABEL = 19
-BATCH = 0.5
-"""What a request costs in a provider's batch, as a share of what it costs live."""
 
 
 @dataclass(frozen=True, slots=True)

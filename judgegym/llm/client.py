@@ -98,7 +98,8 @@ class ChatClient(Transport):
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Open a client of another model, or with other settings, that shares cache, session, budget and meter.
 
-        It is closed with this one. Clients of the same endpoints share their limits, unless they have different ones.
+        It is closed with this one. Clients of the same endpoints share their limits, unless they have different ones,
+        and what they know of the endpoints, unless they take other answers for whole.
 
         Raises:
             SettingsError: the budget is of dollars, and the model's price is not known.
@@ -109,6 +110,8 @@ class ChatClient(Transport):
         for known in (self, *self.siblings):
             if known.settings.endpoints == settings.endpoints and known.settings.limits == settings.limits:
                 other.limit, other.rates = known.limit, known.rates
+                if known.settings.finish_rules.accepted != settings.finish_rules.accepted:
+                    continue  # what it has learnt of the endpoint holds for its own rules; another may have the same
                 other.presence, other.breaker = known.presence, known.breaker
                 break
         if self.breaker.on_open is not None:

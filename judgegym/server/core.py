@@ -234,7 +234,7 @@ class Core:
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
         for task, of_task in zip(tasks, results, strict=True):
             if len(of_task) == 1:  # one that failed knows the scores of its group that are known
-                of_task[0] = self._recent_scores.completed(mount, task, of_task[0])
+                of_task[0] = self._recent_scores.completed(judge, task, of_task[0])
             if self._monitors is not None:
                 self._monitors.judged(mount, task, of_task)
         return results

@@ -7,8 +7,8 @@ The scores of single responses that were judged by themselves, for a failed one 
 
 Trainers count a failed response in the baseline of its group, whether they mask it or not; the mean of the others moves
 that least (`FailureAnswers.placeholder`). The members of a group are judged at about the same time, and one that fails
-has its retries first: so the others are those of the same group, or of the same prompt where no group is named, of the
-last seconds. Texts are not kept. Each process knows its own.
+has its retries first: so the others are those of the same group, or of the same prompt where no group is named, that
+the same judge, also after a reload, has scored in the last seconds. Texts are not kept. Each process knows its own.
 """
 
 from __future__ import annotations
@@ -149,11 +149,11 @@ class RecentScores:
     def __init__(self, kept_s: float) -> None:
         """Start without any; a score is forgotten after so many seconds."""
         self._kept_s = kept_s
-        self._groups: OrderedDict[str, deque[tuple[float, float | None]]] = OrderedDict()
+        self._groups: OrderedDict[tuple[MountedJudge, str], deque[tuple[float, float | None]]] = OrderedDict()
 
-    def completed(self, mount: str, task: JudgeTask, result: ResponseJudgment) -> ResponseJudgment:
+    def completed(self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment) -> ResponseJudgment:
         """The result of the only response of a task: remembered, or if it failed with the others' scores."""
-        now, key = time.monotonic(), cohort_key(mount, task)
+        now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         if not result.is_failed:
             self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS)).append((now, result.score))
             self._groups.move_to_end(key)

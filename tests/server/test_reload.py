@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from judgegym.judges.config.sources import load
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.server.command import Reloader
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S, eventually
-from tests.scripted import Json
+from tests.scripted import Json, Reply
 from tests.server.running import PLACE, Running, asked, judged_by, running
 from tests.server.served import started
 
@@ -88,6 +89,22 @@ async def test_judges_that_stay_the_same_stay_open_and_others_are_closed(tmp_pat
         await core.judges._retiring
         assert before["b"] not in core.judges._open and after["b"] in core.judges._open
         assert (await server.post("/b/v1/score", ASK)).status == 200
+
+
+async def test_a_failed_response_knows_no_scores_of_the_judge_before(tmp_path: Path) -> None:
+    def judge(request: Json, number: int) -> Reply | str:
+        return Reply(status=400) if "Evaluate\n\nbad" in asked(request) else "[FEEDBACK] fine [SCORE] 5"
+
+    path, tasks = write(tmp_path / "server.yaml", rubric="one"), [JudgeTask("Q", (text,)) for text in ("good", "bad")]
+    async with running(f"--config={path}", judge=judge) as server:
+        core, others = server.service.core, []
+        for rubric in ("one", "two"):
+            write(path, rubric=rubric)
+            await reloader(server, path).reload()
+            if rubric == "one":
+                assert (await core.score("", tasks[:1]))[0][0].score == 1.0
+            others.append((await core.score("", tasks[1:]))[0][0].others)
+    assert others == [(1.0,), ()]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from judgegym.engine import terminal
 from judgegym.engine.anchors import LOOKS, AnchorJudge, plan_anchors
 from judgegym.engine.command import interruptible
 from judgegym.engine.estimates import (
-    BATCH,
     LABEL,
     WIDTH,
     EarlierCalls,
@@ -396,8 +395,9 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.policy is not None:
         yield "judge cost", cost_words(plan.judge.cost, _price_setting(plan.settings))
     yield "cost", cost_words(cost, _price_setting(plan.settings))
-    if cost is not None:
-        yield "in a batch", cost_words(cost.times(BATCH), "")
+    if cost is not None and plan.judge.cost is not None:
+        live = () if plan.policy is None else (plan.policy.cost,)
+        yield "in a batch", cost_words(sum_costs((plan.judge.cost.times(plan.settings.batch_share), *live)), "")
     yield "least time", _least_time(plan)
 
 

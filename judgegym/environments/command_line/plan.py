@@ -25,7 +25,7 @@ from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.anchors import plan_anchors
 from judgegym.engine.completions import Clients, Conversation, read_completion
-from judgegym.engine.estimates import BATCH, EarlierCalls, ModelPlan, Range, enough, plan_line
+from judgegym.engine.estimates import EarlierCalls, ModelPlan, Range, enough, plan_line
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.settings import EnvConfig, EnvSettings
@@ -64,6 +64,7 @@ class CountedPart:
     Attributes:
         prices: of the model.
         of_policy: its answers are completions, and not verdicts.
+        of_judge: it may be asked in batches.
         calls: requests.
         prompts: tokens of the prompts, from completions of the assumed length in those that show some to the longest.
         answers: tokens of the answers, from those of the assumed length to the longest.
@@ -71,6 +72,7 @@ class CountedPart:
 
     prices: Prices
     of_policy: bool
+    of_judge: bool
     calls: int = 0
     prompts: Range = Range(0.0, 0.0)
     answers: Range = Range(0.0, 0.0)
@@ -94,6 +96,7 @@ class RunPlan:
         self._formats = (*BUILT_IN, *own)
         parts = part_settings(settings.env) if isinstance(settings.env, ScorerSettings) else ()
         self._names = {_ANCHORS, *(part.name for part in parts)}
+        self._batch_share = settings.env.batch_share
         self._limits = settings.env.budget_calls, settings.env.budget_usd
         self.parts, self.shown = dict[str, CountedPart](), dict[str, int]()
         lines = whole_lines(run / SAMPLES) if run is not None and settings.verb == "evaluate" else ()
@@ -109,7 +112,8 @@ class RunPlan:
         """Count a request for `n` answers of at most so many tokens; 0 for no limit."""
         own = next((f" {each}" for each in current_component().split("/") if each in self._names), "")
         name = settings.title.removeprefix("the ") + own
-        fresh = CountedPart(settings.prices, settings.title not in ("the judge", "the user"))
+        title = settings.title
+        fresh = CountedPart(settings.prices, title not in ("the judge", "the user"), title == "the judge")
         part = self.parts.setdefault(name, fresh)
         part.calls += 1
         part.answers += Range(n * self.typical[part.of_policy], n * longest if longest else None)
@@ -145,6 +149,7 @@ class RunPlan:
     def lines(self, factor: float, looks: int) -> Iterator[tuple[str, str]]:
         """The lines of the plan: so many times what was counted, and anchors that are judged so often."""
         asked, whole = Counter[bool](), ModelPlan(*[Range(0.0, 0.0)] * 4)
+        in_batches = Range(0.0, 0.0)
         for part in self.parts.values():
             asked[part.of_policy] += part.calls
         for name, part in self.parts.items():
@@ -152,12 +157,14 @@ class RunPlan:
             left = 1.0 - min(1.0, held / max(1.0, factor * asked[part.of_policy]))
             plan = self.times(part, looks if name.endswith(_ANCHORS) else factor * left)
             whole += plan
+            if plan.cost is not None:
+                in_batches += plan.cost.times(self._batch_share if part.of_judge else 1.0)
             yield f"{name} calls", f"{plan.calls.low:,.0f}" + (f"; {held:,} answers are in the ledger" if held else "")
             yield "  prompt tokens", _about(plan.prompt_tokens, "{:,.0f}".format)
             yield "  answer tokens", _about(plan.completion_tokens, "{:,.0f}".format)
             yield "  cost", _about(plan.cost, dollars)
         yield "cost", _about(whole.cost, dollars)
-        yield "in a batch", _about(None if whole.cost is None else whole.cost.times(BATCH), dollars)
+        yield "in a batch", _about(None if whole.cost is None else in_batches, dollars)
         policy, judge = (f"{self.typical[of]:,.0f}" for of in (True, False))
         yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan_tokens, or as so far)"
         yield (

@@ -207,6 +207,9 @@ def _points(fields: Mapping[str, object]) -> object:
     """The points: a number, or those of a category."""
     given, category = _first(fields, _POINTS), _first(fields, _CATEGORY)
     word = str(category if given is None else given).lower().removesuffix(" criteria")
+    is_good = isinstance(given, int | float) and given > 0
+    if is_good and CATEGORIES.get(str(category).lower().removesuffix(" criteria"), 0.0) < 0:
+        raise ValueError(f"category: {category!r} is bad to meet, and has {given!r} points; expected negative ones")
     if given is None and category is not None and word not in CATEGORIES:
         raise ValueError(f"category: expected one of {', '.join(CATEGORIES)}, found {category!r}")
     return CATEGORIES.get(word, 1.0 if given is None else given)

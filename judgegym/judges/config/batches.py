@@ -57,6 +57,13 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         """How many rows may be in progress; `live` where requests are sent by themselves."""
         return live if self.judge_batch is None else self.judge_batch_rows
 
+    @property
+    def batch_share(self) -> float:
+        """What a judge's request costs in a batch, as a share of what it costs live."""
+        if self.judge_batch_price is not None:
+            return self.judge_batch_price
+        return 1.0 if self.judge_batch == "folder" else BATCH_SHARE
+
     def in_batches(self, chat: ChatSettings) -> ChatSettings:
         """The settings of a judge's client, whose requests go into batches if the user says so.
 
@@ -69,13 +76,10 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
             raise SettingsError(f"--{chat.section}judge_batch: the stand-in of --offline has no batches; leave out one")
         if self.judge_batch == "folder" and self.judge_batch_folder is None:
             raise SettingsError(f"--{chat.section}judge_batch=folder needs --{chat.section}judge_batch_folder")
-        share = self.judge_batch_price
-        if share is None:
-            share = 1.0 if self.judge_batch == "folder" else BATCH_SHARE
         batch = BatchOptions(
             self.judge_batch,
             self.judge_batch_folder,
-            share=share,
+            share=self.batch_share,
             lines=self.judge_batch_lines,
             retries=self.judge_batch_retries,
             is_live_after=self.judge_batch_fallback == "live",

@@ -49,6 +49,7 @@ _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacte
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
+_RESULT_IDS = ("tool_use_id", "tool_call_id", "call_id")
 _PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
 _PLACEHOLDER = f"<{secrets.token_hex(8)}>"
 """What stands for an image in a text until lookalikes of marks are broken up; no text from outside can have it."""
@@ -92,10 +93,11 @@ def turns_of(value: object) -> tuple[Turn, ...] | None:
         return None
     turns: list[Turn] = []
     for message in messages:
-        turn = _turn(message) if isinstance(message, Mapping) else None
-        if turn is None:
-            return None
-        turns.append(turn)
+        for each in _apart(message) if isinstance(message, Mapping) else [message]:
+            turn = _turn(each) if isinstance(each, Mapping) else None
+            if turn is None:
+                return None
+            turns.append(turn)
     return numbered(with_names(turns))
 
 
@@ -194,15 +196,49 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     return turns_of(messages) or ()
 
 
+def _apart(message: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """A user's message in Anthropic's form as several: one of each tool result that names its call, then the rest."""
+    content = message.get("content")
+    parts = content if isinstance(content, list | tuple) and _role(str(message.get("role"))) in ("user", "tool") else ()
+    rest, found = list[object](), list[Mapping[str, object]]()
+    for part in parts:
+        fields = part if isinstance(part, Mapping) and part.get("type") in _RESULTS else {}
+        answers = next((fields[name] for name in _RESULT_IDS if fields.get(name)), None)
+        if answers is None:
+            rest.append(part)
+            continue
+        output = fields.get("content", fields.get("output"))
+        said = {"role": "tool", "tool_call_id": answers, "content": output if _are_parts(output) else _plain(output)}
+        found.append({**said, **({"is_error": fields["is_error"]} if "is_error" in fields else {})})
+    return [*found, *([{**message, "content": rest}] if rest else [])] if found else [message]
+
+
+def _made_calls(value: object) -> list[Mapping[str, object]]:
+    """The calls in a field `tool_calls`: a list, one call, or either as JSON text.
+
+    Raises:
+        UnseenPart: it holds something else.
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value  # an array, as a data frame has it
+    if isinstance(value, str):
+        try:
+            value = wire.loads(value) if value.strip() else None
+        except ValueError:
+            value = object()
+    if not value or isinstance(value, Mapping):
+        return [value] if isinstance(value, Mapping) and value else []
+    if isinstance(value, list | tuple):
+        return [call for each in value for call in _made_calls(each)]
+    raise UnseenPart("a message has tool_calls that cannot be read; expected a list of calls with names and arguments")
+
+
 def _turn(message: Mapping[str, object]) -> Turn | None:
     """The turn of a message, or `None`."""
     said_by = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
     if not isinstance(said_by, str) or not said_by or not (content is None or isinstance(content, Sequence)):
         return None
-    made = message.get("tool_calls")
-    given = [*(made if isinstance(made, Sequence) else ()), message.get("function_call")]
-    calls = [call for call in given if isinstance(call, Mapping)]
+    calls = [*_made_calls(message.get("tool_calls")), *_made_calls(message.get("function_call"))]
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
     images = list[Image]()

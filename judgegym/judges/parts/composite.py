@@ -171,13 +171,13 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return terms[derive(self.settings.seed, row, "alternate") % len(terms)]
 
     async def _ask_in_order(self, terms: Sequence[Part[TermOptions]], task: JudgeTask) -> dict[str, Judgment[Any]]:
-        """Ask until a part has a score, or has failed and is not left out."""
+        """Ask until a part that counts has a score, or a part has failed and is not left out."""
         found: dict[str, Judgment[Any]] = {}
         for part in terms:
             found |= await self.ask([part], task)
             judgment = found[part.name]
             leaves_it = self._abstains(part, judgment) or part.options.on_failure == "leave_out"
-            if judgment.score is not None or not leaves_it:
+            if part.options.weight if judgment.score is not None else not leaves_it:
                 break
         return found
 

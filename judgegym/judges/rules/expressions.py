@@ -13,11 +13,25 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from judgegym.judges.parsing.json_objects import last_first
+from judgegym.judges.parsing.json_objects import TextObject, last_first
 from judgegym.judges.rules.finding import Comparison, RuleFinding, cannot_say
 
 _IN_MATHS = re.compile(r"\$|\\\(|\\\[|\\boxed|####")
 _FENCED = re.compile(r"```\w*\s*\n(.*?)```", re.DOTALL)
+
+
+_GOES_BEFORE = re.compile(r"""(?:[\[{]|"\s*:|(?:[\]}]|\b(?:true|false|null))\s*,)\s*\Z""")
+_COMES_AFTER = re.compile(r"""\s*(?:[\]}]|,\s*["\[{])""")
+
+
+def _is_part(found: TextObject) -> bool:
+    """Whether an object is one of an array, or of a larger object that is broken."""
+    start, end = found.at
+    return bool(_GOES_BEFORE.search(found.source[max(0, start - 100) : start]) or _COMES_AFTER.match(found.source, end))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 @lru_cache
@@ -47,6 +61,8 @@ def regex() -> Comparison:
     """Whether a regular expression of Python's `re` matches somewhere in the text."""
 
     def compare(text: str, expected: str) -> RuleFinding:
+        if not expected.strip():
+            return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
         try:
             pattern = re.compile(expected)
         except (re.error, OverflowError) as error:
@@ -77,10 +93,10 @@ def json_schema() -> Comparison:
         except (ValueError, SchemaError) as error:
             message = getattr(error, "message", str(error))
             return cannot_say(f"no JSON schema: {message}", expected=expected, is_unusable=True)
-        written = [text, *_FENCED.findall(text)[-1:], *(found.written for found in last_first(text)[:1])]
-        for each in written:
+        objects = (found.written for found in last_first(text, max(1, len(text)))[:1] if not _is_part(found))
+        for each in (text, *_FENCED.findall(text)[-1:], *objects):
             try:
-                value = json.loads(each)
+                value = json.loads(each, parse_constant=_refuse)
             except (ValueError, RecursionError):
                 continue
             wrong = best_match(checks.iter_errors(value))

@@ -82,7 +82,7 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
             self._match = partial(number, tolerance=settings.rule_tolerance)
         found: RuleFinding | JobFailure | None = None
         if self.rule not in READS:
-            found = apply_now(Job(own_function, (self.rule,), None), settings.rule_timeout)
+            found = apply_now(Job(own_function, (self.rule, settings.rule_digest or ""), None), settings.rule_timeout)
         elif expected is not None and self._match is not None:
             found = self._match("", expected)
         elif expected is not None:
@@ -112,7 +112,7 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
     async def _finding(self, case: RuleCase) -> RuleFinding | JobFailure:
         settings, limit_s = self.settings, self.settings.rule_timeout
         if self.rule not in READS:
-            return await apply_in_worker(Job(own_function, (self.rule,), (case,)), limit_s)
+            return await apply_in_worker(Job(own_function, (self.rule, settings.rule_digest or ""), (case,)), limit_s)
         if self.rule == "length":
             assert settings.rule_hard_limit is not None  # the settings require it
             return length(case.response, settings.rule_length_unit, settings.rule_soft_limit, settings.rule_hard_limit)

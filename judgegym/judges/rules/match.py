@@ -17,7 +17,13 @@ from judgegym.judges.rules.finding import RuleFinding, cannot_say
 _NUMBER = re.compile(
     r"[-+−]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3}(?![0-9]))?"
 )
-_FRACTION = re.compile(r"\\[dt]?frac\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}")
+_FRACTION = re.compile(
+    r"((?<![\w)}])[-+−]\s{0,4})?"
+    r"\\[dt]?frac\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}"
+)
+_THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|,?\\!|\\[,;]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))")
+"""What stands between groups of three digits in LaTeX, or as a space that does not break a line."""
+_CURRENCY_BEHIND_SIGN = re.compile(r"(?<=[-−])\\?[$€£¥]\s?(?=[0-9.])")
 _CONTEXT = Context(prec=1000, traps=[])
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -41,13 +47,13 @@ def boxed(text: str) -> str | None:
 def last_number(text: str) -> tuple[Decimal, str] | None:
     r"""The last number of a text, with its words; `None` without one.
 
-    Commas between groups of three digits, an exponent, a fraction (`3/4`, `\frac{3}{4}`) and a minus sign of Unicode
-    are read; signs of currency, units and per cent are not.
+    Commas between groups of three digits (in LaTeX also `{,}` and small spaces), an exponent, a fraction (`3/4`,
+    `\frac{3}{4}`) and a minus sign of Unicode are read; signs of currency, units and per cent are not.
 
     >>> last_number("It costs $1,250.50, not 3.")[0], last_number("so x = -3/4")[0]
     (Decimal('3'), Decimal('-0.75'))
     """
-    plain = _FRACTION.sub(r" \1/\2 ", text)
+    plain = _CURRENCY_BEHIND_SIGN.sub("", _THOUSANDS.sub(",", _FRACTION.sub(_on_one_line, text)))
     found = [*_NUMBER.finditer(plain)][-2:]
     if not found:
         return None
@@ -59,6 +65,14 @@ def last_number(text: str) -> tuple[Decimal, str] | None:
     # A sign right behind a word or a number is a dash or a subtraction.
     is_dash = last[0][0] in "-−" and plain[last.start() - 1 : last.start()].isalnum()
     return (value.copy_negate(), last[0][1:]) if is_dash else (value, last[0])
+
+
+def _on_one_line(fraction: re.Match[str]) -> str:
+    """A fraction of LaTeX as `3/4`, with the sign before it."""
+    sign, over, under = (fraction[1] or "").strip(), fraction[2], fraction[3]
+    if sign and over[0] in "-+−":
+        sign, over = "+" if (sign == "+") is (over[0] == "+") else "-", over[1:]
+    return f" {sign}{over}/{under} "
 
 
 def _decimal(written: str) -> Decimal:
@@ -87,6 +101,8 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
 
 def exact(text: str, expected: str) -> RuleFinding:
     """Whether the answer is the expected text, but for white space at both ends."""
+    if not expected.strip():
+        return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
     return RuleFinding.of(holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip())
 
 
@@ -120,25 +136,36 @@ def contains(text: str, expected: str) -> RuleFinding:
 
 
 _SAID = re.compile(
-    r"(?:answer|choice|option)\b[^\w(]{0,5}(?:(?:is|:)[^\w(]{0,6})?[(\[{]?([A-Z])(?![\w'’])(?!(?<=[AI])\s+[a-z])",
-    re.IGNORECASE,
+    r"""(?:answer|(?P<named>choice|option))\b[^\w(]{0,5}(?:(?:is|:)[^\w(]{0,6})?[(\[{]?(?P<letter>[A-Z])(?![\w'’])
+    # "A good question" and "I think" begin with a word, "A because …" with a letter.
+    (?!(?<=[AI])\s+(?!(?:because|since|as|is|and|or|but|due|which|while|given|based|not|so)\b)[a-z])
+    # "B or C" chooses none.
+    (?![)\]}*]*\s*(?:,|/|&|\band\b|\bor\b)\s*[(\[{*]*(?-i:[A-H])(?![\w'’])(?!\s+(?:is|are|was|does|would)\b))
+    # "Option C is wrong" speaks of an option.
+    (?!(?(named)[)\]}*]*\s+(?:is|are|was|does|would|can|cannot|has|refers|describes|states|suggests)\b
+        (?!\s+(?:the\s+|most\s+|likely\s+){0,3}(?:correct|right|best|true|answer|accurate|appropriate)\b)|(?!)))""",
+    re.IGNORECASE | re.VERBOSE,
 )
-_ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:[\s*_)\]}.:$]*|[).:][ *_].*)", re.DOTALL)
+_ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:(?P<bare>[\s*_)\]}.:$]*)|[).:][ *_].*)", re.DOTALL)
 
 
 def choice_in(text: str) -> str | None:
     """The capital letter that a text chooses: boxed, after "answer", or alone on its last line; `None` without one.
 
-    >>> choice_in("So the answer is (B)."), choice_in("C) 42"), choice_in("A good question.")
+    What is said of an option is no choice of it, and a bare letter on the last line comes after all that was said.
+
+    >>> choice_in("So the answer is (B). Option C is wrong."), choice_in("C) 42"), choice_in("A good question.")
     ('B', 'C', None)
     """
-    inside = boxed(text)
+    inside, said = boxed(text), list[str]()
     if inside is not None:
         text = re.sub(r"\\text\w{0,4}\{([^{}]*)\}", r"\1", inside)
-    elif said := [match[1] for match in _SAID.finditer(text) if match[1].isupper()]:
-        return said[-1]
+    else:
+        said = [match["letter"] for match in _SAID.finditer(text) if match["letter"].isupper()]
     lines = [line for line in text.splitlines() if line.strip()]
     alone = _ALONE.fullmatch(lines[-1]) if lines else None
+    if said and (alone is None or alone["bare"] is None):
+        return said[-1]
     return None if alone is None else alone[1]
 
 

@@ -10,6 +10,7 @@ be `async`. It returns a score from 0 to 1, True, False, or `None` if it cannot 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import math
 import runpy
@@ -23,17 +24,21 @@ from judgegym.judges.rules.finding import RuleCase, RuleFinding, cannot_say
 
 
 @lru_cache
-def own_function(place: str) -> Callable[[RuleCase], RuleFinding]:
+def own_function(place: str, digest: str = "") -> Callable[[RuleCase], RuleFinding]:
     """What applies the function that a place names.
 
     Args:
         place: `FILE.py:NAME`; modules beside the file can be imported in it.
+        digest: of the file's text, as the settings have noted it; empty for any. A worker that is started later loads
+            no other function than the first one.
 
     Raises:
-        ValueError: the file has no function of this name. What the file raises is raised, too.
+        ValueError: the file has another digest, or no function of this name. What the file raises is raised, too.
     """
     file, _, name = place.rpartition(":")
     path = Path(file).expanduser().resolve()
+    if digest and digest != f"sha256:{hashlib.sha256(path.read_text('utf-8').encode()).hexdigest()}":
+        raise ValueError(f"{file} has changed since it was first loaded; begin a new run, or reload the server")
     sys.path.insert(0, str(path.parent))
     function = runpy.run_path(str(path)).get(name)
     if not callable(function):

@@ -281,6 +281,9 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
             raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
         if wanted == "probability" and cheap.weighting != "logprobs":
             raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
+        judging = [cheap, *(part.settings for part in part_settings(cheap) if cheap.jury_scale == "own")]
+        if any(one.judge == "reward_model" and one.reward_scale != "sigmoid" for one in judging):
+            raise ValueError(f"cascade_confidence: {wanted} is of scores from 0 to 1: set reward_scale=sigmoid")
 
     @model_validator(mode="before")
     @classmethod
@@ -364,6 +367,7 @@ def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) ->
         chat = settings.chat_settings(retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=section)
         if of_whole.batch is not None:
             chat = with_batch(chat, of_whole.batch)
+        has_own_rules |= chat.finish_rules.accepted != of_whole.finish_rules.accepted
         if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
             client = client.sibling(chat)
     judge = cast("SingleJudge[Any, Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))

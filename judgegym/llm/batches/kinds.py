@@ -273,6 +273,8 @@ def _openai_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
     custom_id, error = str(line.get("custom_id")), wire.dumps({"error": line.get("error")})
     status, body = (wire.lookup(line, f"response.{name}") for name in ("status_code", "body"))
     if type(status) is int:
+        if isinstance(body, Mapping) and line.get("error"):  # as of a choice: what it goes with is not believed
+            body = {**body, "error": line["error"]}
         return custom_id, RawResponse(status, error if body is None else wire.dumps(body))
     return custom_id, f"no response: {wire.shorten(wire.error_text(error), 200)}"
 

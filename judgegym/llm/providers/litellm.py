@@ -1,8 +1,9 @@
 """All other providers (Azure, Bedrock, Vertex, Gemini, …) through litellm, in this process.
 
 litellm translates and sends; its own retries, caches, callbacks and telemetry are off, since the transport has ours.
-Its responses are read as any other. It calls finish reasons that it does not know `stop`, and some that say that an
-answer broke off: these are passed on as they were, or as `finish_reason_unspecified`, which no whole answer has.
+Its responses are read as any other. It calls finish reasons that it does not know `stop`, some that say that an answer
+broke off, and one that is missing: these are passed on as they were, or as `finish_reason_unspecified`, which no whole
+answer has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import wraps
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.llm import wire
@@ -48,6 +52,29 @@ class _FinishReasons(dict[str, str]):
         return word if word is not None and is_said else _UNSPECIFIED
 
 
+def _say_missing(core: ModuleType, choice: type) -> None:
+    """Have litellm pass on that a choice has no finish reason; it takes such a one for whole."""
+    convert, make = core.convert_to_model_response_object, choice.__init__  # type: ignore[misc]
+
+    @wraps(convert)
+    def converted(response_object: Any = None, *given: Any, **fields: Any) -> Any:
+        choices = response_object.get("choices") if isinstance(response_object, dict) else None
+        for each in choices if isinstance(choices, list) else ():
+            if isinstance(each, dict) and each.get("finish_reason") is None:
+                each["finish_reason"] = ""
+        return convert(response_object, *given, **fields)
+
+    @wraps(make)
+    def made(self: object, finish_reason: str | None = None, *given: Any, **fields: Any) -> None:
+        is_filled = fields.get("message") is not None  # otherwise the provider's is assigned later
+        make(self, "" if finish_reason is None and is_filled else finish_reason, *given, **fields)
+
+    choice.__init__ = made  # type: ignore[misc]
+    for module in [*sys.modules.values()]:  # they import it by name
+        if vars(module).get("convert_to_model_response_object") is convert:
+            vars(module)["convert_to_model_response_object"] = converted
+
+
 class LiteLLMApi(Api):
     """Whatever litellm can reach by a model's name, such as `azure/gpt-4.1` or `bedrock/anthropic.claude-…`."""
 
@@ -60,6 +87,7 @@ class LiteLLMApi(Api):
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or its import asks the network for prices
         import litellm
         from litellm.litellm_core_utils import core_helpers
+        from litellm.litellm_core_utils.llm_response_utils import convert_dict_to_response
 
         litellm.telemetry = False
         litellm.cache = None
@@ -69,6 +97,7 @@ class LiteLLMApi(Api):
         for name in ("callbacks", "input_callback", "success_callback", "failure_callback"):
             setattr(litellm, name, [])
         setattr(core_helpers, _TABLE, _FinishReasons(getattr(core_helpers, _TABLE)))
+        _say_missing(convert_dict_to_response, litellm.Choices)
         self._complete = litellm.acompletion
 
     def request(self, body: Mapping[str, JSON], cached: Sequence[int] = ()) -> Mapping[str, JSON]:
@@ -96,12 +125,14 @@ class LiteLLMApi(Api):
 
 
 def _as_sent(body: dict[str, JSON]) -> JSON:
-    """A response with the finish reasons that the provider gave, where litellm kept them."""
+    """A response with the finish reasons and the errors of choices that the provider gave, where litellm kept them."""
     choices = body.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         native = wire.lookup(choice, "provider_specific_fields.native_finish_reason")
         if isinstance(choice, dict) and isinstance(native, str) and choice.get("finish_reason") == _UNSPECIFIED:
             choice["finish_reason"] = native
+        if isinstance(choice, dict) and (error := wire.lookup(choice, "provider_specific_fields.error")):
+            choice["error"] = error
     return body
 
 

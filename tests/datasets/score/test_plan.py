@@ -14,6 +14,7 @@ from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.plan import Plan, Range, plan_lines, plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.engine.estimates import cost_words
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.judges.config.sources import load
 from judgegym.judges.scorers.registry import JudgeKind
@@ -243,3 +244,19 @@ def test_the_costs_of_both_are_added(tmp_path: Path) -> None:
     plan = planned(data, [*words, "--openai.price_input=1", "--openai.price_output=1"])
     assert plan.policy is not None and plan.policy.cost is not None and plan.judge.cost is not None
     assert plan.whole.cost == plan.judge.cost + plan.policy.cost
+
+
+@pytest.mark.parametrize(
+    ("words", "share"), [([], 0.5), (["--judge_batch=folder"], 1.0), (["--judge_batch_price=0"], 0)]
+)
+def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(
+    tmp_path: Path, words: Sequence[str], share: float
+) -> None:
+    data = write_lines(tmp_path / "data.jsonl", PROMPTS)
+    prices = ["--judge_price_input=1000", "--judge_price_output=1000", "--openai.price_input=1000"]
+    given = [*prices, "--openai.price_output=1000", "--responses_per_prompt=2", *words]
+    plan = planned(data, given)
+    assert plan.policy is not None and plan.policy.cost is not None and plan.judge.cost is not None
+    cost = plan.policy.cost + plan.judge.cost.times(share)
+    (line,) = (line for line in plan_lines(plan) if line.startswith("in a batch"))
+    assert line.removeprefix("in a batch").strip() == cost_words(cost, "")

@@ -44,3 +44,18 @@ def test_a_plan_needs_no_key_and_takes_prices_from_the_table(tmp_path: Path) -> 
     assert plan.code == 0, plan.said
     assert number_of(plan.out, "policy calls") == 2
     assert re.search(r"^cost +about \$0\.\d+, at most \$\d", plan.out, re.MULTILINE), plan.out
+
+
+@pytest.mark.parametrize(("batch", "share"), [("", 0.5), ("openai", 0.5), ("folder", 1.0), ("priced", 0.1)])
+def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(tmp_path: Path, batch: str, share: float) -> None:
+    kind = "openai" if batch == "priced" else batch
+    words = [f"--env.judge_batch={kind}"] if kind else []
+    words += [f"--env.judge_batch_folder={tmp_path}"] if kind == "folder" else []
+    words += [f"--env.judge_batch_price={share}"] if batch == "priced" else []
+    plan = in_process("evaluate", *Arena(tmp_path).rows(2).flags, *PRICES, "--plan", *words)
+    assert plan.code == 0, plan.said
+    policy, judge, whole, in_batch = map(
+        float, re.findall(r"^(?:  cost|cost|in a batch) +about \$([\d.]+)", plan.out, re.M)
+    )
+    assert whole == pytest.approx(policy + judge, rel=1e-2)
+    assert in_batch == pytest.approx(policy + share * judge, rel=1e-2)

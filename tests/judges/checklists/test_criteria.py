@@ -79,6 +79,7 @@ def test_aspect_with_a_veto_is_required_and_options_are_ordinal() -> None:
         ([{"text": "Is it?", "ponts": 3}], "criterion 1: ponts: unknown field, did you mean points?"),
         ([{"text": "Is it?", "points": 3, "weight": 3}], "criterion 1: points and weight are the same field"),
         ([{"text": "Is it?", "category": "vital"}], "criterion 1: category: expected one of essential, important"),
+        ([{"text": "Is it?", "points": 5, "category": "Pitfall"}], "criterion 1: category: 'Pitfall' is bad to meet"),
         ([{"text": "Is it?", "options": {"a": 1}}], "criterion 1: options: expected two or more different labels"),
         ([{"text": "Is it?", "options": {"a": 1, "b": 2}}], "criterion 1: options: 1: value: Input should be less"),
         ([{"name": "raw", "text": "Is it?"}], "a criterion has the name raw, which is that of the row's own score"),

@@ -5,6 +5,9 @@ Conversations in data: chat messages, and transcripts as text.
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +20,7 @@ from judgegym.judges.conversations.messages import (
     turns_of_items,
     turns_of_transcript,
 )
+from judgegym.judges.conversations.readers import trace_of
 from judgegym.judges.conversations.turns import Turn, UnseenPart, continuation, shared_turns, text_turn, transcript
 
 ROLES = ("assistant", "user", "tool")
@@ -184,6 +188,38 @@ def test_a_part_that_no_judge_is_shown_is_refused(part: object) -> None:
     for content in ([part], [TEXT_PART, part], [{"type": "tool_result", "content": [TEXT_PART, IMAGE]}]):
         with pytest.raises(UnseenPart, match="a message has a part"):
             turns_of([{"role": "user", "content": "Hi"}, {"role": "user", "content": content}])
+
+
+@pytest.mark.parametrize("made", [CALL, [CALL], json.dumps([CALL]), [json.dumps(CALL), None], np.array([CALL])])
+def test_tool_calls_are_read_in_each_form_of_a_table(made: object) -> None:
+    (turn,) = turns_of({"role": "assistant", "content": "", "tool_calls": made}) or ()
+    assert turn.shown == '[tool call: look up({"at":1})]'
+
+
+@pytest.mark.parametrize("made", ["look up(1)", 5, [5], True])
+def test_tool_calls_that_cannot_be_read_are_refused(made: object) -> None:
+    with pytest.raises(UnseenPart, match="tool_calls that cannot be read"):
+        turns_of({"role": "assistant", "content": "Let me see.", "tool_calls": made})
+
+
+def test_results_of_tools_in_a_users_message_are_turns_of_tools() -> None:
+    calls = [{"type": "tool_use", "id": f"c{n}", "name": f"f{n}", "input": {}} for n in (1, 2)]
+    results: list[dict[str, object]] = [
+        {"type": "tool_result", "tool_use_id": "c2", "content": "5", "is_error": True},
+        {"type": "tool_result", "tool_use_id": "c1", "content": [TEXT_PART]},
+    ]
+    said = {"role": "user", "content": [*results, {"type": "text", "text": "So?"}]}
+    found = turns_of([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": calls}, said]) or ()
+    assert [(turn.heading, turn.text, turn.is_error) for turn in found[2:]] == [
+        ("tool (f2)", "5", True),
+        ("tool (f1)", "42", None),
+        ("user", "So?", None),
+    ]
+    end = {"role": "assistant", "content": "It is 42."}
+    trace = trace_of(
+        [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": calls}, {**said, "content": results}, end]
+    )
+    assert trace is not None and trace.asked == 1  # the calls and their results are the policy's, not the user's
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_
 from tests.scripted import ScriptedEndpoint
 
 STRONG = 3
+RAW = {"judge": "reward_model", "reward_scale": "raw"}
 ROWS = [JudgeTask(f"Row {number}?", ("Because.",)) for number in range(200)]
 
 
@@ -130,6 +131,8 @@ async def test_a_jury_is_the_cheap_judge_and_sure_where_its_members_agree(connec
         ({"cascade": "a,b", "cascade_confidence": "orders"}, "orders is of arena_hard; the first is rubric"),
         ({"cascade": "a,b", "cascade_confidence": "votes"}, "votes needs samples_per_item of 2 or more"),
         ({"cascade": "a,b", "cascade_confidence": "probability"}, "probability needs weighting=logprobs"),
+        ({"cascade": [RAW, "b"]}, "margin is of scores from 0 to 1"),
+        ({"cascade": [{"judge": "jury", "judges": ["a", RAW]}, "b"]}, "margin is of scores from 0 to 1"),
     ],
 )
 def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:

@@ -72,6 +72,14 @@ async def test_terms_are_combined(connect: Connect, combine: str, expected: floa
     assert {call["model"] for call in endpoint.bodies} == ({"a"} if combine == "first_that_says" else {"a", "b", "c"})
 
 
+async def test_a_part_that_is_only_measured_does_not_end_the_order(connect: Connect) -> None:
+    parts = {"seen": part("c", weight=0), "a": part("a"), "b": part("b")}
+    async with ScriptedEndpoint(by_model({"a": 8, "b": 5, "c": 1})) as endpoint:
+        judgment = await judged(connect, endpoint, parts, combine="first_that_says")
+    assert judgment.score == 0.8, judgment.explanation
+    assert [call["model"] for call in endpoint.bodies] == ["c", "a"]
+
+
 async def test_contributions_add_up_to_the_reward(connect: Connect) -> None:
     parts = {"a": part("a", weight=3), "b": part("b"), "length": part("c", penalty=0.5)}
     async with ScriptedEndpoint(by_model({"a": 8, "b": 5, "c": 2})) as endpoint:

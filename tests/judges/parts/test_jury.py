@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from random import Random
 from statistics import fmean, median, multimode, pstdev
@@ -12,12 +13,13 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.jury import JuryRule, JuryScales, jury_score
 from judgegym.judges.parts.part import PartsDetail
-from judgegym.judges.scorers.registry import ScorerSettings
-from tests.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened
-from tests.scripted import Json, Meeting, ScriptedEndpoint
+from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.llm.client import ChatClient
+from tests.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened, settings_of
+from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion
 
 TASK = JudgeTask("Why?", ("Because.",))
 RULES: tuple[JuryRule, ...] = ("mean", "median", "trimmed_mean", "majority", "unanimous")
@@ -196,3 +198,17 @@ def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:
     (error,) = raised.value.errors()
     assert said in "".join(f"{part}: " for part in error["loc"]) + error["msg"]
     assert "\n" not in error["msg"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("others", [{}, {"judge_temperature": 0.5}])
+async def test_the_finish_reasons_of_a_member_are_its_own(
+    connect: Connect, order: int, others: dict[str, float]
+) -> None:
+    half = Reply(body=completion("[FEEDBACK] So. [SCORE] 5", finish_reason="halted"))
+    members = [("lax", {"judge_finish_reasons": ["halted"]}), ("strict", others)]
+    async with ScriptedEndpoint(half) as endpoint:
+        settings = settings_of(endpoint, "jury", dict(members[::order]), jury_quorum=1)
+        async with ChatClient(replace(settings.chat_settings(section="", retry_delay=0), max_retries=0)) as client:
+            (judgment,) = await judge_responses(open_judge(settings, client), JudgeTask("Why?", ("Because.",)))
+    assert judgment.score == 0.5 and {"lax"} == {*judgment.components} - {"lax.raw"}, judgment.explanation

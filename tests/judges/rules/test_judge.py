@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.rules.finding import RuleCase
 from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
+from judgegym.judges.rules.own_function import own_function
 from judgegym.judges.rules.settings import READS, RuleSettings
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
@@ -149,6 +151,13 @@ def test_no_text_makes_a_rule_in_a_worker_raise(text: str, reference: str | None
         ("json_schema", 'Here:\n```json\n{"a": 1}\n```', '{"required": ["a"]}', 1.0),
         ("json_schema", "[1]", '{"type": "object"}', 0.0),
         ("json_schema", "none", '{"type": "object"}', 0.0),
+        ("json_schema", 'So: {"a": 1}', '{"required": ["a"]}', 1.0),
+        ("json_schema", 'Sure, {"a": {"b": [{"c": 1}]}}.', '{"required": ["a"]}', 1.0),
+        ("json_schema", '{"outer": {"a": 1}', '{"required": ["a"]}', 0.0),
+        ("json_schema", '{"outer": 1, "inner": [{"a": 1}, {"a": 1', '{"required": ["a"]}', 0.0),
+        ("json_schema", 'So: [{"b": 1}, {"a": 1}]', '{"required": ["a"]}', 0.0),
+        ("json_schema", '{"a": NaN}', '{"required": ["a"]}', 0.0),
+        ("json_schema", 'So: {"b": [' + '{"a": 1}, ' * 3000 + "1]}", '{"required": ["b"]}', 1.0),
         ("json_schema", "{}", '{"$ref": "http://nowhere.invalid/schema"}', None),
         ("language", "Der Himmel ist blau und die Sonne scheint.", "de", 1.0),
         ("language", "Der Himmel ist blau und die Sonne scheint.", "fr", 0.0),
@@ -210,6 +219,19 @@ async def test_a_function_that_raises_is_a_failed_judgment_and_the_next_is_judge
     assert (failed.score, failed.status, failed.detail) == (None, Status.JUDGE_FAILED, None)
     assert failed.explanation == f"{own}:{name}: {said}"
     assert (await judged("YES", rule=f"{own}:shouted")).score == 1.0
+
+
+async def test_a_file_that_has_changed_is_another_function_for_a_new_judge_and_none_for_the_old_one(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = judge_of(rule=f"{own}:shouted").settings
+    assert (await judged("YES", rule=f"{own}:shouted")).score == 1.0
+    (tmp_path / "own.py").write_text(OWN.replace("isupper", "islower"))
+    assert (await judged("YES", rule=f"{own}:shouted")).score == 0.0  # in the same worker, as after a reload
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert before.rule is not None and before.rule_digest is not None
+    with pytest.raises(ValueError, match="has changed since it was first loaded"):  # in a worker that is started later
+        own_function(before.rule, before.rule_digest)
 
 
 async def test_a_function_may_not_know_and_one_that_hangs_is_killed(own: str) -> None:

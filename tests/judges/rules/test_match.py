@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from judgegym.judges.rules import match
+from judgegym.judges.rules.expressions import regex
 from judgegym.judges.rules.finding import Comparison, RuleFinding
 
 
@@ -21,6 +22,17 @@ from judgegym.judges.rules.finding import Comparison, RuleFinding
         ("1,2345", "2345"),
         ("half is 3/4", "0.75"),
         (r"half is $\frac{ 3 }{4}$", "0.75"),
+        (r"so it is $-\frac{3}{4}$", "-0.75"),
+        (r"so it is $- \dfrac{3}{4}$", "-0.75"),
+        (r"so it is $-\frac{-3}{4}$", "0.75"),
+        (r"that is $x-\frac{3}{4}$", "0.75"),
+        (r"\frac{3}{-4}", "-0.75"),
+        (r"12{,}000 of them", "12000"),
+        (r"1\,000,\!000 of them", "1000000"),
+        ("1\u202f000 of them", "1000"),
+        ("a loss of -$5", "-5"),
+        (r"a loss of $-\$1,000$", "-1000"),
+        ("between $3-$5", "5"),
         ("v1.2.3", "0.3"),
         ("50% of them", "50"),
     ],
@@ -45,6 +57,9 @@ def test_what_is_no_number_is_none(text: str) -> None:
         ("It is 101.1", "100", 0.01, 0.0),
         ("It is 0.01", "0", 0.01, 1.0),
         ("It is " + "1" * 40 + "2", "1" * 41, 0.0, 0.0),
+        (r"\boxed{-\frac{3}{4}}", "3/4", 0.0, 0.0),
+        (r"\boxed{-\frac{3}{4}}", "-0.75", 0.0, 1.0),
+        (r"\boxed{3{,}000}", r"\boxed{2{,}000}", 0.0, 0.0),
         (r"\boxed{x}, 18", "18", 0.0, None),
         ("Eighteen.", "18", 0.0, None),
         ("It is 18.", "eighteen", 0.0, None),
@@ -61,6 +76,8 @@ def test_numbers_are_equal_within_the_tolerance(
     [
         (match.exact, " Paris\n", "Paris", 1.0),
         (match.exact, "paris", "Paris", 0.0),
+        (match.exact, "Paris", " ", None),
+        (regex(), "Paris or Rome", " ", None),
         (match.normalised, "The  Eiffel-Tower!", "eiffel tower", 1.0),
         (match.normalised, "The tower of Eiffel", "eiffel tower", 0.0),
         (match.normalised, "anything", "…!", None),
@@ -86,6 +103,21 @@ def test_texts_are_compared_as_they_are_or_normalised(
         ("Answer: A\nNo: the answer is **C**.", "C"),
         (r"Hence $\boxed{\text{E}}$ and not A", "E"),
         ("Some reasoning.\n\nB", "B"),
+        ("The answer is A because it is odd.", "A"),
+        ("Option A is correct.", "A"),
+        ("Option B is the correct one.", "B"),
+        ("The answer is B. Option C is wrong, and choice (D) does not fit.", "B"),
+        ("I choose option B, because option A is wrong.", "B"),
+        ("The answer is B and C is wrong.", "B"),
+        ("The answer is B, I think.", "B"),
+        ("The answer is B, a prime number.", "B"),
+        ("The answer is B or a near thing.", "B"),
+        ("Answer: C\n\nNo, wait.\n\n**D**", "D"),
+        ("The answer is B.\nC) is wrong", "B"),
+        ("Option B is wrong.", None),
+        ("The answer is A or B.", None),
+        ("Answer: (B) and (C)", None),
+        ("Answer: B, C", None),
         ("My answer: I think so.", None),
         ("A good question.", None),
         ("the answer is a number", None),

@@ -150,3 +150,27 @@ async def test_litellm_calls_nothing_whole_that_is_not_known_to_be(connect: Conn
                         answer = await asyncio.wait_for(client.chat(ASK), 20)
                         # Later releases say that a paused turn is cut off, and so it holds no verdict either.
                         assert (word, answer.first.finish_reason) == ("pause_turn", "length")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)")
+@pytest.mark.parametrize(
+    ("form", "fault"),
+    [
+        ("litellm:openai", {"finish_reason": None}),
+        ("litellm:anthropic", {"finish_reason": None}),
+        ("litellm:openai", {"error": {"message": "overloaded"}}),
+    ],
+)
+async def test_litellm_takes_no_choice_without_a_reason_or_with_an_error_for_whole(
+    connect: Connect, form: str, fault: Json
+) -> None:
+    half = completion("half")
+    half["choices"][0] |= fault
+    async with (
+        ScriptedEndpoint(Reply(body=half)) as behind,
+        asked_in(form, connect, behind, max_retries=0) as client,
+    ):
+        with pytest.raises(EndpointError) as raised:
+            await asyncio.wait_for(client.chat(ASK), 20)
+        assert raised.value.kind is FailureKind.BROKEN
