@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import cast
 
 import pytest
 
-from judgegym.llm.batches.kinds import openai_results
+from judgegym.llm.batches.kinds import BatchFolder, openai_results
 from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, of_answer
+from judgegym.llm.transport import Transport
 from judgegym.llm.usage import Usage
 from tests.scripted import completion
 
@@ -23,3 +26,15 @@ def test_a_line_that_has_an_error_beside_its_response_is_no_answer_and_is_paid(e
     else:
         assert isinstance(outcome, AttemptFailure) and "broke off" in outcome.answer
         assert outcome.tokens == Usage(10, 5)
+
+
+async def test_a_file_of_results_that_stands_still_is_over_unless_its_last_line_is_half_written(tmp_path: Path) -> None:
+    folder = BatchFolder(cast("Transport", None), tmp_path)  # nobody is called
+    batch = await folder.create("b", dict.fromkeys("abc", b"{}"))
+    out, line = tmp_path / "b.out.jsonl", json.dumps({"custom_id": "a"})
+    for written, done, is_over in (("{", 0, False), (f"{line}\n{{", 1, False), (line, 1, True), (f"{line}\n", 1, True)):
+        out.write_text(written)
+        first, second = await folder.state(batch), await folder.state(batch)
+        assert (first.done, first.is_over, second.done, second.is_over) == (done, False, done, is_over)
+    out.write_text("\n".join([line] * 3))
+    assert (await folder.state(batch)).is_over

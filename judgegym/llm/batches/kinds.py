@@ -232,10 +232,12 @@ class BatchFolder(BatchApi):
             if not path.exists():
                 raise EndpointError(FailureKind.REJECTED, endpoint=f"{path}", answer="the file is gone", status=404)
             return BatchState(f"waits for {out}")
-        size, of = out.stat().st_size, sum(map(bool, path.read_bytes().split(b"\n"))) if path.exists() else 0
-        text = out.read_bytes()
-        done = text.count(b"\n")
-        stands = size > 0 and self._sizes.get(batch) == size and text.endswith(b"\n")
+        of = sum(map(bool, path.read_bytes().split(b"\n"))) if path.exists() else 0
+        data = out.read_bytes()
+        *lines, last = data.split(b"\n")  # the last one may lack its end, or be half written
+        is_whole, size = not last or isinstance(wire.as_json(last), Mapping), len(data)
+        done = sum(map(bool, lines)) + (bool(last) and is_whole)
+        stands = size > 0 and self._sizes.get(batch) == size and is_whole
         self._sizes[batch] = size
         return BatchState("written", done, of, is_over=stands or 0 < of <= done)
 
