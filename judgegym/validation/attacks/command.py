@@ -73,7 +73,6 @@ def _run(words: list[str], prog: str) -> int:
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
     from judgegym.datasets.score.plan import plan_lines  # late, as all of it: errors of settings come at once
-    from judgegym.engine.settings.policy import STAND_IN_JUDGE
     from judgegym.validation.attacks.report import AttackReport
     from judgegym.validation.attacks.results import attack_results, rows_needed
     from judgegym.validation.attacks.suite import select_attacks
@@ -97,7 +96,6 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     assert folder is not None  # or there is an error above
     judged = await judge_rows(loaded, rows, folder, words)
     results = await asyncio.to_thread(attack_results, targets, made, rows, judged, settings)
-    judge = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
     notes = []
     if any(result.finding == "underpowered" for result in results):
         needed = rows_needed(sum(len(result.p_values) for result in results), settings.false_discoveries)
@@ -105,7 +103,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     if settings.offline:
         notes.append(terminal.offline_notice(("judge",)))
     calls = sum(len(sample.run.judge_calls or ()) for samples in judged.by_uid.values() for sample in samples)
-    names = [attack.name for attack in left_out]
+    names, judge = [attack.name for attack in left_out], judged.judge
     return _write_results(AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged)
 
 
