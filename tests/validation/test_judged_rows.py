@@ -10,7 +10,7 @@ import pytest
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import criteria_of
-from judgegym.llm.errors import BudgetError, RunDirectoryError
+from judgegym.llm.errors import BudgetError, RunDirectoryError, SettingsError
 from judgegym.validation.judged_rows import (
     DerivedRows,
     JudgedRows,
@@ -54,7 +54,7 @@ def rating(text: str) -> int:
 def test_repeats_are_calls_of_their_own_and_equal_rows_share_one(tmp_path: Path) -> None:
     with serving(rated(rating)) as endpoint:
         words = [f"--judge_base_url={endpoint.base_url}", f"--judge_cache={tmp_path / 'cache.sqlite'}"]
-        planned = asyncio.run(plan_rows(loaded(*words, "--judge_temperature=0").settings, ROWS, None)).calls
+        planned = asyncio.run(plan_rows(loaded(*words, "--judge_temperature=0").settings, ROWS, None)).judge.calls
         judged = judge(tmp_path / "out", ROWS, *words, "--judge_temperature=0")
         assert (planned.low, planned.high) == (4, 4) and len(endpoint.requests) == 4
         assert judge(tmp_path / "cached", ROWS, *words, "--judge_temperature=0") is not None
@@ -92,6 +92,12 @@ def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path) -> Non
         judged = judge(tmp_path, rows, url, "--resume")
         assert len(endpoint.requests) == 6
     assert [only(judged, uid)[0] for uid in rows] == [1.0] * 6
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_the_first_call(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"--out: .*file/out cannot be written: Not a directory"):
+        judge(tmp_path / "file" / "out", ROWS)
 
 
 def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,12 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
         name = unreadable.group(1)
-        given = [value for word in argv for flag, _, value in [word.partition("=")] if flag == f"--{name}"]
+        words = [word.partition("=") for word in argv]
+        given = [
+            value if equals else next_word
+            for (flag, equals, value), next_word in zip(words, [*argv[1:], ""], strict=True)
+            if flag == f"--{name}"
+        ]
         shown = given and _may_be_shown(settings_type, name.split("."))
         got = f", got {given[-1][:_LONGEST_VALUE]!r}" if shown else ""
         return f"--{name} (command line): cannot be read; expected JSON{got}"
@@ -86,6 +92,9 @@ def _explain(
             hint = f", did you mean {close[0]}?" if close else f"; expected {', '.join(siblings)}"
             return f"{shown}{origin}: unknown setting{hint}"
         return f"{shown}{origin}: unknown setting{suggestion(settings_type, name)}"
+    if isinstance(error.get("ctx", {}).get("error"), json.JSONDecodeError):
+        got = f", got {_received(error['input'])}" if _may_be_shown(settings_type, parts) else ""
+        return f"--{name}{origin}: expected JSON{got}"
     first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
     message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
     harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)
