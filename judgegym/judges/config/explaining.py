@@ -81,6 +81,9 @@ def _explain(
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_in_words(error['msg'])}"
+    section, words = section_of(settings_type, name), _in_words(error["msg"])
+    if section is not None and words.partition(":")[0] in section.model_fields:  # of several settings of a section
+        return f"--{name}.{words}"
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     given = next((prefix for prefix in prefixes if prefix in origins), name)
     origin = f" ({origins[given]})" if given in origins else ""
