@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -39,12 +40,8 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
         name = unreadable.group(1)
-        words = [word.partition("=") for word in argv]
-        given = [
-            value if equals else next_word
-            for (flag, equals, value), next_word in zip(words, [*argv[1:], ""], strict=True)
-            if flag == f"--{name}"
-        ]
+        words = pairwise(part for word in argv for part in word.split("=", 1))  # --name=value, or --name value
+        given = [value for flag, value in words if flag == f"--{name}"]
         shown = given and _may_be_shown(settings_type, name.split("."))
         got = f", got {given[-1][:_LONGEST_VALUE]!r}" if shown else ""
         return f"--{name} (command line): cannot be read; expected JSON{got}"
