@@ -53,7 +53,7 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
         return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
     exists = rest and name in _names(settings_type, verb)
     known = " (a flag of this name exists: does its value begin with a dash?)" if exists else ""
-    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, verb)} (--help_all lists all)"
+    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, verb)}; --help_all lists all"
 
 
 def explain_values(
