@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +38,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
         The exit code: 0; 1 if the provider refuses to say, or to cancel; 2 if there is no such run.
     """
     options = parser_of(prog).parse_args(argv)
-    return exit_code(lambda: asyncio.run(_show(options.run, options.api_key_env, is_cancelled=options.cancel)))
+    return exit_code(lambda: asyncio.run(_show(_run_of(options.run), options.api_key_env, is_cancelled=options.cancel)))
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
@@ -50,22 +52,39 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-async def _show(path: Path, variable: str | None, *, is_cancelled: bool) -> int:
+def _run_of(path: Path) -> Path:
+    """Find the run directory with the batches.
+
+    Raises:
+        DataError: there is no such run, or it has no batches.
+    """
     require("environments")
-    from judgegym.engine.runs.batches import BATCHES, read_batches
+    from judgegym.engine.runs.batches import BATCHES
     from judgegym.engine.runs.directory import run_directory_of
+
+    run = path if path.is_dir() else run_directory_of(path)
+    if not path.exists() and not run.exists():
+        raise DataError(f"{path}: there is no such run directory, nor a file with a run beside it")
+    if not (run / BATCHES).exists():
+        raise DataError(f"{path} has no batches: expected a run with --judge_batch, which writes {run / BATCHES}")
+    return run
+
+
+async def _show(run: Path, variable: str | None, *, is_cancelled: bool) -> int:
+    from judgegym.engine.runs.batches import read_batches
     from judgegym.llm.batches.queue import VOID
 
-    run = path if (path / BATCHES).exists() else run_directory_of(path)
-    if not (run / BATCHES).exists():
-        raise DataError(f"{path} has no batches: expected a run directory with {BATCHES}, or the file of one")
     failures = 0
     for batch in read_batches(run)[1].values():
         failure = ""
         if batch.id is not None and batch.state.words != VOID:
             try:
                 await _look(batch, batch.id, variable, is_cancelled=is_cancelled)
-            except (EndpointError, SettingsError) as error:
+            except EndpointError as error:
+                is_gone = error.status == HTTPStatus.NOT_FOUND  # a folder's that was cancelled; a run sends it again
+                failure = "; it is gone: --resume sends its requests again" if is_gone else f"; {error}"
+                failures += not is_gone
+            except SettingsError as error:
                 failure, failures = f"; {error}", failures + 1
         terminal.say(f"{batch.words}{failure}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})")
     return min(1, failures)
@@ -99,5 +118,4 @@ async def _look(batch: Batch, name: str, variable: str | None, *, is_cancelled: 
         batch.state = await api.state(name)
         if is_cancelled and not batch.state.is_over:
             await api.cancel(name)
-            if not is_folder:
-                batch.state = await api.state(name)
+            batch.state = replace(batch.state, words="cancelled") if is_folder else await api.state(name)

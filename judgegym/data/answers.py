@@ -235,7 +235,8 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurn
                 whole, later = _asked_apart(whole)
                 fields |= {TURNS: later} if later else {}
             return PromptTask(uid, whole, row.optional_text("category"), fields)
-    raise row.lacks(f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}")
+    in_turns = "" if asked is None else f", or a list of texts in {TURNS}"
+    raise row.lacks(f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}{in_turns}")
 
 
 def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:

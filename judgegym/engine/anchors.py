@@ -117,12 +117,14 @@ class AnchorResult:
 
     Attributes:
         rows: anchors of the file.
+        labelled: those with a label.
         first: the first run; `None` if this is the first one.
         now: this run.
         test: against the first run; `None` if this is the first one, or no anchor has a score in both.
     """
 
     rows: int
+    labelled: int
     first: AnchorRecord | None
     now: AnchorRecord
     test: DriftTest | None
@@ -141,7 +143,7 @@ class AnchorResult:
     def words(self) -> str:
         """The result in sentences."""
         judge, first, test, agreeing = self.now.judge, self.first, self.test, self.now.agreeing
-        labels = "" if agreeing is None else f" It agrees with the label of {agreeing:,}"
+        labels = "" if agreeing is None else f" The judge agrees with {agreeing:,} of {self.labelled:,} labels"
         if first is None:
             labels = f"{labels}." if labels else ""
             said = f"Anchors: the first run of {judge} with these settings; {self.rows:,} are judged {LOOKS} times"
@@ -227,6 +229,16 @@ class _OtherRows:
         return not str(uid).startswith(_UID)
 
 
+def check_anchors(judge: AnchorJudge) -> None:
+    """Check, before the first call, that the anchors of a run and their state can be read.
+
+    Raises:
+        UserError: a file cannot be read, or an anchor cannot be judged.
+    """
+    read_anchors(judge)
+    read_state(_state_of(judge.path))
+
+
 async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_texts: bool) -> AnchorResult | None:
     """Judge the anchors of a file for a run, and compare them with the first run; that is added to the state.
 
@@ -252,14 +264,16 @@ async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_te
                 logger.info("anchors look different from the first run (p = %.2g): they are judged again", test.p)
                 more = await ask(range(1, LOOKS))
                 looks = {uid: one + more[uid] for uid, one in looks.items()}
-        labelled = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
-        agreeing = sum(_agrees(label, judgment) for label, judgment in labelled) if labelled else None
+        judged = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
+        agreeing = sum(_agrees(label, judgment) for label, judgment in judged) if judged else None
         at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
         own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), agreeing)
         line = orjson.dumps(own) + b"\n"
         await asyncio.to_thread(_append, state, line)
         await run.disk.write(run.path / OF_RUN, line)
-    result = AnchorResult(len(anchors), first, own, None if first is None else _compared(first, own.scores))
+    labelled = sum(anchor.label is not None for anchor in anchors)
+    test = None if first is None else _compared(first, own.scores)
+    result = AnchorResult(len(anchors), labelled, first, own, test)
     (logger.warning if result.has_changed else logger.info)("%s", result.words)
     return result
 

@@ -171,8 +171,9 @@ def resumable(
         assert budget is not None  # nothing else is ever spent
         spent = budget.spent
         cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
-        sent = f"with {counted_calls(spent.calls)}{cost} in all; nothing that was paid for is lost"
-        raise BudgetError(f"{error}; {kept()}, {sent}. To {how}:\n  {again(spent)}") from error
+        sent = f"{counted_calls(spent.calls)}{cost} in all"
+        kept_now = f"{kept()}. Nothing that was paid for is lost"
+        raise BudgetError(f"{error} ({sent}); {kept_now}. To {how}:\n  {again(spent)}") from error
     except AlarmStop as error:
         raise AlarmStop(f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again(None)}") from error
 

@@ -89,6 +89,8 @@ class PromptsConfig(ScorerSettings, UserSettings, EnvConfig):
             raise ValueError(f"user_max_turns: {_NO_CASCADE}")
         if self.judged == "turns" and self.judge_critique_rounds:
             raise ValueError("judge_critique_rounds: judged=turns has several judgments; expected whole or last")
+        if self.reward_by == "turn" and self.judged != "turns":
+            raise ValueError(f"reward_by: turn needs judged=turns, which scores each turn; found judged={self.judged}")
         return self
 
     @property

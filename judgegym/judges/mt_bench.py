@@ -97,6 +97,10 @@ def read_templates(text: str) -> Templates:
         SettingsError: a prompt is missing, or has other markers, placeholders or verdicts.
     """
     given = {str(fields.get("name")): fields for line in text.splitlines() if (fields := decoded(line)) is not None}
+    if not given:
+        raise SettingsError(
+            "judge_prompts: expected @FILE with lines of JSON, as MT-Bench's judge_prompts.jsonl has them"
+        )
     two, templates = ("", ""), dict[str, tuple[str, str]]()
     for case in (MTBenchCase(two, two, baseline, references) for baseline in ((), two) for references in ((), two)):
         for name, texts, _ in (case.texts(*look) for look in case.looks):

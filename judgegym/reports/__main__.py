@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, run_directory_of
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
@@ -50,6 +50,10 @@ def _write(options: argparse.Namespace) -> int:
         run = run.parent
     if not run.exists() and run_of_file(run) is None:
         raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
+    if (options.output or report_of(run)).resolve() == run.resolve():
+        raise SettingsError(f"{run} is a page, not a run; expected a run directory, a file of score, or one of process")
+    if run.is_file() and not run.stat().st_size and not run_directory_of(run).exists():
+        raise RunDirectoryError(f"{run} is empty; expected a run directory, a file of score, or one of process")
     correction = None if options.labels is None else _corrected(run, options.labels)
     try:
         if is_training_run(run):

@@ -184,8 +184,11 @@ async def judge_rows(
     """
     check_folder(folder, resume=loaded.settings.resume)
     path, out = folder / ROWS, folder / JUDGED
-    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-    await asyncio.to_thread(write_atomic, path, _lines(rows))
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(write_atomic, path, _lines(rows))
+    except OSError as error:
+        raise SettingsError(f"--out: {error.filename or path} cannot be written: {error.strerror}") from error
     settings = _of_derived(loaded.settings, path, out)
     budget = budget or settings.budget()
     async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:

@@ -96,6 +96,7 @@ def test_turns_of_the_user(
         ({"turns": []}, "in turns one or more texts of the user"),
         ({"turns": ["Why?", " "]}, "in turns one or more texts of the user"),
         ({"turns": ["Why?", 3]}, "in turns one or more texts of the user"),
+        ({"turns": "Why?"}, "or a list of texts in turns"),
         ({"messages": [*SAID[:2], {"role": "system", "content": "Stop."}, SAID[2]]}, "found one of system: 'Stop.'"),
         ({"messages": [*SAID[:2], {"role": "user", "content": " "}]}, "found one of user: ' '"),
     ],

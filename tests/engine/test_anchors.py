@@ -110,7 +110,7 @@ def test_a_resumed_run_pays_for_no_anchor_twice_and_has_one_line(tmp_path: Path)
     run(tmp_path, "first", judge(steady), "--no-keep_calls")
     ended, general, calls = run(tmp_path, "first", judge(steady), "--resume")
     assert calls == 0 and general["anchors"]["judgments"] == 15
-    assert "It agrees with the label of 5." in ended.said
+    assert "The judge agrees with 5 of 5 labels." in ended.said
     assert len((tmp_path / "anchors.jsonl.state.jsonl").read_text().splitlines()) == 1
 
 
@@ -171,6 +171,7 @@ def test_a_damaged_state_names_its_line(tmp_path: Path) -> None:
             f"--judge_base_url={endpoint.base_url}",
         )
     assert ended.code == 2 and "anchors.jsonl.state.jsonl, line 1: judge: Input should be a valid string" in ended.err
+    assert not endpoint.requests, "it is read before the first call"
 
 
 @pytest.mark.slow

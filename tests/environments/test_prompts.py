@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE
+from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 
 ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
@@ -79,6 +81,12 @@ def test_what_the_judge_cannot_judge_is_one_line_before_the_first_call(
     assert ended.code == 2
     assert said in ended.err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_reward_by_turn_needs_a_judgment_of_each_turn() -> None:
+    with pytest.raises(SettingsError, match=r"--env\.reward_by: turn needs judged=turns"):
+        load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn"], verb="process")
+    load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn", "--env.judged=turns"], verb="process")
 
 
 @pytest.mark.slow

@@ -71,6 +71,21 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
     assert sorted(each.name for each in run.iterdir()) == ["samples.jsonl"], "and nothing is left"
 
 
+def test_a_file_that_is_no_run_is_refused_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {tmp_path / "notes.html": "<html></html>", tmp_path / "empty.jsonl": ""}
+    for path, text in files.items():
+        path.write_text(text)
+        assert report(path) == 2
+        assert "expected a run directory, a file of score, or one of process" in capsys.readouterr().err
+        assert path.read_text() == text
+    assert {*tmp_path.iterdir()} == {*files}
+
+
+def test_a_folder_of_runs_names_them(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(run.parent) == 2
+    assert f"expected one of its runs: {run}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["--samples=0"], ["--samples=some"], ["--order=best"], ["--nope"]])
 def test_wrong_flags_are_exit_code_2(run: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -10,7 +10,7 @@ import pytest
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import criteria_of
-from judgegym.llm.errors import BudgetError, RunDirectoryError
+from judgegym.llm.errors import BudgetError, RunDirectoryError, SettingsError
 from judgegym.validation.judged_rows import (
     DerivedRows,
     JudgedRows,
@@ -92,6 +92,12 @@ def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path) -> Non
         judged = judge(tmp_path, rows, url, "--resume")
         assert len(endpoint.requests) == 6
     assert [only(judged, uid)[0] for uid in rows] == [1.0] * 6
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_the_first_call(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"--out: .*file/out cannot be written: Not a directory"):
+        judge(tmp_path / "file" / "out", ROWS)
 
 
 def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from judgegym.datasets.score.saved import (
     task_end,
 )
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.engine.anchors import AnchorJudge, judge_anchors, read_anchors
+from judgegym.engine.anchors import AnchorJudge, check_anchors, judge_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.batches import judged_in_batches
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, uid_of_row
@@ -97,7 +97,7 @@ class ScoreRun:
                 *(settings.anchors, settings.judge, settings.judged_by, settings, self.scorer),
                 lambda: sorted(clients.judge.served_models),
             )
-            read_anchors(self._anchor_judge)
+            check_anchors(self._anchor_judge)
         self._elsewhere: ActorPool | None = None
         self.progress = RunProgress("mean score", lambda: self._waiting, None)
         warn_of_unread(data, tasks.reader.unread)

@@ -67,8 +67,8 @@ async def judged_in_batches(run: RunDirectory, ledger: CallLedger, settings: Jud
     if settings.judge_batch is None:
         if ledger.in_batches:
             raise SettingsError(
-                f"{len(ledger.in_batches):,} requests of the run are in batches that are not recorded; resume it with "
-                f"judge_batch ({run.path / BATCHES})"
+                f"{len(ledger.in_batches):,} requests of the run are in batches whose responses are missing; resume it "
+                f"with judge_batch ({run.path / BATCHES})"
             )
         yield
         return

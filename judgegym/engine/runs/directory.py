@@ -64,7 +64,8 @@ class DirectoryLock:
                 if self._descriptor >= 0:
                     os.close(self._descriptor)
                 is_busy = isinstance(error, BlockingIOError)
-                reason = "is in use by another process" if is_busy else f"cannot be used: {error.strerror}"
+                wrong = "is a file; expected a folder" if directory.is_file() else f"cannot be used: {error.strerror}"
+                reason = "is in use by another process" if is_busy else wrong
                 raise RunDirectoryError(f"run directory {directory} {reason}") from error
             os.close(self._descriptor)
             self._descriptor = -1

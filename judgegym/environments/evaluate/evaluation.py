@@ -19,7 +19,7 @@ from typing import Any, Generic
 from judgegym.data.rows import TaskT, recording
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
-from judgegym.engine.anchors import AnchorJudge, judge_anchors, read_anchors
+from judgegym.engine.anchors import AnchorJudge, check_anchors, judge_anchors
 from judgegym.engine.loop import NothingSucceeds, RowEnd, RunProgress, judge_rows
 from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
@@ -112,7 +112,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         opened = JUDGES[kind].judge(config, env.clients.judge, getattr(config, "rubric", None))
         name, clients = self.runner.judge_name, env.clients
         judge = AnchorJudge(path, kind, name, config, opened, lambda: sorted(clients.served_models["judge"]))
-        read_anchors(judge)
+        check_anchors(judge)
         return judge
 
     @property

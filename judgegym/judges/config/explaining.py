@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +40,8 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
         name = unreadable.group(1)
-        given = [value for word in argv for flag, _, value in [word.partition("=")] if flag == f"--{name}"]
+        words = pairwise(part for word in argv for part in word.split("=", 1))  # --name=value, or --name value
+        given = [value for flag, value in words if flag == f"--{name}"]
         shown = given and _may_be_shown(settings_type, name.split("."))
         got = f", got {given[-1][:_LONGEST_VALUE]!r}" if shown else ""
         return f"--{name} (command line): cannot be read; expected JSON{got}"
@@ -75,6 +78,9 @@ def _explain(
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_in_words(error['msg'])}"
+    section, words = section_of(settings_type, name), _in_words(error["msg"])
+    if section is not None and words.partition(":")[0] in section.model_fields:  # of several settings of a section
+        return f"--{name}.{words}"
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     given = next((prefix for prefix in prefixes if prefix in origins), name)
     origin = f" ({origins[given]})" if given in origins else ""
@@ -86,6 +92,9 @@ def _explain(
             hint = f", did you mean {close[0]}?" if close else f"; expected {', '.join(siblings)}"
             return f"{shown}{origin}: unknown setting{hint}"
         return f"{shown}{origin}: unknown setting{suggestion(settings_type, name)}"
+    if isinstance(error.get("ctx", {}).get("error"), json.JSONDecodeError):
+        got = f", got {_received(error['input'])}" if _may_be_shown(settings_type, parts) else ""
+        return f"--{name}{origin}: expected JSON{got}"
     first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
     message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
     harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)

@@ -7,6 +7,7 @@ checked here; settings are read by `judgegym.judges.config.sources`.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,18 @@ _MAY_STAND_ALONE = ("show_config", "profile")
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Argparse's formatter, without line breaks at hyphens, so that names of models and datasets stay whole."""
+    """Argparse's formatter, without line breaks at hyphens, so that names of models and datasets stay whole.
+
+    Values that a flag may have are broken after a `|` where they are longer than a line.
+    """
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        lines = [""]
+        for part in re.split(r"(?<=\|)", super()._format_action_invocation(action)):
+            if lines[-1] and len(lines[-1] + part) > self._width - _INDENT:
+                lines.append("")
+            lines[-1] += part
+        return f"\n{' ' * _INDENT}".join(lines)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

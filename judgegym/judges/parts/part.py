@@ -16,10 +16,12 @@ from pydantic_settings import NoDecode
 
 from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import component
@@ -43,21 +45,35 @@ class PartOptions(BaseModel):
 
 
 def read_text(value: object) -> object:
-    """JSON, or the words between commas, of a text or of a file (`@path`); any other value as it is.
+    """JSON, or the words between commas; of a file (`@path`) also YAML; any other value as it is.
 
     Raises:
-        ValueError: the file cannot be read, or is not JSON where it begins as such.
+        ValueError: the file cannot be read, or is neither JSON nor YAML; or a text begins like JSON, and is none.
     """
-    return comma_separated(text_or_file(value))
+    text = text_or_file(value)
+    if text is value or not isinstance(text, str):
+        return comma_separated(text)
+    try:
+        return wire.loads(text)
+    except ValueError:
+        pass  # it may be YAML
+    try:
+        return comma_separated(load_yaml(text))
+    except ValueError as error:
+        raise ValueError(f"expected JSON or YAML in the file: {error}") from None
 
 
 def _members_of(value: object) -> object:
     """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
 
     Raises:
-        ValueError: the text is not JSON.
+        ValueError: the text is not JSON, or a member is no object.
     """
     value = read_text(value)
+    for name, member in value.items() if isinstance(value, Mapping) else ():
+        if not isinstance(member, Mapping):
+            found = f"found a {type(member).__name__}; --config reads a file of settings"
+            raise ValueError(f"{name}: expected the settings of a judge, {found}")
     if not isinstance(value, list):
         return value
     members: dict[str, object] = {}

@@ -80,7 +80,8 @@ def paths_in(folder: Path) -> list[Path]:
         RunDirectoryError: there is no such folder, or it cannot be read.
     """
     if not folder.is_dir():
-        raise RunDirectoryError(f"{folder}: there is no such folder")
+        wrong = " is a file; expected a folder of runs" if folder.exists() else ": there is no such folder"
+        raise RunDirectoryError(f"{folder}{wrong}")
     try:
         next(folder.iterdir(), None)
     except OSError as error:

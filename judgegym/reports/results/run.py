@@ -39,6 +39,7 @@ SCORED = "score"
 _BEGINS = re.compile(rb'\{"uid":"([\x20\x21\x23-\x5b\x5d-\x7e]*)"')
 """The beginning of a line whose uid is plain ASCII without an escape."""
 _READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
+_WANTED, _MOST_NAMED = "expected what evaluate or score has written", 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,11 @@ class SavedRun:
         for name in _READ:
             if (path / name).exists() and not (path / name).is_file():  # a pipe would never end
                 raise RunDirectoryError(f"{path / name} is no file")
-        if not any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES, FAILURES)):
-            raise RunDirectoryError(
-                f"{path} is no run directory: it has neither {CONFIG} nor {METRICS} nor {SAMPLES}; expected what "
-                "evaluate has written"
-            )
+        if not _is_run(path):
+            inside = sorted(str(folder) for folder in path.glob("*/") if folder.is_dir() and _is_run(folder))
+            more = ", …" if len(inside) > _MOST_NAMED else ""
+            wanted = f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}" if inside else _WANTED
+            raise RunDirectoryError(f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {wanted}")
         config = read_settings(path)
         if not (path / METRICS).exists():
             return cls(path, config, {}, {}, _date(path, {}))
@@ -254,6 +255,10 @@ def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
     if "win rate" in name or "winrate" in name:
         return "win_rate"
     return "pass_rate" if all(np.isin(side.values, (0.0, 1.0)).all() for side in sides) else "score"
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES, FAILURES))
 
 
 def run_of_file(path: Path) -> Path | None:

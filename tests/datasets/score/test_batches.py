@@ -14,7 +14,7 @@ from aiohttp import web
 
 from judgegym.cli import batch as batch_command
 from tests.batching import BatchEndpoint, Line, SentBatch, serving_folder
-from tests.command import called, clean_environment, serving
+from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.datasets.scoring import Scoring, by_points, rated, response_in
 from tests.scripted import Json, Reply
 
@@ -246,6 +246,31 @@ def test_a_resumed_run_takes_up_its_batches_and_a_live_one_is_an_error(tmp_path:
         assert ended.code == 0, ended.said
         assert len(judge.batches) == 1 and judge.live == 0
     assert scoring.out.read_bytes() == live.out.read_bytes()
+
+
+def shown_batches(*words: object) -> Ended:
+    return called(lambda: batch_command.main([*map(str, words)], prog="judgegym batch"), clean_environment())
+
+
+def test_a_cancelled_batch_of_a_folder_is_said_to_be_so(tmp_path: Path) -> None:
+    run, sent = tmp_path / "out.run", tmp_path / "batches"
+    run.mkdir()
+    sent.mkdir()
+    (sent / "name-1.jsonl").write_text("{}\n")
+    batch: Json = {"batch": 1, "at": 0, "kind": "folder", "endpoint": str(sent), "model": "m", "requests": [[0, "a"]]}
+    write_lines(run / "batches.jsonl", [{"run": "name"}, batch, {"batch": 1, "id": "name-1"}])
+    assert "batch 1: 0 of 1 done, waits for" in shown_batches(run).out
+    cancelled = shown_batches(tmp_path / "out.jsonl", "--cancel")
+    assert cancelled.code == 0 and "batch 1: 0 of 1 done, cancelled" in cancelled.out
+    later = shown_batches(run)
+    assert later.code == 0 and "it is gone: --resume sends its requests again" in later.out
+
+
+def test_what_has_no_batches_is_told_apart(tmp_path: Path) -> None:
+    missing, without = shown_batches(tmp_path / "none"), shown_batches(tmp_path)
+    assert missing.code == without.code == 2
+    assert "there is no such run directory" in missing.err
+    assert "expected a run with --judge_batch" in without.err
 
 
 def test_a_budget_holds_for_what_is_in_batches(tmp_path: Path) -> None:

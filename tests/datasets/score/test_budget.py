@@ -104,7 +104,7 @@ def test_a_budget_of_dollars_ends_the_run_and_a_corrected_price_mends_it(tmp_pat
         assert "--judge_price_input and --judge_price_output" in unknown.said
         ended = command(*words, "--judge_price_input=0")
         assert (ended.code, len(judge.requests)) == (3, 2)  # of five dollars each, which could have been ten
-        assert "with 2 calls and $10.00 in all" in ended.said
+        assert "(2 calls and $10.00 in all)" in ended.said
         assert going_on(ended.said)[-1] == "--budget_usd=36"
         ended = command(*words, "--judge_price_input=0", "--judge_price_output=1", "--resume")
         assert (ended.code, len(judge.requests), len(command.rows)) == (0, 20, 20), ended.said

@@ -173,11 +173,18 @@ def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
     RunDirectory(tmp_path, config={}, matters={}, resume=True).close()  # the dead hold nothing
 
 
-@pytest.mark.parametrize("place", ["/dev/null/run", "{tmp}/file/run", "{tmp}/file"])
-def test_a_place_that_cannot_be_a_directory(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("/dev/null/run", "cannot be used: "),
+        ("{tmp}/file/run", "cannot be used: "),
+        ("{tmp}/file", "is a file; expected a folder"),
+    ],
+)
+def test_a_place_that_cannot_be_a_directory(tmp_path: Path, place: str, why: str) -> None:
     (tmp_path / "file").write_text("x")
     path = Path(place.format(tmp=tmp_path))
-    with pytest.raises(RunDirectoryError, match=re.escape(f"run directory {path} cannot be used: ")):
+    with pytest.raises(RunDirectoryError, match=re.escape(f"run directory {path} {why}")):
         begin(path)
 
 

@@ -100,6 +100,11 @@ def test_other_prompts_are_refused(change: Json, expected: str) -> None:
         _ = read_templates("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
+def test_a_text_that_is_no_file_of_prompts_is_told_how_to_name_one() -> None:
+    with pytest.raises(SettingsError, match="judge_prompts: expected @FILE with lines of JSON"):
+        _ = read_templates("my_prompts.jsonl")
+
+
 @pytest.mark.parametrize(
     ("name", "line", "expected"),
     [

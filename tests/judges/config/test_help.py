@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from pydantic import BaseModel, Field, SecretStr
+from pydantic.fields import FieldInfo
 from pydantic_settings import CliImplicitFlag
 
 from judgegym.judges.config.fields import setting
@@ -104,6 +105,8 @@ def test_help_leaves_out_what_the_command_does_not_use() -> None:
 def test_help_is_as_wide_as_the_terminal_up_to_what_reads_well(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setitem(Demo.model_fields, "path", Field(None, description="word " * 60))
+    many = FieldInfo(annotation=Literal[tuple(f"choice_{number}" for number in range(20))], default="choice_0")  # type: ignore[valid-type]
+    monkeypatch.setitem(Demo.model_fields, "many", many)
     assert max(map(len, page(detail="all").splitlines())) <= min(int(columns), 100)
 
 

@@ -1,12 +1,14 @@
 """Whatever is wrong with the settings is one error, which names the setting, its source and what was expected."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, SecretStr
+from pydantic_settings import NoDecode
 
 from judgegym.judges.config.sources import SourcedSettings, load
+from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 
 KEY = "sk-this-is-secret"
@@ -28,9 +30,14 @@ class Model(BaseModel):
     api_key: SecretStr | None = None
 
 
+def from_json(value: object) -> object:
+    return wire.loads(value) if isinstance(value, str) else value
+
+
 class Demo(SourcedSettings):
     main: Model
     limit: int | None = None
+    table: Annotated[dict[str, int], NoDecode, BeforeValidator(from_json)] = {}
 
 
 def nested(depth: int) -> str:
@@ -122,6 +129,8 @@ def test_an_unknown_setting(
         ),
         ({"env": {"JUDGEGYM_LIMIT": "few"}}, ["--limit", "environment variable JUDGEGYM_LIMIT", "integer", "'few'"]),
         ({"flags": ('--main.body={"a": 1',)}, ["main.body", "command line"]),
+        ({"flags": ("--main.body", "a word")}, ["--main.body (command line)", "expected JSON, got 'a word'"]),
+        ({"flags": ("--table", "a=1")}, ["--table (command line): expected JSON, got 'a=1'"]),
         ({"env": {"JUDGEGYM_MAIN__BODY": '{"a": 1'}}, ["JUDGEGYM_MAIN__BODY"]),
     ],
 )

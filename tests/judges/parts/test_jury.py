@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from random import Random
 from statistics import fmean, median, multimode, pstdev
 from typing import Any
@@ -159,6 +160,31 @@ async def test_aligned_scores_make_the_jurys_score(connect: Connect) -> None:
 )
 def test_members_are_named(given: object, names: list[str]) -> None:
     assert ScorerSettings.model_validate({"judges": given}).part_names == names
+
+
+@pytest.mark.parametrize(
+    "text", ["- a\n- {judge_model_name: org/b}\n", '["a",\n\t{"name": "b"}]', "a:\nb: {judge: peer}\n", "a,b"]
+)
+def test_members_and_weights_are_read_from_a_file(tmp_path: Path, text: str) -> None:
+    members, weights = tmp_path / "members.yaml", tmp_path / "weights.yaml"
+    members.write_text(text.replace("a:\n", "a: {}\n"))
+    weights.write_text("a: 1\nb: 3\n")
+    settings = ScorerSettings.model_validate({"judges": f"@{members}", "jury_weights": f"@{weights}"})
+    assert settings.part_names == ["a", "b"] and settings.jury_weights == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("judges: [a, b]\njury_rule: mean\n", "judges: expected the settings of a judge, found a list; --config reads"),
+        ('{"judge": "rubric"}\n{"judge": "rubric"}\n', "expected JSON or YAML in the file: "),
+    ],
+)
+def test_a_file_of_something_else_is_no_list_of_members(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "jury.yaml"
+    path.write_text(text)
+    with pytest.raises(ValidationError, match=said):
+        ScorerSettings.model_validate({"judges": f"@{path}"})
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     cases = {
         ("--port=7",): "FOLDER",
         (f"{tmp_path}/none",): "there is no such folder",
-        (f"{tmp_path}/file",): "there is no such folder",
+        (f"{tmp_path}/file",): "is a file; expected a folder of runs",
         (str(tmp_path), "--host=0.0.0.0"): "--host",
         (str(tmp_path), "--port=70000"): "expected a number from 0 to 65535, found 70000",
         (str(tmp_path), "--port=web"): "expected a number from 0 to 65535, found web",
