@@ -55,6 +55,10 @@ class Watched:
             assert time.monotonic() < end, f"never became true: {expression}"
             self.page.wait_for_timeout(20)
 
+    def until_painted(self) -> None:
+        """Wait for the page to be seen; before, Chromium drops keys."""
+        self.until("performance.getEntriesByType('paint').length > 0")
+
     def until_refused(self, directive: str, seconds: float = 20.0) -> None:
         """Wait for the security policy to refuse something by this directive."""
         end = time.monotonic() + seconds
@@ -110,6 +114,7 @@ def watched(
         "request", lambda request: seen.requests.append(request.url) if not request.url.startswith("data:") else None
     )
     page.goto(target.as_uri() if isinstance(target, Path) else target)
+    seen.until_painted()
     try:
         yield seen
     finally:

@@ -31,10 +31,11 @@ def sign_in(seen: Watched, name: str) -> None:
 
 
 def press(seen: Watched, *keys: str) -> None:
-    """Press keys, each when the page of the one before is there."""
+    """Press keys, each when the page of the one before is seen."""
     for key in keys:
         with seen.page.expect_navigation():
             seen.page.keyboard.press(key)
+        seen.until_painted()
 
 
 def progress(seen: Watched) -> str:
@@ -153,6 +154,7 @@ def test_a_key_that_is_held_or_has_ctrl_labels_nothing(browser: Any, url: str, s
         seen.page.keyboard.press("Control+3")
         with seen.page.expect_navigation():
             seen.page.keyboard.down("2")
+        seen.until_painted()
         seen.page.keyboard.down("2")  # the system repeats it on the next page
         seen.page.keyboard.up("2")
         press(seen, "5")
