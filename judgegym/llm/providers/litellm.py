@@ -70,9 +70,10 @@ def _say_missing(core: ModuleType, choice: type) -> None:
         make(self, "" if finish_reason is None and is_filled else finish_reason, *given, **fields)
 
     choice.__init__ = made  # type: ignore[misc]
+    name = "convert_to_model_response_object"
     for module in [*sys.modules.values()]:  # they import it by name
-        if vars(module).get("convert_to_model_response_object") is convert:
-            vars(module)["convert_to_model_response_object"] = converted
+        if getattr(module, "__dict__", {}).get(name) is convert:
+            setattr(module, name, converted)
 
 
 class LiteLLMApi(Api):
