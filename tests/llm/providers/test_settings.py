@@ -74,7 +74,7 @@ def test_a_change_of_what_is_served_is_said(caplog: pytest.LogCaptureFixture) ->
 
 def test_compared_runs_say_where_other_models_were_served() -> None:
     class Run:
-        is_scored = True
+        is_scored, judge = True, "m"
 
         def __init__(self, served: dict[str, Any]) -> None:
             self.general = {"served_models": served}
