@@ -45,7 +45,7 @@ def judged(bench: Bench, case: dict[str, Any]) -> list[dict[str, Any]]:
 
 def shown_to_the_judge(path: Path) -> str:
     """All that the judge was asked."""
-    calls = [call for call in read_calls(path) if not call.component.startswith("policy")]
+    calls = [call for call in read_calls(path) if "policy" not in call.component.split("/")]
     return "\n".join(message["content"] for call in calls for message in call.messages or ())
 
 
