@@ -22,7 +22,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
 from judgegym.validation.replay.candidates import replay_cascade
-from judgegym.validation.replay.members import judge_settings, open_members, write_preset
+from judgegym.validation.replay.members import check_preset, check_two, judge_settings, open_members, write_preset
 from judgegym.validation.replay.table import JudgedTable, open_table
 
 UNCERTIFIED = 4
@@ -161,7 +161,10 @@ def run(flags: argparse.Namespace) -> int:
     """
     if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
         raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
+    check_two(flags.runs)
     members = open_members(flags.runs)
+    if flags.out is not None:
+        check_preset(members, "cascade", flags.out)
     table = open_table(members, flags, strong=members[1].name)
     trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
     chosen, outcomes = trial.choose(), [*trial.outcomes()]
