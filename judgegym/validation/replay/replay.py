@@ -21,6 +21,7 @@ from judgegym.judges.parts.jury import JurySettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.document import document, render, write_outputs
+from judgegym.statistics import percent
 from judgegym.statistics.juries import JuryWeights
 from judgegym.validation.replay import candidates as measuring
 from judgegym.validation.replay.candidates import Bench, ReplayedJudge, mark_front
@@ -95,7 +96,7 @@ class ReplayReport:
 
 
 def _cells(each: ReplayedJudge) -> tuple[str, ...]:
-    escalated = "" if each.escalated is None else f"{each.escalated:.1%}"
+    escalated = "" if each.escalated is None else percent(each.escalated)
     interval = f"{each.interval.low:.3f} to {each.interval.high:.3f}"
     return each.name, f"{each.value:.3f}", interval, f"{each.cost:.3g}", escalated, "yes" if each.is_on_front else ""
 
@@ -103,7 +104,7 @@ def _cells(each: ReplayedJudge) -> tuple[str, ...]:
 def _jury_words(each: ReplayedJudge, value: str) -> str:
     """Say whether a jury beats its best member, by how much, with what certainty."""
     gain, at_least = each.gain or (0.0, 0.0)
-    by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90% certainty"
+    by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90 % certainty"
     if at_least > 0.0:
         return f"{each.name} beats its best member, {each.best}: {by}."
     return f"{each.name} is not known to beat its best member, {each.best}: {by}. {each.best} alone costs less."
