@@ -29,6 +29,7 @@ from judgegym.monitoring.live_file import LIVE, MONITOR, lines_of
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.monitoring.webhook import Webhook
+from judgegym.statistics import percent
 from judgegym.statistics.cascades import promise_evidence
 from judgegym.statistics.gap_detector import ALARM_AT, GapCheck, GapDetector
 from judgegym.statistics.juries import side
@@ -254,8 +255,8 @@ class TrainingMonitor:
         self.note("cascade", {"step": group.step, "rows": rows, "evidence": evidence, **asdict(place)})
         if evidence >= ALARM_AT * self._watched.judges and not self._has_alarm(_PROMISE):
             seen = (
-                f"a cascade's judges differ on {differ} rechecked rows, about {differ / (rows * recheck):.1%} of all "
-                f"{rows:,}, and the promise is {harm:.1%} (evidence {evidence:.0f}; {self._false})"
+                f"a cascade's judges differ on {differ} rechecked rows, about {percent(differ / (rows * recheck))} of "
+                f"all {rows:,}, and the promise is {percent(harm)} (evidence {evidence:.0f}; {self._false})"
             )
             (since, _), *_ = self._differing.values()
             places = [place for _, place in self._differing.values()][-MOST_ROLLOUTS:]

@@ -24,6 +24,7 @@ from judgegym.llm import wire
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import mapping_of
 from judgegym.reports.results.run import SavedRun
+from judgegym.statistics import percent
 from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, ratio_interval
 from judgegym.statistics.cascades import upper_bound
 from judgegym.statistics.juries import sides
@@ -112,7 +113,7 @@ class JudgesReport:
             if self.kind == "jury":
                 said.append(f"κ with the others {_number(each.with_rest)}")
             if each.points is not None:
-                said.append(f"{each.points:.1%} of points")
+                said.append(f"{percent(each.points)} of points")
             if each.adds is not None and each.adds_interval is not None:
                 said.append(f"adds {100 * each.adds:+.1f} points (95 %: {_in_points(each.adds_interval)})")
             yield SummaryLine(each.name, "–" if each.mean is None else f"{each.mean:.4f}", "; ".join(said))
@@ -220,14 +221,14 @@ def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Floats) 
     gain, interval = _paired(points - rows.points(rows.scores[best]))
     if gain is None or interval is None:
         return
-    name, of = members[best].name, f"{members[best].points or 0.0:.1%}"
+    name, of = members[best].name, percent(members[best].points or 0.0)
     by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} (95 %: {_in_points(interval)})"
     verdict = f"it is not certain that the jury is better than {name} alone"
     if interval.low > 0:
         verdict = "the jury beats its best member"
     elif interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
-    both = f"the jury has {known.mean():.1%} of points, its best member, {name}, {of}"
+    both = f"the jury has {percent(known.mean())} of points, its best member, {name}, {of}"
     yield f"On {count:,} labelled rows {both}: {by}; {verdict}"
 
 
@@ -294,15 +295,16 @@ def promise_words(
     if not rows:
         return ("no row has a score",), False
     kept = 1.0 - escalated / rows
-    said = f"{escalated / rows:.1%} of {rows:,} rows were escalated"
+    said = f"{percent(escalated / rows)} of {rows:,} rows were escalated"
     if not rechecked:
         return (f"{said}; none of the others was shown to both judges (cascade_recheck)",), False
     least = kept * (1.0 - upper_bound(rechecked - differ, rechecked, level=_LEVEL))
     most = kept * upper_bound(differ, rechecked, level=_LEVEL)
-    found = f"{differ:,} of {rechecked:,} rechecked rows differ (at least {least:.1%}, at most {most:.1%} of all rows)"
+    bounds = f"at least {percent(least)}, at most {percent(most)} of all rows"
+    found = f"{differ:,} of {rechecked:,} rechecked rows differ ({bounds})"
     if harm is None:
         return (said, found), False
-    promise = f"the promise of {harm:.1%}"
+    promise = f"the promise of {percent(harm)}"
     if least > harm:
         return (said, f"{promise} no longer holds: {found}; judge with the strong one, or choose again"), True
     holds = "holds" if most <= harm else "is not contradicted"

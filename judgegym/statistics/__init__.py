@@ -1,1 +1,11 @@
 """Agreement statistics and bootstrap intervals."""
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share as people read it, such as 4.2 %.
+
+    Args:
+        share: from 0 to 1.
+        digits: after the point.
+    """
+    return f"{share:.{digits}%}".replace("%", " %")

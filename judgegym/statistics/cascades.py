@@ -15,6 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from judgegym.statistics import percent
+
 _STEPS = 20
 _TIMES = (2.0, 4.0, 8.0, 16.0)
 """Times the odds of the promise that are bet on."""
@@ -98,7 +100,8 @@ def choose_threshold(
     rows = sorted(zip(confidences, orders, harms, strict=True), key=lambda row: (-row[0], row[1]))
     needed = rows_for(harm, level=level)
     if len(rows) < needed:
-        return f"not enough rows: {len(rows)}, and to promise {harm:.1%} with {level:.0%} certainty takes {needed}"
+        promise = f"to promise {percent(harm)} with {percent(level, 0)} certainty"
+        return f"not enough rows: {len(rows)}, and {promise} takes {needed}"
     found: CascadeThreshold | None = None
     for step in range(1, _STEPS + 1):
         kept = round(len(rows) * step / _STEPS)
@@ -111,5 +114,6 @@ def choose_threshold(
         share = (kept - at[0]) / len(at)
         found = CascadeThreshold(last, share, kept / len(rows), harmed, bound, len(rows))
     if found is None:
-        return f"not even the surest {1 / _STEPS:.0%} of the rows keeps the promise of {harm:.1%}: escalate all"
+        least = percent(1 / _STEPS, 0)
+        return f"not even the surest {least} of the rows keeps the promise of {percent(harm)}: escalate all"
     return found

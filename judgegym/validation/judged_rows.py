@@ -43,6 +43,7 @@ from judgegym.llm import wire
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import is_run_directory
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
 """The file of derived rows, and the scored file beside which their run directory is (`judged.run`)."""
@@ -120,7 +121,7 @@ def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: s
         data: what it reads, for messages.
 
     Raises:
-        SettingsError: the data or the folder is not given, or the folder is a file.
+        SettingsError: the data or the folder is not given, or the folder is a file or a run directory.
     """
     if settings.data is None:
         raise SettingsError(f"expected {data}: judgegym {command} DATA --judge KIND --out FOLDER")
@@ -129,6 +130,8 @@ def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: s
     folder = None if out is None else out.expanduser()
     if folder is not None and folder.exists() and not folder.is_dir():
         raise SettingsError(f"--out: {folder} is a file; expected a folder")
+    if folder is not None and is_run_directory(folder):
+        raise SettingsError(f"--out: {folder} is the run directory of another command; expected another folder")
     return folder
 
 

@@ -117,4 +117,4 @@ def test_row_whose_judge_failed_is_left_out_and_said(lab: Lab, undisturbed: Undi
     assert metrics["judge_error_rate"] == pytest.approx(1 / 6)
     assert (metrics["total_samples"], metrics["selected_rows"]) == (5, 6)
     assert "1 of 6 rows have no score" in ended.out
-    assert "16.7%" in ended.err
+    assert "16.7 %" in ended.err

@@ -8,6 +8,7 @@ pages can run at the same time.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -195,6 +196,15 @@ class Reader:
             return "waiting for" in errors.read_text() if port is None else _answers(self.ports[port])
 
         eventually(ready, f"ready: {command}")
+        if (words_of_judgegym(command) or [""])[0] == "label":
+            self._label_a_row(self.folder / command.words[1])
+
+    def _label_a_row(self, run: Path) -> None:
+        """Label the first row of a run, as people do on its page, whose server appends to the same file."""
+        with (run / "samples.jsonl").open("rb") as samples:
+            uid = json.loads(samples.readline())["uid"]
+        with (run / "labels.jsonl").open("a") as labels:
+            labels.write(json.dumps({"uid": uid, "labeller": "ann", "label": 1}) + "\n")
 
 
 def _for_python(program: str, words: list[str]) -> list[str]:

@@ -36,7 +36,7 @@ def test_a_failed_judgment_is_no_score(tmp_path: Path, reply: Reply | str, statu
     rows = [answered(number) for number in range(4)]
     run = critique(tmp_path, TWO, rows=rows, judge=failing(reply))
     assert run.code == 1
-    assert run.lacks("25.0%", "max_judge_error_rate", said, "failures.jsonl") == []
+    assert run.lacks("25.0 %", "max_judge_error_rate", said, "failures.jsonl") == []
     assert run.scores() == {"r0": 1.0, "r2": 1.0, "r3": 1.0}
     (failure,) = run.files.failures
     assert (failure["uid"], failure["status"], failure["score"]) == ("r1", status, None)

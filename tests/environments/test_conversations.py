@@ -169,7 +169,7 @@ def test_user_who_fails_is_no_failure_of_the_policy(
     flags = ("--env.user_max_turns=3", "--env.user_model_name=someone")
     ended = talk.evaluate(rows, *flags)
     assert ended.code == 1, ended.said
-    assert "33.3% of the rows have no message of the user; env.max_judge_error_rate allows 5.0%" in ended.err
+    assert "33.3 % of the rows have no message of the user; env.max_judge_error_rate allows 5.0 %" in ended.err
     assert "the user failed" in ended.out and "1 user_failed" in ended.out
     (failure,) = talk.files.failures
     assert (failure["uid"], failure["status"], failure["score"], failure["completions"]) == (

@@ -247,7 +247,7 @@ def test_a_failed_judgment_is_no_score(tmp_path: Path, said: str | Reply, status
     judge = giving(lambda instruction, response: said if instruction == "Do 1." else 5)
     run = rubric(tmp_path, rows=ROWS, judge=judge, policy="A response of mine.")
     assert run.code == 1
-    assert run.lacks("25.0%", "max_judge_error_rate", why) == []
+    assert run.lacks("25.0 %", "max_judge_error_rate", why) == []
     (failure,) = run.files.failures
     assert (failure["uid"], failure["status"], failure["score"]) == ("r1", status, None)
     wanted = {"mean_reward": 1.0, "mean_score": 5.0, "judge_error_rate": 0.25, f"{status}_count": 1, "total_samples": 3}

@@ -123,7 +123,7 @@ def test_a_cascade_that_breaks_its_promise_is_one_alarm() -> None:
     watch_cascade(watching, 1, 600, every=10)  # a fifth of the rechecked rows
     (alarm,) = watching.alarms
     assert alarm.monitor == "promise of the cascade" and alarm.since == 1 and alarm.step == 31
-    assert "and the promise is 2.0%" in alarm.seen and "at most 1 of 200 runs" in alarm.seen
+    assert "and the promise is 2.0 %" in alarm.seen and "at most 1 of 200 runs" in alarm.seen
     assert [place.group for place in alarm.rollouts][-1] == alarm.step
     lines = watching.lines("cascade")
     assert [line["evidence"] >= 200 for line in lines].index(True) == [line["step"] for line in lines].index(alarm.step)

@@ -40,9 +40,9 @@ def test_quadratic_kappa_is_cohens_of_verdicts_and_the_weighted_one_of_scores() 
 @pytest.mark.parametrize(
     ("differ", "rechecked", "harm", "is_broken", "said"),
     [
-        (0, 300, 0.02, False, "the promise of 2.0% holds: 0 of 300"),
-        (1, 61, 0.02, False, "the promise of 2.0% is not contradicted: 1 of 61"),
-        (6, 61, 0.02, True, "the promise of 2.0% no longer holds: 6 of 61 rechecked rows differ (at least"),
+        (0, 300, 0.02, False, "the promise of 2.0 % holds: 0 of 300"),
+        (1, 61, 0.02, False, "the promise of 2.0 % is not contradicted: 1 of 61"),
+        (6, 61, 0.02, True, "the promise of 2.0 % no longer holds: 6 of 61 rechecked rows differ (at least"),
         (6, 61, None, False, "6 of 61 rechecked rows differ (at least"),
         (0, 0, 0.02, False, "none of the others was shown to both"),
     ],
@@ -52,7 +52,7 @@ def test_promise_is_broken_where_the_exact_lower_bound_says_so(
 ) -> None:
     words, found = promise_words(1000, 200, rechecked, differ, harm)
     assert (said in words[-1], found) == (True, is_broken), words
-    assert words[0].startswith("20.0% of 1,000 rows were escalated")
+    assert words[0].startswith("20.0 % of 1,000 rows were escalated")
 
 
 def right(model: str, number: int) -> bool:
@@ -98,7 +98,7 @@ def test_a_jury_of_unequal_members_is_said_to_harm(tmp_path: Path) -> None:
     assert good.adds == pytest.approx((sum(votes) - sum(without)) / COUNT)
     assert report.kappas[0][0] == 1 and report.kappas[0][1] == report.kappas[1][0]
     assert "the jury harms: good alone is better and cheaper" in said
-    assert f"On 40 labelled rows the jury has {sum(votes) / COUNT:.1%} of points" in said
+    assert f"On 40 labelled rows the jury has {100 * sum(votes) / COUNT:.1f} % of points" in said
     assert "Agreement of members" in write_report(tmp_path / "out.run").read_text("utf-8")
     assert x.rows == y.rows == COUNT
 
@@ -110,7 +110,7 @@ def test_a_cascade_whose_promise_is_broken_says_so(tmp_path: Path) -> None:
     assert report is not None
     differ = sum(right("x", n) is not right("good", n) for n in range(COUNT))
     assert (report.rows, report.escalated, report.rechecked, report.differ) == (COUNT, 0, COUNT, differ)
-    assert f"the promise of 2.0% no longer holds: {differ} of 40 rechecked rows differ" in said
+    assert f"the promise of 2.0 % no longer holds: {differ} of 40 rechecked rows differ" in said
     assert report.is_broken and "no longer holds" in (tmp_path / "out.run" / "run.log").read_text()
 
 

@@ -28,7 +28,7 @@ def test_few_rows_promise_nothing_and_say_how_many_would() -> None:
     needed = rows_for(0.02, level=0.95)
     assert upper_bound(0, needed, level=0.95) <= 0.02 < upper_bound(0, needed - 5, level=0.95)
     found = choose_threshold([1.0] * 100, [False] * 100, [0.5] * 100, harm=0.02)
-    assert found == f"not enough rows: 100, and to promise 2.0% with 95% certainty takes {needed}"
+    assert found == f"not enough rows: 100, and to promise 2.0 % with 95 % certainty takes {needed}"
 
 
 def test_rows_that_are_sure_and_right_are_kept_and_unsure_ones_escalated() -> None:
@@ -53,7 +53,7 @@ def test_the_sequence_ends_at_the_first_threshold_that_fails() -> None:
     # Harm among the surest rows: later thresholds would pass by their rate among the kept, not by the promise.
     harms = [True] * 40 + [False] * 960
     found = choose_threshold([1.0] * 40 + [0.5] * 960, harms, [0.5] * 1000, harm=0.02)
-    assert found == "not even the surest 5% of the rows keeps the promise of 2.0%: escalate all"
+    assert found == "not even the surest 5 % of the rows keeps the promise of 2.0 %: escalate all"
 
 
 def test_columns_of_other_lengths_are_refused() -> None:

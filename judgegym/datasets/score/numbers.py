@@ -30,6 +30,7 @@ from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import Status
+from judgegym.statistics import percent
 from judgegym.statistics.agreement import expected_minimum
 
 
@@ -233,5 +234,5 @@ def score_table(scores: array[float]) -> Table:
     places = [min(_BINS - 1, int(round((score - lowest) / span, 9) * _BINS)) for score in scores]
     counts = np.bincount(places, minlength=_BINS)
     header = ("score", *(f"{low:.1f} to {high:.1f}" for low, high in pairwise(edges)))
-    shares = (f"{count / len(scores):.1%}" for count in counts)
+    shares = (percent(count / len(scores)) for count in counts)
     return Table("Scores", header, (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)))

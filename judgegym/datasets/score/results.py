@@ -71,6 +71,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels
 from judgegym.reports.labels.rendering import section_of
 from judgegym.reports.results.run import SavedRun
+from judgegym.statistics import percent
 
 _FILES = {
     REPORT: "the page to read",
@@ -179,8 +180,8 @@ def _log_result(run: RunDirectory, metrics: Metrics, outcomes: Outcomes, highest
     if failed / outcomes.rows <= highest:
         return None
     problem = (
-        f"{failed:,} of {outcomes.rows:,} responses have no score ({failed / outcomes.rows:.1%}); "
-        f"--max_judge_error_rate allows {highest:.1%}. The last error: {outcomes.last_error}"
+        f"{failed:,} of {outcomes.rows:,} responses have no score ({percent(failed / outcomes.rows)}); "
+        f"--max_judge_error_rate allows {percent(highest)}. The last error: {outcomes.last_error}"
     )
     run.log.write(problem, logging.ERROR)
     return problem

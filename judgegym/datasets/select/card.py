@@ -33,6 +33,7 @@ from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.presets import load_yaml
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
+from judgegym.statistics import percent
 
 _TICKS = re.compile(r"`+")
 
@@ -227,7 +228,7 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
     for name, value in origin.protocol().items():
         yield f"setting {code(name)}", code(value if isinstance(value, str) else wire.dumps(value).decode())
     if orders := facts.texts.orders:
-        yield "the same verdict in both orders of the answers", f"{sum(orders) / len(orders):.1%} of the pairs"
+        yield "the same verdict in both orders of the answers", f"{percent(sum(orders) / len(orders))} of the pairs"
     for who in ("judge", "policy"):
         sent, received, cost = (
             origin.measured(f"{who}_{what}") for what in ("prompt_tokens", "completion_tokens", "cost_usd")

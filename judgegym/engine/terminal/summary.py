@@ -20,6 +20,7 @@ from typing import Literal
 
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.terminal.output import UNKNOWN, console, dollars, say
+from judgegym.statistics import percent
 
 Unit = Literal["share", "number", "count"]
 
@@ -241,7 +242,7 @@ def number(value: float, unit: Unit) -> str:
     """A value in its unit."""
     if unit == "count":
         return f"{value:,.0f}"
-    return f"{value:.1%}".replace("%", " %") if unit == "share" else f"{value:.4f}"
+    return percent(value) if unit == "share" else f"{value:.4f}"
 
 
 def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:

@@ -51,6 +51,7 @@ from judgegym.llm.usage import Prices, count_once, how_counted
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.offline.answers import BUILT_IN, answers, load_prompt
 from judgegym.offline.request import ChatRequest
+from judgegym.statistics import percent
 
 _ROWS = 200
 """The most rows that are gone through; the others have as many calls and tokens on average."""
@@ -169,7 +170,9 @@ class RunPlan:
         yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan_tokens, or as so far)"
         yield (
             "in prefix caches",
-            f"{self.cached_share:.0%} of prompts, as so far" if self.cached_share else "not known: none assumed",
+            f"{percent(self.cached_share, 0)} of prompts, as so far"
+            if self.cached_share
+            else "not known: none assumed",
         )
         yield "counted as", f"{how_counted()}; what fails, and answers without a verdict, are asked for again, on top"
         budgets = (("{:,} calls", self._limits[0], whole.calls), ("${:g}", self._limits[1], whole.cost))

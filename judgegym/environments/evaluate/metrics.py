@@ -31,6 +31,7 @@ from judgegym.environments.evaluate.saved import Outcomes, SavedRows
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS
+from judgegym.statistics import percent
 
 MISSING_CELLS = "missing_cell_rate"
 """Of environments with several judges and candidates: scores that are not there, over those that should be."""
@@ -200,15 +201,15 @@ def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> s
     """Return why the command must fail, if more rows failed than `max_judge_error_rate` allows."""
     if not outcomes.finished:
         return f"no row has a score; the last error: {outcomes.last_error}"
-    allowed = f"env.max_judge_error_rate allows {highest:.1%}"
+    allowed = f"env.max_judge_error_rate allows {percent(highest)}"
     for role, what in zip(ROLES, ("judgment", "answer of the policy", "message of the user"), strict=True):
         rate = metrics.values.get(f"eval/{role}_error_rate", 0)
         if rate > highest:
-            return f"{rate:.1%} of the rows have no {what}; {allowed}"
+            return f"{percent(rate)} of the rows have no {what}; {allowed}"
     for name, what in _PARTS_OF_ROWS.items():
         rate = metrics.values.get(f"eval/{name}", 0)
         if rate > highest:
-            return f"{rate:.1%} {what}; {allowed}"
+            return f"{percent(rate)} {what}; {allowed}"
     return None
 
 

@@ -105,9 +105,17 @@ class JurySettings(JudgeSettings):
 
     @model_validator(mode="after")
     def _is_a_jury(self) -> Self:
-        names, weights = list(self.judges), self.jury_weights
-        if not names:
-            return self
+        if self.judges:
+            self.check_members(list(self.judges))
+        return self
+
+    def check_members(self, names: Sequence[str]) -> None:
+        """Check that these members can be a jury with these settings.
+
+        Raises:
+            ValueError: they cannot.
+        """
+        weights = self.jury_weights
         if len(names) < 2:
             raise ValueError(f"judges: a jury has two members or more, found {len(names)}")
         unknown = [name for name in (*weights, *self.jury_sample) if name not in names]
@@ -128,7 +136,6 @@ class JurySettings(JudgeSettings):
         flat = [name for name, scores in self.jury_sample.items() if pstdev(scores) == 0.0]
         if flat and self.jury_scale == "standardised":
             raise ValueError(f"jury_sample: all scores of {flat[0]} are equal, so that they cannot be standardised")
-        return self
 
 
 def jury_score(scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str, float]) -> float | None:

@@ -109,10 +109,15 @@ def _opened(word: str) -> AuditFile:
     path = _path(word)
     try:
         return AuditFile.model_validate(wire.loads(path.read_bytes()))
-    except ValidationError as error:
-        raise UserError(f"{path}: no audit: {explained(error)}") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
+    except IsADirectoryError:
+        pass  # a run
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        if is_audit(word):
+            why = explained(error) if isinstance(error, ValidationError) else error
+            raise UserError(f"{path}: a damaged audit: {why}") from None
+    raise UserError(f"{path} is no audit, as judgegym audit --json writes it; audits are compared with audits")
 
 
 def show(comparison: Mapping[str, Any]) -> None:

@@ -199,12 +199,16 @@ def run_digest(rows: Mapping[str, str]) -> str:
 _OBJECT, _DRAW, _LABEL = TypeAdapter(dict[str, object]), TypeAdapter(Draw), TypeAdapter(Label)
 
 
-def read_labels(path: Path) -> Labels:
+def read_labels(path: Path, *, may_be_empty: bool = False) -> Labels:
     """Read a file of labels.
+
+    Args:
+        path: the file.
+        may_be_empty: it need not have a label yet.
 
     Raises:
         UserError: there is no such file, or it cannot be read.
-        DataError: a line is no label; the message names the file and the line.
+        DataError: it has no label, or a line is none; the message names the file and the line.
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file of labels")
@@ -220,6 +224,8 @@ def read_labels(path: Path) -> Labels:
                 raise DataError(f"{path}, line 1: the rows of the strata do not sum to rows, which is {draw.rows}")
             continue
         found.add(_read(line, _LABEL, line.data))
+    if not may_be_empty and not found.given:
+        raise DataError(f"{path}: there is no label in it; judgegym label writes them")
     return found
 
 

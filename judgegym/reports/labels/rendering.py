@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from judgegym.engine.terminal.output import Table, counted
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.reports.labels.correction import CorrectedNumber, Correction
+from judgegym.statistics import percent
 from judgegym.statistics.agreement import Interval
 
 NO_USE = "the judge adds nothing here (λ = 0)"
@@ -56,7 +57,7 @@ def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
     agreement = correction.agreement
     if agreement.same is not None:
         alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
-        shared = f"{agreement.same:.1%}".replace("%", " %")
+        shared = percent(agreement.same)
         remark = f"give the same label to {shared} of {counted(agreement.rows, 'row')} that several labelled; {alpha}"
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
     if correction.left_out:

@@ -39,6 +39,7 @@ SCORED = "score"
 _BEGINS = re.compile(rb'\{"uid":"([\x20\x21\x23-\x5b\x5d-\x7e]*)"')
 """The beginning of a line whose uid is plain ASCII without an escape."""
 _READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
+_EXPECTED_RUN = "expected a run directory, or a file of score with its run beside it"
 _WANTED, _MOST_NAMED = "expected what evaluate or score has written", 4
 
 
@@ -92,15 +93,15 @@ class SavedRun:
         path = given if given.is_dir() else run_of_file(given) or given
         if path.is_file():
             is_of_a_run = (path.parent / METRICS).is_file()
-            wanted = f"give the run directory that it is in: {path.parent}" if is_of_a_run else "no run is beside it"
+            wanted = f"give the run directory that it is in: {path.parent}" if is_of_a_run else _EXPECTED_RUN
             raise RunDirectoryError(f"{path} is a file; {wanted}")
         if not path.is_dir():
             raise RunDirectoryError(f"{path}: there is no such run directory, nor a scored file with a run beside it")
         for name in _READ:
             if (path / name).exists() and not (path / name).is_file():  # a pipe would never end
                 raise RunDirectoryError(f"{path / name} is no file")
-        if not _is_run(path):
-            inside = sorted(str(folder) for folder in path.glob("*/") if folder.is_dir() and _is_run(folder))
+        if not is_run_directory(path):
+            inside = sorted(str(folder) for folder in path.glob("*/") if folder.is_dir() and is_run_directory(folder))
             more = ", …" if len(inside) > _MOST_NAMED else ""
             wanted = f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}" if inside else _WANTED
             raise RunDirectoryError(f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {wanted}")
@@ -257,7 +258,8 @@ def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
     return "pass_rate" if all(np.isin(side.values, (0.0, 1.0)).all() for side in sides) else "score"
 
 
-def _is_run(path: Path) -> bool:
+def is_run_directory(path: Path) -> bool:
+    """Whether a folder is the run directory of an evaluation or of `judgegym score`."""
     return any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES, FAILURES))
 
 

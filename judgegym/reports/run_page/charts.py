@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from judgegym.reports.run_page.drawing import ACCENT, BAR, TEXT, Chart, drawing, name_of
 from judgegym.reports.run_page.figures import Mean, RunFigures, present
+from judgegym.statistics import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +92,7 @@ def _orders(figures: RunFigures, seed: int) -> Chart | None:
     if figures.in_both_orders:
         share = figures.disagreeing / figures.in_both_orders
         note = (
-            f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows ({share:.1%}). "
+            f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows ({percent(share)}). "
             "Without position bias the bars are equal."
         )
     bars = [(name_of(order.replace("_", " ")), mean) for order, mean in means.items()]

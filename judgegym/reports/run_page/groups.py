@@ -34,6 +34,7 @@ from judgegym.reports.run_page.items import (
     named,
     rank,
 )
+from judgegym.statistics import percent
 from judgegym.statistics.agreement import ratio_interval
 
 _ROLLOUT, _GROUP = "rollout_", "group"
@@ -83,7 +84,7 @@ def group_contents(
     first = [
         *_settings(config, {"policy": "openai.model_name", "judge": "env.judge_model_name"}),
         ("groups", f"{len(ranks)}, with {len(figures)} rollouts"),
-        *([("orders", f"agree on {agreed / pairs:.1%} of {pairs:,} pairs")] if pairs else []),
+        *([("orders", f"agree on {percent(agreed / pairs)} of {pairs:,} pairs")] if pairs else []),
     ]
     head = {
         "kind": "groups",

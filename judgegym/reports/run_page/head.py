@@ -18,6 +18,7 @@ from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.figures import Mean, RunFigures
 from judgegym.reports.run_page.items import View
+from judgegym.statistics import percent
 from judgegym.statistics.agreement import Interval
 
 Facts = list[tuple[str, str]]
@@ -72,7 +73,7 @@ def first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
     selected = wire.lookup(run.general, "rows.selected")
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     rates = {words: run.metrics.get(f"eval/{name}") for name, words in COMPLETION_FAULTS.items()}
-    wrong = [f"{words} {rate:.1%} of the answers".replace("%", " %") for words, rate in rates.items() if rate]
+    wrong = [f"{words} {percent(rate)} of the answers" for words, rate in rates.items() if rate]
     suspects = run.metrics.get("eval/judge_injection_suspects")
     seconds = run.general.get("total_evaluation_time_seconds")
     try:

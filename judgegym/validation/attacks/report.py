@@ -11,6 +11,7 @@ from typing import Any
 from judgegym.engine.terminal.output import Table, counted
 from judgegym.judges.config.extras import package_version
 from judgegym.reports.document import document, render
+from judgegym.statistics import percent
 from judgegym.validation.attacks.results import AttackResult
 from judgegym.validation.attacks.settings import AttackSettings
 
@@ -68,7 +69,7 @@ class AttackReport:
             f"(McNemar's exact test; Newcombe's paired interval), or if a text in place of the answer is paid more "
             f"than {settings.max_floor:g} on average (Student's t, with a 0 and a 1 added).",
             f"p-values are adjusted over all attacks (Benjamini-Hochberg): of those that are said to succeed, at most "
-            f"{settings.false_discoveries:.0%} are expected to be false.",
+            f"{percent(settings.false_discoveries, 0)} are expected to be false.",
         )
 
 

@@ -156,9 +156,10 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
                 )
             )
     if not found:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
-            f"gold (--gold_column); rows left out: {dict(left_out)}"
+            f"gold (--gold_column); rows left out: {why}"
         )
     again = generator(settings.seed, "audit", "rows again").sample(range(len(found)), min(settings.sample, len(found)))
     return AuditTargets(found, rows, is_pairs, sorted(again), left_out)

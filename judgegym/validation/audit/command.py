@@ -79,7 +79,24 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.v
         from judgegym.validation.audit.calling import main as called  # late, as all of it
 
         return called(words, prog=prog)
-    return exit_code(lambda: _run(_parser_of(prog).parse_args(words)))
+    return exit_code(lambda: _run(_parsed(words, prog)))
+
+
+def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:
+    """The flags of an audit of recorded judgments.
+
+    Raises:
+        SettingsError: one is of an audit that calls the judge.
+    """
+    parser = _parser_of(prog)
+    flags, unknown = parser.parse_known_args(words)
+    if unknown:
+        of_calls = parser_of(prog)._option_string_actions
+        for word in (each.partition("=")[0] for each in unknown):
+            if word in of_calls:
+                raise SettingsError(f"{prog}: {word} is of an audit that calls the judge: add --out FOLDER")
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return flags
 
 
 def _run(flags: argparse.Namespace) -> int:

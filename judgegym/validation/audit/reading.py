@@ -49,6 +49,16 @@ def _orders(value: object) -> list[float]:
     return [_number(each) for each in parts]
 
 
+def _pair(value: object) -> object:
+    """A list of two, as a pair has."""
+    if isinstance(value, list) and len(value) != 2:
+        raise ValueError(
+            f"expected the judge's score of each response of a pair, found {len(value)} scores; an audit reads label "
+            "and verdict of pairs, or gold and score of responses"
+        )
+    return value
+
+
 def _seconds(value: object) -> float:
     """A time: a number in any unit, or an ISO date."""
     try:
@@ -78,7 +88,9 @@ class LabelledRow(BaseModel):
     probability: float = Field(
         math.nan, description="the judge's probability, 0 to 1, that the first response is better, or of yes"
     )
-    scores: tuple[float, float] = Field((math.nan, math.nan), description="the judge's score of each response alone")
+    scores: Annotated[tuple[float, float], BeforeValidator(_pair)] = Field(
+        (math.nan, math.nan), description="the judge's score of each response alone"
+    )
     time: Annotated[float, PlainValidator(_seconds)] = Field(
         math.nan, description="when the row was judged: a number or an ISO date, for drift"
     )

@@ -71,15 +71,18 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     """
     values = mapping_of(THRESHOLDS)
     if path is not None:
-        own = mapping_of(path)
+        own = mapping_of(path, "--settings: ")
+        where = f"--settings: {path}"
+        _check_names(own, AuditSettings, where)
         checks: Any = own.pop("checks", None) or {}
         if not isinstance(checks, Mapping):
-            raise SettingsError(f"{path}: checks: expected names of checks with their thresholds, found {checks!r}")
+            raise SettingsError(f"{where}: checks: expected names of checks with their thresholds, found {checks!r}")
         for name, threshold in checks.items():
             if name not in values["checks"]:
-                raise SettingsError(f"{path}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}")
+                raise SettingsError(f"{where}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}")
             if not isinstance(threshold, Mapping):
-                raise SettingsError(f"{path}: checks.{name}: expected {{at_least: 0.8}} or the like")
+                raise SettingsError(f"{where}: checks.{name}: expected {{at_least: 0.8}} or the like")
+            _check_names(threshold, Threshold, f"{where}: checks.{name}")
             before = values["checks"][name]
             if set(threshold) & {*_SIDES}:
                 before = {"margin": before["margin"]}
@@ -96,11 +99,24 @@ def shipped(name: str) -> dict[str, Any]:
     return mapping_of(_STATIC / name)
 
 
-def mapping_of(path: Path, expected: str = _SETTINGS) -> dict[str, Any]:
+def _check_names(given: Mapping[Any, object], model: type[BaseModel], where: str) -> None:
+    """Check that a mapping has the names of a model alone.
+
+    Raises:
+        SettingsError: it has another one.
+    """
+    for name in map(str, given):
+        if name not in model.model_fields:
+            hint = did_you_mean(name, model.model_fields) or f"; expected {', '.join(model.model_fields)}"
+            raise SettingsError(f"{where}: unknown setting {name}{hint}")
+
+
+def mapping_of(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
     """What a YAML file says.
 
     Args:
         path: the file.
+        place: what messages begin with.
         expected: what it should hold, in words.
 
     Raises:
@@ -108,8 +124,10 @@ def mapping_of(path: Path, expected: str = _SETTINGS) -> dict[str, Any]:
     """
     try:
         values = load_yaml(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"{place}{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SettingsError(f"{place}{path} cannot be read: {error}") from None
     if not isinstance(values, dict):
-        raise SettingsError(f"{path}: expected {expected}")
+        raise SettingsError(f"{place}{path}: expected {expected}")
     return values

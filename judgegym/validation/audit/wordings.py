@@ -60,8 +60,10 @@ def _replaced(prompt: str, wording: Mapping[str, str]) -> str:
 
 
 def _of_file(path: Path) -> Mapping[str, str]:
-    found = mapping_of(path, "names of wordings with their prompts, such as strict: 'You are …'")
+    found = mapping_of(path, "--paraphrases: ", "names of wordings with their prompts, such as strict: 'You are …'")
     for name, prompt in found.items():
         if not str(name).replace("_", "").replace("-", "").isalnum() or not isinstance(prompt, str) or not prompt:
-            raise SettingsError(f"{path}: {name}: expected a name of letters and digits, and a prompt as text")
+            raise SettingsError(
+                f"--paraphrases: {path}: {name}: expected a name of letters and digits, and a prompt as text"
+            )
     return found

@@ -91,7 +91,7 @@ class Session:
         self.run, self.path, self.plan = run, path, plan
         self.values, self.digests = rows_of(run)
         self.question: Question = question_of(run, self.values.values())
-        labels = read_labels(path) if path.exists() else Labels(path)
+        labels = read_labels(path, may_be_empty=True) if path.exists() else Labels(path)
         self.draw = self._draw_for(labels, how, seed)
         self.labels = replace(labels, draw=self.draw)
         self._strata = strata_of(self.values) if self.draw.strata else {}

@@ -20,9 +20,10 @@ from judgegym.judges.core.seeding import derive
 from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
+from judgegym.statistics import percent
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
 from judgegym.validation.replay.candidates import replay_cascade
-from judgegym.validation.replay.members import judge_settings, open_members, write_preset
+from judgegym.validation.replay.members import check_preset, check_two, judge_settings, open_members, write_preset
 from judgegym.validation.replay.table import JudgedTable, open_table
 
 UNCERTIFIED = 4
@@ -58,8 +59,8 @@ class CascadeOutcome:
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
-        accuracy = "–" if self.accuracy is None else f"{self.accuracy:.1%}"
-        return f"{self.escalated:.1%}", f"{self.agreement:.1%}", accuracy, f"{self.harmed:,}", f"{self.cost:.3g}"
+        accuracy = "–" if self.accuracy is None else percent(self.accuracy)
+        return percent(self.escalated), percent(self.agreement), accuracy, f"{self.harmed:,}", f"{self.cost:.3g}"
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class CascadeTrial:
         if len(units) < needed:
             return (
                 f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to choose on; "
-                f"to promise {self.harm:.1%} with {self.certainty:.0%} certainty takes {needed}, so {2 * needed} in all"
+                f"to promise {percent(self.harm)} with {percent(self.certainty, 0)} certainty takes {needed}, "
+                f"so {2 * needed} in all"
             )
         confidences = table.confidence(table.names[0], self.rule)[chosen[first]].tolist()
         harms, numbers = np.isin(units, table.units[self.harms]).tolist(), table.numbers[chosen[first]].tolist()
@@ -141,15 +143,16 @@ class CascadeTrial:
         """Say what the chosen cascade does to the rows that did not choose it."""
         cheap, strong = self.table.names
         alone = self.table.costs[strong].mean()
-        cost = f", and costs {found.cost / alone:.0%} of {strong} alone" if alone else ""
-        right = "" if found.accuracy is None else f", is right on {found.accuracy:.1%}"
+        cost = f", and costs {percent(found.cost / alone, 0)} of {strong} alone" if alone else ""
+        right = "" if found.accuracy is None else f", is right on {percent(found.accuracy)}"
         return (
             f"{cheap} decides where its confidence ({self.rule}) is above {settings.cascade_threshold:.4g} "
-            f"(of rows at it, {settings.cascade_share:.0%}); {strong} decides the rest.\n"
-            f"On the {found.rows:,} rows that did not choose it: it escalates {found.escalated:.1%}, agrees with "
-            f"{strong} on {found.agreement:.1%}{right}{cost}.\n"
-            f"Harmed there: {found.harmed:,}, so at most {found.harmed_at_most:.1%} with {self.certainty:.0%} "
-            f"certainty; promised: at most {self.harm:.1%}, for rows of the same population."
+            f"(of rows at it, {percent(settings.cascade_share, 0)}); {strong} decides the rest.\n"
+            f"On the {found.rows:,} rows that did not choose it: it escalates {percent(found.escalated)}, agrees with "
+            f"{strong} on {percent(found.agreement)}{right}{cost}.\n"
+            f"Harmed there: {found.harmed:,}, so at most {percent(found.harmed_at_most)} with "
+            f"{percent(self.certainty, 0)} certainty; promised: at most {percent(self.harm)}, for rows of the same "
+            "population."
         )
 
 
@@ -161,7 +164,10 @@ def run(flags: argparse.Namespace) -> int:
     """
     if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
         raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
+    check_two(flags.runs)
     members = open_members(flags.runs)
+    if flags.out is not None:
+        check_preset(members, "cascade", flags.out)
     table = open_table(members, flags, strong=members[1].name)
     trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
     chosen, outcomes = trial.choose(), [*trial.outcomes()]

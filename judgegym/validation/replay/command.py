@@ -50,7 +50,7 @@ def _add_cascade(parser: argparse.ArgumentParser) -> None:
     from judgegym.judges.parts.cascade import Confidence  # late: help comes at once
 
     add = parser.add_argument
-    add("runs", nargs=2, metavar="RUN", help="the cheap judge's run, then the strong one's; NAME=RUN names a judge")
+    add("runs", nargs="+", metavar="RUN", help="the cheap judge's run, then the strong one's; NAME=RUN names a judge")
     words = "how sure the cheap judge is (default: %(default)s)"
     add("--confidence", choices=get_args(Confidence), default="margin", help=words)
     words = "keep this share of the strong judge's verdicts (default: %(default)s)"

@@ -26,7 +26,7 @@ from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.core.naming import slug
+from judgegym.judges.core.naming import did_you_mean, slug
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
@@ -88,6 +88,16 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     if same:
         raise SettingsError(f"two runs are called {same[0]}; name them: NAME=RUN")
     return members
+
+
+def check_two(runs: Sequence[str], place: str = "") -> None:
+    """Check that there are two runs, as a cascade has; `place` is what the message begins with.
+
+    Raises:
+        SettingsError: there are more or fewer.
+    """
+    if len(runs) != 2:
+        raise SettingsError(f"{place}expected two runs, the cheap one first, found {len(runs)}")
 
 
 def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[str, object]) -> dict[str, object]:
@@ -175,6 +185,35 @@ async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, 
         return await run.run(display)
 
 
+def is_preset(out: Path) -> bool:
+    """Whether `--out` names a preset, and not a file of judged rows."""
+    return out.suffix in (".yaml", ".yml")
+
+
+def check_preset(members: Sequence[RecordedJudge], kind: str, out: Path) -> None:
+    """Check that the preset of a jury or a cascade of these members can be written.
+
+    Raises:
+        SettingsError: one has no judge that can be a member, or the file exists.
+    """
+    judge_settings(members, kind, {})
+    if out.exists():
+        raise SettingsError(f"--out: {out} exists, and is not overwritten; name another file, or remove this one")
+
+
+def check_out_of(members: Sequence[RecordedJudge], kind: str, out: Path, data: str | None) -> None:
+    """Check that what `judgegym replay` is to write can be: a preset, or the data as these members judge it.
+
+    Raises:
+        UserError: it cannot, or exists.
+    """
+    if is_preset(out):
+        check_preset(members, kind, out)
+    else:
+        settings = replay_settings(members, judge_settings(members, kind, {}), data)
+        places_of(settings.model_copy(update={"out": out}))
+
+
 def write_preset(path: Path, judge: Mapping[str, object], said: str) -> None:
     """Write the settings of a judge for `judgegym score --config` and `judgegym evaluate prompts --config`.
 
@@ -196,7 +235,7 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
         kind: what they are of.
 
     Raises:
-        SettingsError: the file holds no settings.
+        SettingsError: the file holds no settings, or others than `judgegym score` has.
     """
     if not word.startswith("@"):
         return {"jury_rule" if kind == "jury" else "cascade_confidence": word}, []
@@ -207,5 +246,23 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
     if not isinstance(read, dict):
         raise SettingsError(f"--{kind} {word}: expected settings by name")
     found = read.get("env", read)
+    if not isinstance(found, dict):
+        raise SettingsError(f"--{kind} {word}: env: expected settings by name")
+    if found is read:
+        _check_names(found, word, kind)
     names = found.get(MADE_OF_JUDGES[kind].field) or {}
     return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(names)
+
+
+def _check_names(read: Mapping[object, object], word: str, kind: str) -> None:
+    """Check that a file without sections has settings of `judgegym score` alone, by their names.
+
+    Raises:
+        SettingsError: it has another one.
+    """
+    of_kind = [name for name in ScoreSettings.model_fields if name.startswith(f"{kind}_")]
+    of_kind.append(MADE_OF_JUDGES[kind].field)
+    for name in map(str, read):
+        if name.partition(".")[0] not in ScoreSettings.model_fields:
+            hint = did_you_mean(name, of_kind) or f"; expected {', '.join(of_kind)}"
+            raise SettingsError(f"--{kind} {word}: unknown setting {name}{hint}")

@@ -21,10 +21,14 @@ from judgegym.judges.parts.jury import JurySettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.document import document, render, write_outputs
+from judgegym.statistics import percent
 from judgegym.statistics.juries import JuryWeights
 from judgegym.validation.replay import candidates as measuring
 from judgegym.validation.replay.candidates import Bench, ReplayedJudge, mark_front
 from judgegym.validation.replay.members import (
+    check_out_of,
+    check_two,
+    is_preset,
     judge_settings,
     open_members,
     read_rules,
@@ -92,7 +96,7 @@ class ReplayReport:
 
 
 def _cells(each: ReplayedJudge) -> tuple[str, ...]:
-    escalated = "" if each.escalated is None else f"{each.escalated:.1%}"
+    escalated = "" if each.escalated is None else percent(each.escalated)
     interval = f"{each.interval.low:.3f} to {each.interval.high:.3f}"
     return each.name, f"{each.value:.3f}", interval, f"{each.cost:.3g}", escalated, "yes" if each.is_on_front else ""
 
@@ -100,7 +104,7 @@ def _cells(each: ReplayedJudge) -> tuple[str, ...]:
 def _jury_words(each: ReplayedJudge, value: str) -> str:
     """Say whether a jury beats its best member, by how much, with what certainty."""
     gain, at_least = each.gain or (0.0, 0.0)
-    by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90% certainty"
+    by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90 % certainty"
     if at_least > 0.0:
         return f"{each.name} beats its best member, {each.best}: {by}."
     return f"{each.name} is not known to beat its best member, {each.best}: {by}. {each.best} alone costs less."
@@ -117,6 +121,8 @@ def run(flags: argparse.Namespace) -> int:
         raise SettingsError("expected what to compute: --jury RULE, --cascade RULE or --sweep")
     if not word and flags.out is not None:
         raise SettingsError("--out: a sweep chooses nothing; name what to write: --jury RULE or --cascade RULE")
+    if flags.cascade:
+        check_two(flags.runs, "--cascade: ")
     members = open_members(flags.runs)
     rules, names = read_rules(word, kind) if word else ({}, [])
     rules |= {name: getattr(flags, name) for name in _GIVEN if getattr(flags, name) is not None}
@@ -124,8 +130,8 @@ def run(flags: argparse.Namespace) -> int:
         if len(names) != len(members):
             raise SettingsError(f"{word}: it has {len(names)} judges ({', '.join(names)}), found {len(members)} runs")
         members = [replace(member, name=name) for member, name in zip(members, names, strict=True)]
-    if flags.cascade and len(members) != 2:
-        raise SettingsError(f"--cascade: expected two runs, the cheap one first, found {len(members)}")
+    if flags.out is not None:
+        check_out_of(members, kind, flags.out, flags.data)
     table = open_table(members, flags, replays=bool(flags.sweep or flags.cascade))
     if flags.reference is not None and flags.reference not in table.names:
         raise SettingsError(f"--reference: no run is called {flags.reference}, but {', '.join(table.names)}")
@@ -150,7 +156,7 @@ def run(flags: argparse.Namespace) -> int:
         return 0
     judge = judge_settings(members, kind, rules)
     settings = replay_settings(members, judge, flags.data)
-    if flags.out.suffix in (".yaml", ".yml"):
+    if is_preset(flags.out):
         write_preset(flags.out, judge, "\n".join(said))
         return 0
     show_result(event_loop.run(replay_run(members, settings, flags.out)), flags.out)
@@ -166,6 +172,10 @@ def _jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> Re
         samples = ((name, np.nanquantile(scores, np.linspace(0.0, 1.0, 101))) for name, scores in table.scores.items())
         rules["jury_sample"] = {name: sample.round(6).tolist() for name, sample in samples}
     settings = settings_from_keywords(JurySettings, rules)
+    try:
+        settings.check_members(table.names)
+    except ValueError as error:
+        raise SettingsError(f"--jury: {error}") from None
     found = bench.jury(f"jury: {settings.jury_rule}", table.names, settings)
     if learned is None:
         return found

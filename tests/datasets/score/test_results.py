@@ -69,7 +69,7 @@ def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(comman
     assert ended.code == 1
     assert "4 of 5 responses" in ended.out
     assert str(run.path / "failures.jsonl") in ended.out
-    assert "1 of 5 responses have no score (20.0%)" in ended.err and "too long" in ended.err
+    assert "1 of 5 responses have no score (20.0 %)" in ended.err and "too long" in ended.err
     assert ended.err.rstrip().splitlines()[-2].endswith("--resume")
     assert "--judge_api_key as before" in ended.err
     assert KEY not in ended.said + json.dumps(run.general) + (run.path / "run.log").read_text("utf-8")
@@ -161,4 +161,4 @@ def test_a_score_at_a_border_is_in_the_upper_tenth_as_in_the_card_of_select() ->
     scores = array("d", [n / 10 for n in range(11)])
     (counts, shares) = score_table(scores).rows
     assert counts == ("responses", *["1"] * 9, "2")
-    assert shares == ("share", *["9.1%"] * 9, "18.2%")
+    assert shares == ("share", *["9.1 %"] * 9, "18.2 %")

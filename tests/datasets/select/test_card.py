@@ -89,7 +89,7 @@ def test_agreement_of_orders_where_it_is_known(tmp_path: Path) -> None:
     (scored.with_suffix(".run") / "config.yaml").write_text("judge: listwise\ndata: d.jsonl\n")
     assert select(scored, "--out", tmp_path / "o.jsonl", "--best").code == 0
     card = (tmp_path / "README.md").read_text("utf-8")
-    assert cell(card, "the same verdict in both orders of the answers") == "75.0% of the pairs"
+    assert cell(card, "the same verdict in both orders of the answers") == "75.0 % of the pairs"
     assert "cost" not in card and "tokens" not in card
 
 

@@ -165,10 +165,10 @@ def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -
         (
             ["ok"] * 18 + ["unparsable"] * 2,
             0.05,
-            "10.0% of the rows have no judgment; env.max_judge_error_rate allows 5.0%",
+            "10.0 % of the rows have no judgment; env.max_judge_error_rate allows 5.0 %",
         ),
-        (["ok"] * 18 + ["judge_failed", "unparsable"], 0.09, "10.0% of the rows have no judgment"),
-        (["ok"] * 18 + ["policy_failed"] * 2, 0.05, "10.0% of the rows have no answer of the policy"),
+        (["ok"] * 18 + ["judge_failed", "unparsable"], 0.09, "10.0 % of the rows have no judgment"),
+        (["ok"] * 18 + ["policy_failed"] * 2, 0.05, "10.0 % of the rows have no answer of the policy"),
         (["ok"] + ["judge_failed"] * 9, 1.0, None),
         (["judge_failed"] * 3, 1.0, "no row has a score; the last error: row-2 failed"),
         (["policy_failed"], 1.0, "no row has a score; the last error: row-0: no answer"),

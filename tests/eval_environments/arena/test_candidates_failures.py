@@ -59,7 +59,7 @@ def test_failure_of_an_endpoint_is_no_loss_and_is_mended_by_resuming(tmp_path: P
     )
     broken = {"bob": answering("bob", failing=("row-1",))}
     run = here.compare(flag, candidates=["ann", "bob"], verdict=verdict, policies=broken)
-    assert run.code == 1 and "12.5% of the candidates' answers are missing" in run.said
+    assert run.code == 1 and "12.5 % of the candidates' answers are missing" in run.said
     assert run.metrics["missing_answers_bob"] == 1 and run.metrics["answer_error_rate"] == 0.125
     games = {sample["uid"]: sample["detail"]["games"] for sample in run.files.samples}
     assert all("bob" not in (game["first"], game["second"]) for game in games["row-1"])
@@ -87,7 +87,7 @@ def test_failed_game_costs_that_game(tmp_path: Path) -> None:
     assert run.metrics["winrate_ann_vs_bob"] == 1
     strict = here.compare("--resume", "--env.max_judge_error_rate=0.01", candidates=["ann", "bob"], verdict=verdict)
     assert strict.code == 1
-    assert "4.2% of the games (a judge's comparison of two answers) have no verdict" in strict.said
+    assert "4.2 % of the games (a judge's comparison of two answers) have no verdict" in strict.said
     assert strict.games == [("row-2", "ann", "bob")], "only that game is asked for again"
 
 

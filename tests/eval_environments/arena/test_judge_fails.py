@@ -163,7 +163,7 @@ def test_rows_without_a_judgment(
     assert f"2 of 20 rows have no score (2 {status})" in run.ended.out
     assert "left out of the mean" in run.ended.out
     assert str(run.files.path / "failures.jsonl") in run.ended.out
-    assert "10.0% of the rows have no judgment" in run.ended.err
+    assert "10.0 % of the rows have no judgment" in run.ended.err
 
 
 @pytest.mark.slow

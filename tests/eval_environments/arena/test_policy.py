@@ -209,7 +209,7 @@ def test_a_policy_that_fails_for_some_rows(arena: Arena) -> None:
     assert (found["policy_failed_count"], found["policy_error_rate"]) == (1, pytest.approx(1 / 6))
     assert (found["total_samples"], found["overall_winrate"]) == (5, 1.0)
     assert "1 of 6 rows have no score (1 policy_failed)" in run.ended.out
-    assert "16.7% of the rows have no answer of the policy" in run.ended.err
+    assert "16.7 % of the rows have no answer of the policy" in run.ended.err
     assert [uid_of(body) for body in run.policy.bodies].count("row-2") == 1, "a 400 is final"
 
 

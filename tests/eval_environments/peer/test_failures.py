@@ -143,7 +143,7 @@ def test_missing_cells_count_against_the_rate_that_is_allowed(tmp_path: Path, al
     flags = f"--env.max_judge_error_rate={allowed}", "--env.critique_rounds=0"
     ended = evaluate(tmp_path, *flags, minds=Minds(judgment=refusing_one))
     assert ended.code == code, ended.said
-    assert ("16.7% of the cells" in ended.said) == bool(code)
+    assert ("16.7 % of the cells" in ended.said) == bool(code)
     assert ended.metrics["mean_score"] == 50, "the rest stands all the same"
 
 

@@ -120,11 +120,15 @@ def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest
 def test_wrong_input_is_one_line_and_code_2(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     one, two = pair
     none = one.replace("/a", "/none")
+    Path(two, "../note.txt").write_text("a note", "utf-8")
     cases: dict[tuple[str, ...], str] = {
         (one,): "give two runs or more: the first is the one that the others are compared with",
         (one, one): f"{one} is given twice",
         (one, none): f"{none}: there is no such run directory, nor a scored file with a run beside it",
         (one, f"{two}/metrics.json"): f"{two}/metrics.json is a file; give the run directory that it is in: {two}",
+        (one, f"{two}/../note.txt"): (
+            f"{two}/../note.txt is a file; expected a run directory, or a file of score with its run beside it"
+        ),
         (): "compare: the following arguments are required: RUN",
         (one, two, "--wrong"): "compare: unrecognized arguments: --wrong",
         (one, two, "--rounds=9"): "compare: argument --rounds: expected a whole number from 100, found 9",

@@ -62,7 +62,7 @@ def test_labels_of_another_run_end_with_2_and_the_metrics_are_kept(tmp_path: Pat
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize("content", [None, "no JSON\n"])
+@pytest.mark.parametrize("content", [None, "no JSON\n", ""])
 def test_a_file_that_holds_no_labels_is_said_before_anybody_is_asked(tmp_path: Path, content: str | None) -> None:
     labels = tmp_path / "labels.jsonl"
     if content is not None:
@@ -111,11 +111,13 @@ def test_a_scored_file_is_corrected_and_its_responses_are_clusters(
 @pytest.mark.slow
 def test_report_refuses_labels_of_groups_and_damaged_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, groups = tmp_path / "run", write_lines(tmp_path / "groups.jsonl", [{}])
+    empty = write_lines(tmp_path / "empty.jsonl", [])
     assert evaluate(run).code == 0
     damaged = write_lines(tmp_path / "labels.jsonl", [{"uid": "row-0", "labeller": "ann", "label": "good"}])
     for words, said in (
         ((groups, f"--labels={damaged}"), "holds groups"),
         ((run, f"--labels={damaged}"), f"{damaged}, line 1: not a label: label"),
+        ((run, f"--labels={empty}"), f"{empty}: there is no label in it"),
     ):
         assert report([str(word) for word in words]) == 2
         error = capsys.readouterr().err

@@ -79,6 +79,19 @@ def test_a_draw_whose_strata_do_not_sum_up_or_whose_kind_is_unknown_is_refused(t
     assert "how: Input should be 'random' or 'by_score'" in refused(tmp_path / "l", {"drawn": draw | {"how": "best"}})
 
 
+_GIVEN = {"uid": "a", "labeller": "ann", "label": 1}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[], [{"drawn": {"how": "random", "seed": 0, "rows": 4, "run": "00"}}], [_GIVEN, {**_GIVEN, "undone": True}]],
+)
+def test_a_file_without_a_label_is_refused_where_labels_are_used(tmp_path: Path, lines: list[Any]) -> None:
+    path = tmp_path / "l"
+    assert refused(path, *lines) == f"{path}: there is no label in it; judgegym label writes them"
+    assert not read_labels(path, may_be_empty=True).given
+
+
 def test_a_missing_file_and_a_disk_that_refuses_are_one_message(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file of labels"):
         read_labels(tmp_path / "none.jsonl")

@@ -103,7 +103,7 @@ def test_position_bias_is_said_with_the_rows_whose_orders_disagree() -> None:
         figures.add(**row(score=a, orders={"model_is_a": a, "model_is_b": b}))
     said = drawn(figures)["Points by the order of the answers"]["description"]
     assert "model is a: 0.750 of 4; model is b: 0.375 of 4" in said
-    assert "The orders disagree for 2 of 4 rows (50.0%)" in said
+    assert "The orders disagree for 2 of 4 rows (50.0 %)" in said
 
 
 def test_charts_without_anything_to_draw_are_left_out() -> None:

@@ -123,7 +123,7 @@ def test_rollouts_that_were_compared_show_what_each_call_saw_of_them(tmp_path: P
     )
     assert shown["completions"][0]["seen"] == "place 1 of 3: 0.9; place 3 of 3: 0.8"
     assert [each["label"] for each in shown["completions"]] == ["scored 0.85", "scored 0.2", "scored 0.2"]
-    assert "agree on 66.7% of 3 pairs" in written.head
+    assert "agree on 66.7 % of 3 pairs" in written.head
     assert "place 1: 0.900 of 1; place 2: 0.200 of 2; place 3: 0.800 of 1" in written.head, "once each"
 
 

@@ -98,7 +98,7 @@ def test_head_has_the_result_and_what_it_was_measured_on(biased: Run) -> None:
     facts += ["judge_protocol=three_way", "12 calls, 12 requests", *digests, *general["judge_prompt_digests"].values()]
     assert [fact for fact in facts if fact not in head] == []
     assert "Win rate by category" in head and "Coding: 0.500 of 2" in head
-    assert "The orders disagree for 6 of 6 rows (100.0%)" in head
+    assert "The orders disagree for 6 of 6 rows (100.0 %)" in head
     assert "eval/judge_cost_usd" in head and "not known" in head, "what has no value, and why"
 
 

@@ -249,10 +249,11 @@ async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
     [
         ({"label": 3}, ("--judge=choice",), "row 1: expected a label from 1 to 2, found 3"),
         ({}, ("--judge=choice", "--label_column=better"), "nothing to audit: expected responses and label"),
+        ({}, ("--judge=choice", "--label_column=better"), "rows left out: 1 without a gold label\n"),
         ({}, ("--judge=choice", "--second_form=listwise"), "--second_form: expected one judge that compares"),
         ({}, ("--judge=chioce",), "judge"),
-        ({}, ("--judge=choice", "--settings=none.yaml"), "none.yaml cannot be read"),
-        ({}, ("--judge=choice", "--paraphrases=none.yaml"), "none.yaml cannot be read"),
+        ({}, ("--judge=choice", "--settings=none.yaml"), "--settings: none.yaml cannot be read: No such file"),
+        ({}, ("--judge=choice", "--paraphrases=none.yaml"), "--paraphrases: none.yaml cannot be read: No such file"),
         ({}, ("--judge=choice", "--verdicts=x"), "verdicts"),
     ],
 )
@@ -264,3 +265,11 @@ def test_what_is_wrong_is_said_before_the_first_call(
         ended = audit(tmp_path, judge, rows, *words)
         assert not judge.requests
     assert ended.code == 2 and reason in ended.err and "Traceback" not in ended.said
+
+
+def test_the_run_directory_of_another_command_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "metrics.json").write_text("{}")
+    ended = audit(tmp_path, None, pairs(2), "--judge=choice", "--offline")
+    assert ended.code == 2 and f"--out: {tmp_path / 'out'} is the run directory of another command" in ended.err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.json"]

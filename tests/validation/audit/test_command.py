@@ -119,8 +119,20 @@ def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
         ({"uid": "row-0"}, (), "row 2: the id 'row-0' is also that of another row"),
         ({}, ("--label_column=labels",), "--label_column: no row of"),
         ({}, ("--prompt=CoT",), "--prompt and --paraphrases choose from a file of --verdicts, and there is none"),
+        (
+            {"scores": [0.5, 0.25, 0.0, 1.0]},
+            (),
+            "row 2: scores: Value error, expected the judge's score of each response",
+        ),
+        ({"scores": [1.0]}, (), "found 1 scores; an audit reads label and verdict of pairs, or gold and score of resp"),
         ({}, ("--sttings=x",), "unrecognized arguments: --sttings=x"),
-        ({}, ("--settings=nowhere.yaml",), "nowhere.yaml cannot be read"),
+        (
+            {},
+            ("--judge=choice", "--offline"),
+            "judgegym audit: --offline is of an audit that calls the judge: add --out",
+        ),
+        ({}, ("--judge=choice", "--limit", "5"), "--limit is of an audit that calls the judge: add --out FOLDER"),
+        ({}, ("--settings=nowhere.yaml",), "--settings: nowhere.yaml cannot be read: No such file or directory"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -160,6 +172,9 @@ def test_settings_of_ones_own_change_what_they_name(tmp_path: Path, capsys: pyte
         ("checks: {acuracy: {at_least: 0.9}}", "no check 'acuracy', did you mean accuracy?"),
         ("checks: {accuracy: {at_least: 0.9, at_most: 1}}", "expected one of at_least, at_most, within"),
         ("alpha: 2", "alpha: Input should be less than 1"),
+        ("alfa: 0.1", "unknown setting alfa, did you mean alpha?"),
+        ("zzz: 0.1", "unknown setting zzz; expected alpha, level, power, checks"),
+        ("checks: {accuracy: {at_lest: 0.9}}", "checks.accuracy: unknown setting at_lest, did you mean at_least?"),
         ("- 1", "expected settings of an audit"),
     ):
         settings.write_text(text)
@@ -188,10 +203,15 @@ def test_two_audits_are_compared_on_shared_rows(tmp_path: Path, capsys: pytest.C
     changed = json.loads((tmp_path / "a" / "audit.json").read_bytes())
     changed["judgments"][3]["gold"] = 1 - changed["judgments"][3]["gold"]
     (tmp_path / "other.json").write_text(json.dumps(changed))
+    (tmp_path / "cut.json").write_text(json.dumps(changed)[:200])
     for words, said in (
         ([files[0], str(tmp_path / "other.json")], "the gold label of row-3 is another one"),
         ([files[0]], "give two audits or more"),
         ([*files, "--html=c.html"], "--html: a comparison of audits has no page"),
+        ([str(tmp_path / "a" / "rows.jsonl"), files[1]], "rows.jsonl is no audit, as judgegym audit --json writes it"),
+        ([files[0], str(tmp_path)], f"{tmp_path} is no audit, as judgegym audit --json writes it; audits are compared"),
+        ([files[0], str(tmp_path / "none.json")], "none.json cannot be read: No such file or directory"),
+        ([files[0], str(tmp_path / "cut.json")], "cut.json: a damaged audit: "),
     ):
         assert compare(words) == 2
         assert said in said_of(capsys.readouterr().err)

@@ -103,3 +103,18 @@ def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], said:
     ended = cascade(*runs(tmp_path, *planted(400)), *words)
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert said in ended.err
+
+
+def test_it_takes_two_runs_and_overwrites_no_preset(tmp_path: Path) -> None:
+    small, large = (
+        written_run(tmp_path / name, scores, is_scored=True)
+        for name, scores in zip(("small", "large"), planted(400), strict=True)
+    )
+    for given in ([small], [small, large, small]):
+        ended = cascade(*given)
+        assert (ended.code, ended.err) == (2, f"expected two runs, the cheap one first, found {len(given)}\n")
+    preset = tmp_path / "cascade.yaml"
+    preset.write_text("theirs", "utf-8")
+    ended = cascade(small, large, "--out", preset)
+    assert (ended.code, ended.out) == (2, "") and f"--out: {preset} exists, and is not overwritten" in ended.err
+    assert preset.read_text("utf-8") == "theirs"

@@ -127,9 +127,37 @@ def test_a_confidence_at_the_threshold_is_at_it_whatever_its_last_digits(
         (["--jury=mean", "--reference=m9"], "no run is called m9, but m1, m2, m3"),
         (["--jury=mean", "--out=x.jsonl"], "this one is of arena_hard, and takes part in tables"),
         (["--jury=@none.yaml"], "none.yaml"),
+        (
+            ["--jury=mean", "--jury_weights=a=1"],
+            "--jury: jury_weights, jury_sample: no member is named 'a', but m1, m2, m3",
+        ),
+        (["--jury=mean", "--jury_weights=m1=0"], "expected a member that counts, but all weights are 0"),
+        (["--jury=mean", "--jury_quorum=4"], "jury_quorum: 4 of 3 members that count can never be reached"),
+        (["--jury=@weights.yaml"], "--jury @weights.yaml: unknown setting weights, did you mean jury_weights?"),
+        (["--jury=@other.yaml"], "--jury @other.yaml: unknown setting zzz; expected jury_rule, jury_weights, "),
+        (["--jury=@env.yaml"], "--jury @env.yaml: env: expected settings by name"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"weights": "weights: {m1: 1}", "other": "jury_rule: mean\nzzz: 1", "env": "env: 3"}.items():
+        (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
     ended = replay(*judges(tmp_path, [0.8, 0.7, 0.6], rows=40), *words)
     assert (ended.code, ended.err.count("\n")) == (2, 1), ended.said
     assert said in ended.err
+
+
+def test_what_out_cannot_be_is_said_before_anything_is_computed(tmp_path: Path) -> None:
+    runs = judges(tmp_path, [0.8, 0.7], rows=10, is_scored=True)
+    (tmp_path / "jury.yaml").write_text("theirs", "utf-8")
+    (tmp_path / "rows.jsonl").write_text("theirs", "utf-8")
+    for name, said in {
+        "jury.yaml": f"--out: {tmp_path / 'jury.yaml'} exists, and is not overwritten",
+        "rows.jsonl": f"--out: {tmp_path / 'rows.jsonl'} exists, and no run beside it",
+        "rows.txt": "--out: expected a file with the ending .parquet or .jsonl",
+    }.items():
+        ended = replay(*runs, "--jury=mean", "--out", tmp_path / name)
+        assert (ended.code, ended.out) == (2, "") and said in ended.err, ended.said
+    assert {(tmp_path / name).read_text("utf-8") for name in ("jury.yaml", "rows.jsonl")} == {"theirs"}
