@@ -281,6 +281,11 @@ class JudgeSource:
         judge = self.judge or {}
         return judge.get("judge") in _OF_GROUPS or judge.get("group_size") is not None
 
+    @property
+    def levels(self) -> bool:
+        """Whether the judge puts scores of completions that it gets together on one scale, as a cascade does."""
+        return (self.judge or {}).get("judge") == "cascade"
+
     def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.
 

@@ -16,6 +16,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Protocol, cast
 
 from judgegym.integrations.scores.groups import GroupedBatch
@@ -135,7 +136,8 @@ def judge_reward(
     Args:
         url: the URL of a reward server.
         group_size: the trainer's `num_generations`: compare the completions of a group with each other (listwise,
-            tournament, choice, arena_hard). A group that is spread over several processes is gathered, and judged by
+            tournament, choice, arena_hard), or let a cascade at a server decide them by one judge; one in this process
+            does so by itself. A group that is spread over several processes is gathered, and judged by
             one of them. In evaluations the trainer's `num_generations_eval` is the size.
         name: the function's name, under which TRL logs it.
         settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
@@ -167,10 +169,14 @@ def judge_reward(
         trainer = trainer_of(columns)
         close_after(trainer, close_now)
         rows = [_row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)]
-        if group_size is None:
-            results = await scoring.score_each(rows)
+        is_grouped = group_size is not None or source.levels
+        if is_grouped and (size := group_size_of(trainer, group_size) or group_size) is not None:
+            results = await groups.score(rows, size)
+        elif is_grouped:  # neighbours with the same row belong together
+            neighbours = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
+            results = [result for of_group in await scoring.score(neighbours) for result in of_group]
         else:
-            results = await groups.score(rows, group_size_of(trainer, group_size) or group_size)
+            results = await scoring.score_each(rows)
         return log(results, columns, name)
 
     return named(score, name, scoring.close)
