@@ -314,6 +314,15 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """
         return judgments
 
+    @property
+    def levels(self) -> bool:
+        """Return whether a reward depends on the other rollouts of its group, though each is judged by itself.
+
+        Trainers whose samples come one by one then wait for the group. By default, if `level` or `rewards` are its own.
+        """
+        own = type(self)
+        return own.level is not JudgedEnv.level or own.rewards is not JudgedEnv.rewards
+
     def group_case(self, task: TaskT) -> GroupCase:
         """Return what a judge of groups is shown of a row beside the completions, which it compares.
 

@@ -211,6 +211,11 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         parts = ScoreParts(dict(judge.components(judgment)), dict(judge.contributions(judgment)))
         return replace(judgment, score=self.single_judge.unit(judgment.score), detail=parts)
 
+    @property
+    def levels(self) -> bool:
+        """Return whether the judge is a cascade."""
+        return isinstance(self.single_judge, CascadeJudge)
+
     async def level(
         self, task: PromptTask, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[ScoreParts]]
     ) -> Sequence[Judgment[ScoreParts]]:

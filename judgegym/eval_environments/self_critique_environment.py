@@ -92,6 +92,11 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         """Return the mean of the judges' scores, from 0 to 1."""
         return SCALE.unit(super().reward(judgment))
 
+    @property
+    def levels(self) -> bool:
+        """Return whether there are several judges, some of which may fail on some rollouts of a group."""
+        return len(self.models.frozen) > 1
+
     def rewards(self, judgments: Sequence[Judgment[PeerTable]]) -> Sequence[float | None]:
         """Return the mean of the judges' scores of each rollout, from 0 to 1.
 

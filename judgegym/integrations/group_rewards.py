@@ -20,7 +20,7 @@ class GroupSettings(RewardSettings):
         environment: instead: an environment, whose rewards these are: a name, a source, or the arguments of
             `EnvironmentSource.of`.
         together: whether the samples of a prompt are one request; by default if `judge` is one that
-            compares, or `environment` has a `group_judge`.
+            compares or a cascade, or if the rewards of `environment` depend on each other.
         group_wait_s: seconds after its first sample for which a group waits for the others.
         on_failure: `leave_out`: a failed judgment adds nothing to the loss; or `score`: the mean of its group, or
             `fallback_score`, may be trained as a reward.
@@ -59,6 +59,20 @@ class GroupSettings(RewardSettings):
 
         return opened(self.environment).compares  # wherever its `group_judge` comes from
 
+    @property
+    def levels(self) -> bool:
+        """Whether samples that are judged by themselves have scores on one scale only with the others of their prompt.
+
+        Raises:
+            SettingsError: a setting of the environment is wrong.
+            DataError: its rows cannot be loaded.
+        """
+        if self.environment is None:
+            return super().levels
+        from judgegym.integrations.single_turn import opened
+
+        return opened(self.environment).levels
+
     def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.
 
@@ -80,10 +94,12 @@ class GroupSettings(RewardSettings):
         Raises:
             SettingsError: a setting is wrong.
         """
+        together = self.compares or (self.together is None and size > 1 and self.levels)
         return SampleBatcher(
             self.scoring().score,
             size=size,
-            together=self.compares,
+            together=together,
+            may_be_alone=together and self.levels,
             wait_s=self.group_wait_s,
             fallback_score=self.fallback_score,
             invalid_completion_score=self.invalid_completion_score,

@@ -200,6 +200,11 @@ class OpenedEnvironment:
         """Whether the completions of a row are judged against each other, and must be given together."""
         return self._env.group_judge is not None
 
+    @property
+    def levels(self) -> bool:
+        """Whether the reward of a completion depends on those of its row that are given with it."""
+        return not self.compares and self._env.levels
+
     async def rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
         """Judge the completions of one row, all at once; with a judge of groups, against each other.
 

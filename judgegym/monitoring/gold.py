@@ -1,8 +1,8 @@
 """A gold judge beside training: it scores a sample of the rollouts, with its own client, limits and budget.
 
 Guarantees: training never waits for it, and no reward depends on it. Which rollouts it sees is a function of the seed
-and the row. The queue is bounded; what finds no place is counted, and so is what fails. Once its budget is spent it
-stops, with one line in the log.
+and the row. The queue is bounded; what finds no place is counted, and so is what fails; the log has
+the first failure, and says when many in a row have failed. Once its budget is spent it stops, with one line.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 _WHOLE = float(2**64)
 _AT_ONCE = 4
 """Groups that it scores at the same time."""
+_MANY_IN_A_ROW = 32
+"""Failed rollouts: a gold judge that sees nothing raises no alarm."""
 
 
 class GoldJudge:
@@ -66,6 +68,7 @@ class GoldJudge:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._tasks = Tasks()
         self._is_spent = False
+        self._failed_in_a_row = 0
 
     def offer(self, group: MonitorGroup) -> None:
         """Queue the rollouts of a group that the gold judge is to see, if there is room.
@@ -115,20 +118,31 @@ class GoldJudge:
     async def _score(self, group: MonitorGroup, chosen: Sequence[int]) -> dict[int, float]:
         task = group.task.with_responses([group.rollouts[number].completion for number in chosen])
         found: dict[int, float] = {}
+        why: object = ""
         try:
             if not self._is_spent:
                 self._judge.check(task)
                 results = await judge_responses(self._judge, task)
                 scores = ((number, result.score) for number, result in zip(chosen, results, strict=True))
                 found = {number: score for number, score in scores if score is not None}
+                why = next((result.explanation for result in results if result.score is None), "")
         except BudgetError as error:
             if not self._is_spent:
                 logger.warning("the gold judge stops: %s", error)
             self._is_spent = True
         except Exception as error:  # noqa: BLE001  # boundary, as above
-            if not self.counts["failed"]:
-                why = "the gold judge failed on row %r, further failures are counted: %s"
-                logger.warning(why, group.uid, error)
+            why = error
+        failed = 0 if self._is_spent else len(chosen) - len(found)
+        self._say_failures(failed, len(found), group.uid, why)
         self.counts["scored"] += len(found)
         self.counts["left_out" if self._is_spent else "failed"] += len(chosen) - len(found)
         return found
+
+    def _say_failures(self, failed: int, scored: int, uid: str, why: object) -> None:
+        """Log the first failure, and each time that many rollouts in a row have failed."""
+        if failed and not self.counts["failed"]:
+            logger.warning("the gold judge failed on row %r, further failures are counted: %s", uid, why)
+        before, self._failed_in_a_row = self._failed_in_a_row, 0 if scored else self._failed_in_a_row + failed
+        if before < _MANY_IN_A_ROW <= self._failed_in_a_row:
+            what = "the gold judge has failed on %d rollouts in a row, and without its scores there is no alarm: %s"
+            logger.warning(what, self._failed_in_a_row, why)

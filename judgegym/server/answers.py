@@ -37,6 +37,8 @@ class RequestError(Exception):
         super().__init__(message)
         self.code, self.kind, self.message, self.is_unread = code, kind, message, is_unread
         self.headers: Mapping[str, str] = headers or {}
+        self.others: tuple[float | None, ...] = ()
+        """The scores of the others of the group, of a single response whose group is known; `None` for an empty one."""
 
 
 class OverloadError(RequestError):
@@ -101,14 +103,14 @@ class FailureAnswers:
             return self.fallback_score
         raise refusal(result)
 
-    def placeholder(self, result: ResponseJudgment) -> float:
+    def placeholder(self, others: Sequence[float | None]) -> float:
         """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
 
         Trainers that mask a sample still count its reward in the baseline of its group: the mean does not move that.
         """
-        if not result.others:
+        if not others:
             return self.fallback_score
-        return statistics.fmean(self.invalid_completion_score if each is None else each for each in result.others)
+        return statistics.fmean(self.invalid_completion_score if each is None else each for each in others)
 
 
 def refusal(result: ResponseJudgment) -> RequestError:

@@ -71,6 +71,7 @@ class Core:
         telemetry: counts responses and cohorts.
         judges: the judges; their `table` has those that requests find now.
         record: of the results; it has the last ones.
+        recent_scores: of single responses, for a failed one of their group.
         own_cohorts: those that this process keeps.
     """
 
@@ -110,7 +111,8 @@ class Core:
         self._stack = AsyncExitStack()
         self.judges = MountedJudges(judge_identity, budget, self.telemetry)
         self.record = Record(self.judges.health, self.telemetry)
-        self._recent_scores = RecentScores(deadline_s)
+        # A patient caller has its failure so late: after the queue, and a judgment that begins at its end.
+        self.recent_scores = RecentScores(queue_s + 2 * deadline_s)
         self._pending = PendingJudgments(self._judge)
 
     async def __aenter__(self) -> Core:
@@ -234,7 +236,7 @@ class Core:
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
         for task, of_task in zip(tasks, results, strict=True):
             if len(of_task) == 1:  # one that failed knows the scores of its group that are known
-                of_task[0] = self._recent_scores.completed(judge, task, of_task[0])
+                of_task[0] = self.recent_scores.completed(judge, task, of_task[0])
             if self._monitors is not None:
                 self._monitors.judged(mount, task, of_task)
         return results
@@ -333,7 +335,7 @@ class Core:
             number, place = known
             pending, taken = asked[number]
             has_result = pending.task.done() and not pending.task.cancelled()
-            result = pending.task.result()[place] if has_result else self.record.overdue(judge.health)
+            result = pending.task.result()[place] if has_result else self.record.overdue(mount, judge.health)
             if place in taken:
                 shared = self.record.shared(mount, result)
                 result = shared if has_result else result

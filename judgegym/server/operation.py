@@ -177,9 +177,9 @@ class Record:
         self.telemetry.judged(mount, result)
         return result
 
-    @staticmethod
-    def overdue(health: JudgeHealth) -> ResponseJudgment:
+    def overdue(self, mount: str, health: JudgeHealth) -> ResponseJudgment:
         """The result of a caller that has to be answered before its judgment."""
+        self.telemetry.unjudged(mount, "late")
         waiting = health.client.waiting
         return failure(_LATE if waiting is None else f"{_LATE}: {waiting}")
 
@@ -200,13 +200,15 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "judge_calls": ("Calls to the judge", "judge"),
     "judge_failures": ("Responses that the judge gave no score", "judge"),
     "unscored_responses": ("Responses without a score, by cause", "judge cause"),
+    "unjudged_answers": ("Failures told to a trainer before or without a judgment, by cause", "judge cause"),
     "attempt_failures": ("Requests to the judge's endpoint that failed, by cause", "judge cause"),
     "judge_attempts": ("Requests sent to the judge's endpoint, with those sent again", "judge"),
     "cache_hits": ("Responses that the cache answered", "judge"),
     "prompt_tokens": ("Prompt tokens sent to judges", "judge"),
     "cached_prompt_tokens": ("Prompt tokens that judges' endpoints had in a prefix cache", "judge"),
     "completion_tokens": ("Completion tokens received from judges, reasoning included", "judge"),
-    "cost_usd": ("US dollars that judges cost", "judge"),
+    "cost_usd": ("US dollars that judges cost, as far as they are known", "judge"),
+    "unpriced_responses": ("Responses whose cost is not known, which is not in cost_usd", "judge"),
     "cohorts_closed": ("Cohorts closed with all members (full), or without some (short)", "judge how"),
     "alarms": ("Alarms of monitors", "judge monitor"),
     "late_members": ("Members that came after their cohort was closed", "judge"),
@@ -225,6 +227,9 @@ class Telemetry:
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
+
+    def unjudged(self, judge: str, cause: str) -> None:
+        """Count a failure that a trainer was told although no judgment has failed: it is late, or was never begun."""
 
     def queued(self, judge: str, seconds: float) -> None:
         """Count a call that waited so many seconds until its first request left."""
@@ -328,6 +333,8 @@ class PrometheusTelemetry(Telemetry):
         cost, was_paid = result.usage.cost, result.score is not None and result.judge_calls and not result.cached
         if cost or (cost is not None and was_paid):  # a cost that is not known has no series, rather than one of 0
             counters["cost_usd"][judge,].inc(cost)
+        if cost is None:
+            counters["unpriced_responses"][judge,].inc()
         if result.score is not None:
             self._histograms["score"][judge,].observe(result.score)
         else:
@@ -336,6 +343,10 @@ class PrometheusTelemetry(Telemetry):
                 counters["judge_failures"][judge,].inc()
         if result.cached:
             counters["cache_hits"][judge,].inc()
+
+    def unjudged(self, judge: str, cause: str) -> None:
+        """See `Telemetry`."""
+        self._counters["unjudged_answers"][judge, cause].inc()
 
     def queued(self, judge: str, seconds: float) -> None:
         """See `Telemetry`."""

@@ -160,5 +160,9 @@ class RecentScores:
             if len(self._groups) > _MOST_GROUPS:
                 self._groups.popitem(last=False)
             return result
-        others = tuple(score for at, score in self._groups.get(key, ()) if now - at <= self._kept_s)
-        return result if result.others else replace(result, others=others)
+        return result if result.others else replace(result, others=self.others(judge, task))
+
+    def others(self, judge: MountedJudge, task: JudgeTask) -> tuple[float | None, ...]:
+        """The scores that the group of the only response of a task has so far."""
+        now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
+        return tuple(score for at, score in self._groups.get(key, ()) if now - at <= self._kept_s)

@@ -269,6 +269,7 @@ class Service:
                     response = await self._judged(judge, table, protocol, raw, request, started)
                 except RequestError as refused:
                     response = protocol.refused(raw, refused, self._answers)
+                    self.core.telemetry.unjudged(judge, refused.kind)
             code = 200
             return response
         except RequestError as refused:
@@ -320,6 +321,10 @@ class Service:
                 )
         except TaskError as error:
             raise RequestError(422, UNUSABLE, str(error)) from error
+        except RequestError as refused:
+            if len(tasks) == 1 and len(tasks[0].responses) == 1:
+                refused.others = self.core.recent_scores.others(table.judges[mount], tasks[0])
+            raise
         return body.reply(raw, results, self._answers)
 
     def _seconds_left(self, request: ServerRequest) -> float | None:

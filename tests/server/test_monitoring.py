@@ -93,6 +93,22 @@ async def test_a_gold_judge_has_other_calls_and_no_say(
     assert [line["begin"] for line in lines(tmp_path, "begin")] == [{"judge": "the-judge", "gold_judge": "gold"}]
 
 
+async def test_a_gold_judge_that_refuses_every_request_is_told_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without its scores there is no alarm, and its failures raise no error."""
+    async with ScriptedEndpoint(Reply(status=404, body={"error": {"message": "no model gold"}})) as gold:
+        settings = json.dumps({"judge": "rubric", "judge_base_url": gold.base_url, "judge_model_name": "gold"})
+        flags = f"--run_dir={tmp_path}", f"--gold_judge={settings}", "--gold_share=1", "--gold_ranked_share=1"
+        async with running(*flags, judge=judge) as server:
+            for number in range(20):
+                await score(server, f"{number}?", *ANSWERS[:2])
+    told = [record.getMessage() for record in caplog.records if "the gold judge" in record.getMessage()]
+    first, many = told
+    assert first.startswith("the gold judge failed on row ") and "no model gold" in first
+    assert "in a row, and without its scores there is no alarm" in many
+
+
 async def test_a_restart_goes_on_in_the_same_files(tmp_path: Path) -> None:
     for _ in range(2):
         async with running(f"--run_dir={tmp_path}", judge=judge) as server:

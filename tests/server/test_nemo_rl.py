@@ -125,6 +125,37 @@ async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_t
     assert (is_masked(stranger), stranger["reward"]) == (True, 0.25)
 
 
+async def test_rollouts_that_a_judge_that_is_away_never_sees_have_the_mean_of_those_that_are_known() -> None:
+    flags = "--deadline=0.4", "--queue_deadline=5", "--fallback_score=0.25"
+    async with running(*flags, judge="[FEEDBACK] f [SCORE] 5") as server:
+        known = (await server.post("/verify", rollout("a", 0))).json
+        async with server.judge.away():
+            rows = [(await server.post("/verify", rollout(text, n))).json for n, text in enumerate("bcd", start=1)]
+        metrics = (await server.get("/metrics")).text
+    assert (known["reward"], rows[-1]["failure_kind"]) == (1.0, "judge_away")
+    assert [(is_masked(row), row["reward"]) for row in rows] == [(True, 1.0)] * 3
+    for cause in ("late", "judge_away"):
+        assert f'judgegym_unjudged_answers_total{{cause="{cause}",judge=""}} ' in metrics
+
+
+async def test_a_rollout_that_waits_for_its_place_until_the_end_still_knows_the_others() -> None:
+    """It is answered after the deadline of the queue and that of the judge, when the others were judged long ago."""
+
+    async def judge(request: Json, number: int) -> str:
+        if "HOLD" in asked(request):
+            await asyncio.Event().wait()
+        return "[FEEDBACK] f [SCORE] 5"
+
+    flags = "--deadline=0.3", "--queue_deadline=0.3", "--judge_max_concurrency=1", "--fallback_score=0.25"
+    async with running(*flags, judge=judge) as server:
+        await server.post("/verify", rollout("a", 0))
+        holding = asyncio.create_task(server.post("/verify", {**rollout("HOLD", 0), "_ng_task_index": 4}))
+        await server.judge.arrived(2)
+        queued = (await server.post("/verify", rollout("b", 1))).json
+        await holding
+    assert (is_masked(queued), queued["reward"]) == (True, 1.0)
+
+
 async def test_a_late_member_has_the_mean_of_those_that_were_judged() -> None:
     async with running(*GATHERING, "--group_wait=2", judge=battle) as server:
         sent = (server.post("/verify", rollout(text, number)) for number, text in enumerate("abd"))

@@ -257,6 +257,32 @@ async def test_cost_without_a_price_has_no_series_and_is_null(tmp_path: Path) ->
     assert "judgegym_cost_usd_total{" not in metrics
 
 
+async def test_a_response_whose_cost_is_not_known_is_counted_beside_the_cost_of_the_others() -> None:
+    unknown = completion(VERDICT)
+    del unknown["usage"]
+    prices = "--judge_price_input=1000000", "--judge_price_output=0"
+    async with running(*prices, judge=in_turn(VERDICT, Reply(body=unknown), VERDICT)) as server:
+        for number in range(3):
+            await server.post("/v1/score", {"prompt": "Q", "response": f"{number}"})
+        metrics = (await server.get("/metrics")).text
+    assert 'judgegym_cost_usd_total{judge=""} 20.0' in metrics
+    assert 'judgegym_unpriced_responses_total{judge=""} 1.0' in metrics
+
+
+async def test_a_failure_that_is_told_before_the_judgment_is_counted() -> None:
+    """The judgment ends well after its caller was told a failure, which no other counter shows."""
+    gate = Gate()
+    async with running("--deadline=0.2", judge=gate) as server:
+        late = await server.post("/v1/score", ASK)
+        gate.opened.set()
+        judged = await server.post("/v1/score", ASK)
+        metrics = (await server.get("/metrics")).text
+    assert (late.json["status"], judged.json["status"]) == ("judge_failed", "ok")
+    assert 'judgegym_responses_total{judge="",status="ok"} 1.0' in metrics
+    assert 'judgegym_unjudged_answers_total{cause="late",judge=""} 1.0' in metrics
+    assert "judgegym_judge_failures_total{" not in metrics
+
+
 async def test_a_judge_that_raises_is_one_failure() -> None:
     async with running("--weighting=logprobs", judge=VERDICT) as server:
         answer = await server.post("/v1/score", ASK)

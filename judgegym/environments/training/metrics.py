@@ -171,6 +171,12 @@ class TrainingMetrics:
         """Record what a request to the policy cost that brought no group."""
         self.usage["policy"] += usage
 
+    def record_given_up(self) -> None:
+        """Record a group that was given up with calls under way: what those before them have cost is not known."""
+        asks_judge = self._env.config.asks_endpoint and not self._env.policy_is_judge
+        for role in ("policy", "judge") if asks_judge else ("policy",):
+            self.usage[role] += Usage(cost=None)
+
     def record_sent(self, sequences: int) -> None:
         """Record that the sink took a group with this many sequences."""
         self._counts["sequences"] += sequences

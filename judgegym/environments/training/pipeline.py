@@ -79,6 +79,7 @@ class GroupPipeline:
                     roll_out(self.env, self._source.sample, task), limit if limit > 0 else None
                 )
         except asyncio.TimeoutError:
+            self._metrics.record_given_up()
             return self._drop("timed_out", f"group {uid!r} took longer than env.worker_timeout")
         except (EndpointError, NoTokens) as error:
             if isinstance(error, EndpointError):

@@ -149,6 +149,7 @@ class SampleBatcher:
         *,
         size: int,
         together: bool,
+        may_be_alone: bool = False,
         wait_s: float = GROUP_WAIT_S,
         fallback_score: float = 0.0,
         invalid_completion_score: float | None = 0.0,
@@ -158,7 +159,8 @@ class SampleBatcher:
         Args:
             judge: judges groups.
             size: how many samples a group has.
-            together: whether the judge compares them.
+            together: whether the judge compares them, or puts their scores on one scale.
+            may_be_alone: whether it can judge one without the others.
             wait_s: seconds after its first sample for which a group waits for the others.
             fallback_score: the score of a sample without a reward in a group without any.
             invalid_completion_score: what an empty completion is worth.
@@ -171,7 +173,7 @@ class SampleBatcher:
                 f"group size: a judge that compares needs 2 or more samples of each prompt, found {size}"
             )
         self._judge = judge
-        self._size, self._together, self._wait_s = size, together, wait_s
+        self._size, self._together, self._may_be_alone, self._wait_s = size, together, may_be_alone, wait_s
         self._fallback, self._invalid = fallback_score, invalid_completion_score
         self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
 
@@ -226,7 +228,7 @@ class SampleBatcher:
         return (await self._judged([*group.rows, row]))[-1]
 
     async def _judged(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
-        if self._together and len(rows) == 1 and "baseline" not in rows[0].shared:
+        if self._together and not self._may_be_alone and len(rows) == 1 and "baseline" not in rows[0].shared:
             if not str(rows[0].response).strip():
                 return [CompletionReward(self._invalid, INVALID_COMPLETION, explanation="the completion is empty")]
             return failures("the other samples of the group did not come, and the judge compares them")

@@ -20,7 +20,7 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
-from judgegym.server.answers import OverloadError
+from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.core import Core
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
@@ -71,6 +71,8 @@ class InProcessSource:
             (results,) = await core.score("", tasks, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
             return failures(f"{_MOST_PENDING} judgments are under way", len(group))
+        except NotYetError as error:  # the judge has been away for longer than the deadline
+            return failures(error.message, len(group))
         except ValidationError as error:
             first = error.errors()[0]
             raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

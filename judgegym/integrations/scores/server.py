@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from judgegym.integrations.scores.requests import CompletionRow, request_of
-from judgegym.integrations.scores.results import OK, CompletionReward, RefusedError, failures
+from judgegym.integrations.scores.results import BUDGET_SPENT, OK, CompletionReward, RefusedError, failures
 from judgegym.llm import wire
 from judgegym.llm.connector import CheckedConnector
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.retry import REQUEST_DEADLINE, retry_after_seconds
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
@@ -77,6 +77,9 @@ class ServerSource:
         A server that is busy (503) is asked again after its `Retry-After`, until the deadline: what it has begun goes
         on, and is not paid for twice. One that has answered before and now knows neither the judge nor the token is
         retried as one that cannot be reached: a proxy says that while the server is started again.
+
+        Raises:
+            BudgetError: the budget of the server or of its client is spent: no later request would have a score.
         """
         request = wire.dumps(request_of(group))
         started, pauses = time.monotonic(), iter(PAUSES_S)
@@ -89,6 +92,8 @@ class ServerSource:
                     results = _results(wire.loads(data), len(group))
                     self._is_proven = True
                     self._say(back=True)
+                    if spent := next((each for each in results if each.status == BUDGET_SPENT), None):
+                        raise BudgetError(f"the reward server at {self._shown}: {spent.explanation}")
                     return results
                 failed = f"HTTP {code}: {wire.shorten(wire.error_text(data))}"
                 hint = _HINTS.get(code, "")

@@ -7,6 +7,7 @@ Guarantees of a `RewardScorer`:
   the process ends. Equal requests of a batch are one.
 * A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a `SettingsError` at the
   first request.
+* A reward server whose budget is spent raises a `BudgetError`: all further rewards would be missing.
 * A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each reason. If the whole
   first batch, or the first `REFUSED_AT_START` requests, are refused, the settings are at fault: a `SettingsError` says
   so.
@@ -61,6 +62,7 @@ class Source(Protocol):
         Raises:
             RefusedError: the request cannot be judged (a missing baseline, a rubric of another scale, …).
             SettingsError: no request can be judged.
+            BudgetError: no further request is judged.
         """
 
     async def close(self) -> None:
@@ -99,6 +101,7 @@ class RewardScorer:
 
         Raises:
             SettingsError: a setting cannot work.
+            BudgetError: what a reward server may spend is spent.
         """
         return await BACKGROUND.join(self._all(groups))
 
@@ -277,6 +280,11 @@ class JudgeSource:
         """Whether the judge needs the completions of a prompt together."""
         judge = self.judge or {}
         return judge.get("judge") in _OF_GROUPS or judge.get("group_size") is not None
+
+    @property
+    def levels(self) -> bool:
+        """Whether the judge puts scores of completions that it gets together on one scale, as a cascade does."""
+        return (self.judge or {}).get("judge") == "cascade"
 
     def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.

@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from itertools import groupby
 from typing import Any, Protocol, cast
 
 from judgegym.integrations.scores.groups import GroupedBatch
@@ -26,6 +29,8 @@ from judgegym.integrations.trl.trainer import check_sum, close_after, group_size
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
+
+logger = logging.getLogger(__name__)
 
 
 class RewardFunction(Protocol):
@@ -135,7 +140,8 @@ def judge_reward(
     Args:
         url: the URL of a reward server.
         group_size: the trainer's `num_generations`: compare the completions of a group with each other (listwise,
-            tournament, choice, arena_hard). A group that is spread over several processes is gathered, and judged by
+            tournament, choice, arena_hard), or let a cascade at a server decide them by one judge; one in this process
+            does so by itself. A group that is spread over several processes is gathered, and judged by
             one of them. In evaluations the trainer's `num_generations_eval` is the size.
         name: the function's name, under which TRL logs it.
         settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
@@ -167,10 +173,14 @@ def judge_reward(
         trainer = trainer_of(columns)
         close_after(trainer, close_now)
         rows = [_row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)]
-        if group_size is None:
-            results = await scoring.score_each(rows)
+        is_grouped = group_size is not None or source.levels
+        if is_grouped and (size := group_size_of(trainer, group_size) or group_size) is not None:
+            results = await groups.score(rows, size)
+        elif is_grouped:  # neighbours with the same row belong together
+            neighbours = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
+            results = [result for of_group in await scoring.score(neighbours) for result in of_group]
         else:
-            results = await groups.score(rows, group_size_of(trainer, group_size) or group_size)
+            results = await scoring.score_each(rows)
         return log(results, columns, name)
 
     return named(score, name, scoring.close)
@@ -193,7 +203,8 @@ def combined_reward(
 ) -> RewardFunction:
     """Make one reward function of several.
 
-    The score of a completion is the weighted sum of the parts' scores, and `None` if any part has none (`None` or NaN).
+    The score of a completion is the weighted sum of the parts' scores, and `None` if any part has none (`None` or NaN),
+    or if a part's score or the sum is infinite: TRL would make advantages of NaN of it for the whole group.
     TRL's log has `rewards/PART/mean` for each part, and the table of completions a column for each.
 
     Args:
@@ -227,7 +238,8 @@ def combined_reward(
     ) -> Scores:
         keywords = {"prompts": prompts, "completions": completions, **columns}
         extra, metric = _loggers(columns)
-        by_part = await all_results(_called(part, keywords) for part in parts)
+        called = zip(parts, names, strict=True)
+        by_part = await all_results(_called(part, keywords, of_part) for part, of_part in called)
         for part, scores in zip(names, by_part, strict=True):
             if len(scores) != len(completions):
                 raise SettingsError(f"{part}: expected {len(completions)} scores, found {len(scores)}")
@@ -235,9 +247,7 @@ def combined_reward(
             if there := [value for value in scores if value is not None]:
                 metric(f"rewards/{part}/mean", math.fsum(there) / len(there))
         return [
-            None
-            if any(value is None for value in of_one)
-            else math.fsum(factor * cast(float, value) for factor, value in zip(factors, of_one, strict=True))
+            None if None in of_one else _weighted_sum(factors, cast("Sequence[float]", of_one), name)
             for of_one in zip(*by_part, strict=True)
         ]
 
@@ -249,12 +259,33 @@ def combined_reward(
     return named(score, name, close_parts, rows_of=next(iter(environments), None))
 
 
-async def _called(part: Part, keywords: Mapping[str, object]) -> Scores:
-    """The scores of a function; NaN is none."""
+def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) -> float | None:
+    """The sum, if it is finite."""
+    try:
+        total = math.fsum(factor * score for factor, score in zip(factors, scores, strict=True))
+    except OverflowError:
+        total = math.inf
+    if math.isfinite(total):
+        return total
+    _warn_infinite(name)
+    return None
+
+
+@cache
+def _warn_infinite(name: str) -> None:
+    """Say once in a process that a function has infinite scores."""
+    logger.warning("%s: a score is infinite; such completions have no reward (said once)", name)
+
+
+async def _called(part: Part, keywords: Mapping[str, object], name: str) -> Scores:
+    """The scores of a function; NaN is none, and neither is an infinite one."""
     if inspect.iscoroutinefunction(part):
         scores: object = part(**keywords)
     else:
         scores = await asyncio.to_thread(part, **keywords)
     if inspect.isawaitable(scores):  # also of an object with an async `__call__`
         scores = await scores
-    return [None if value is None or math.isnan(value) else float(value) for value in cast(Scores, scores)]
+    given = cast(Scores, scores)
+    if any(value is not None and math.isinf(value) for value in given):
+        _warn_infinite(name)
+    return [None if value is None or not math.isfinite(value) else float(value) for value in given]

@@ -285,7 +285,7 @@ class LocalCohorts:
             if not gathering.was_overdue:
                 gathering.was_overdue = True
                 self._record.health[mount].late()
-            return self._record.overdue(self._record.health[mount])
+            return self._record.overdue(mount, self._record.health[mount])
         assert place.number is not None  # only responses that are judged wait
         result = results.result()[place.number]
         if not place.answered:

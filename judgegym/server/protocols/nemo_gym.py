@@ -156,7 +156,7 @@ class VerifyBody(RequestBody):
         if result.is_failed:
             if answers.on_failure == "http":
                 raise refusal(result)
-            reward = answers.placeholder(result)
+            reward = answers.placeholder(result.others)
             return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation, reward=reward)
         row = _without_earlier_answer(raw)
         if result.is_invalid:
@@ -183,7 +183,7 @@ class VerifyBody(RequestBody):
             raise error
         cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
         kind = INVALID_ROW if cause == INVALID_ROW else error.kind
-        return _failed_row(raw, cause, kind=kind, reason=error.message, reward=answers.fallback_score)
+        return _failed_row(raw, cause, kind=kind, reason=error.message, reward=answers.placeholder(error.others))
 
 
 def _group_of(raw: Mapping[str, JSON]) -> str | None:

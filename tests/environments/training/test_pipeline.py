@@ -104,6 +104,16 @@ async def test_row_is_sent_or_dropped_with_a_reason(
     assert values["train/groups_judged"] == (source.error is None and reason != "timed_out")
 
 
+async def test_what_a_group_that_took_too_long_has_cost_is_not_known() -> None:
+    """The policy was paid, and the judge may have been."""
+    async with opened(speaking, "--env.worker_timeout=0.05", verb="serve", env_type=Slow) as (env, _):
+        metrics = TrainingMetrics(env)
+        await GroupPipeline(env, Fixed("w", "x"), metrics).run(WORD, taken)
+    found = metrics.flush(max_token_len=-1)
+    assert {"train/policy_cost_usd", "train/judge_cost_usd"} <= {*found.unknown}
+    assert not {"train/policy_cost_usd", "train/judge_cost_usd"} & found.values.keys()
+
+
 @pytest.mark.parametrize(("limit", "outcome"), [(-1, "sent"), (0, "sent"), (8, "sent"), (7, "dropped")])
 async def test_group_with_a_sequence_as_long_as_the_limit_is_dropped(limit: int, outcome: str) -> None:
     """A prompt of 3 tokens and completions of 4."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -216,6 +217,23 @@ async def test_a_combined_function_has_no_score_where_a_part_has_none() -> None:
     assert extra["short"] == [1.0, 0.0, 1.0, None, 1.0]
     assert metrics["rewards/good/mean"] == 0.25
     assert (metrics["rewards/short/mean"], metrics["rewards/polite/mean"]) == (0.75, 0.25)
+
+
+async def test_an_infinite_score_or_sum_is_none_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """TRL would make NaN of the advantages of the whole group."""
+
+    def logarithm(prompts: Any, completions: list[str], **columns: Any) -> list[float]:
+        return [{"none": -math.inf, "much": 1e308, "two": -math.inf}.get(text, 0.5) for text in completions]
+
+    def other(prompts: Any, completions: list[str], **columns: Any) -> list[float]:
+        return [{"much": 1e308, "two": math.inf}.get(text, 0.25) for text in completions]
+
+    for weights in ([1.0, 1.0], [10.0, 1.0]):
+        reward = combined_reward([logarithm, other], weights=weights)
+        rewards = await reward(["Q"] * 4, ["none", "much", "two", "fine"])
+        assert rewards == [None, None, None, 0.5 * weights[0] + 0.25]
+    said = [record.getMessage().partition(":")[0] for record in caplog.records]
+    assert sorted(said) == ["combined", "logarithm", "other"]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,19 @@ async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_s
         await scoring.close()
 
 
+async def test_a_judge_that_is_away_for_longer_than_the_deadline_is_a_failure_and_ends_no_training() -> None:
+    async with ScriptedEndpoint("[FEEDBACK] fine [SCORE] 5") as endpoint:
+        judge = {"judge": "rubric", "judge_base_url": endpoint.base_url}
+        scoring = JudgeSource(judge=judge, deadline_s=0.2).scoring()
+        [before] = await scoring.score_each([ROW])
+        async with endpoint.away():
+            away = [await scoring.score_each([replace(ROW, response=f"{number}")]) for number in range(3)]
+        await scoring.close()
+    assert before.reward == 1.0
+    assert [(result.reward, result.status) for (result,) in away] == [(None, "judge_failed")] * 3
+    assert "refuses connections" in away[-1][0].explanation
+
+
 async def test_a_server_says_the_label_too() -> None:
     async with running("--judge=arena_hard", judge=lambda request, number: "[[A>>B]]") as server:
         scoring = JudgeSource(server.url, deadline_s=60.0).scoring()

@@ -12,8 +12,9 @@ from aiohttp import web
 from judgegym.integrations.scores import server as server_source
 from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.sources import JudgeSource, RewardScorer
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import BudgetError, SettingsError
 from tests.judgegym.integrations.scoring_server import answering
+from tests.server.running import running
 
 ROW = CompletionRow({"prompt": "Why?"}, "Because.")
 
@@ -49,6 +50,16 @@ async def test_what_is_no_score_from_0_to_1_is_a_failure() -> None:
         results = await source.score_each([*rows, replace(ROW, response="0")])
         await source.close()
     assert all(result.reward is None and result.is_failed for result in results)
+
+
+async def test_a_spent_budget_ends_the_training_which_would_go_on_without_any_reward() -> None:
+    async with running("--budget_calls=2", judge="[FEEDBACK] fine [SCORE] 5") as server:
+        source = scoring(server.url)
+        first = await source.score_each([replace(ROW, response=f"{number}") for number in range(2)])
+        with pytest.raises(BudgetError, match=r"/v1/score: the budget of 2 calls is spent"):
+            await source.score_each([replace(ROW, response="2")])
+        await source.close()
+    assert [result.reward for result in first] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("status", [401, 404])
