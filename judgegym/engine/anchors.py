@@ -36,7 +36,8 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, shown_fields
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import all_results, holding
+from judgegym.llm.cache import IS_ASKED_ANEW
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.wire import JSON
@@ -303,7 +304,8 @@ async def _judged(judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedge
 
     async def look(anchor: Anchor, number: int) -> ResponseJudgment:
         task, uid = replace(anchor.task, repeat=1 + before + number), f"{_UID}{anchor.uid}/{number + 1}"
-        with recorded_in(ledger.row(uid)):
+        # Of a run that has ended without its line, or at the same time, the numbers of the looks are the same.
+        with recorded_in(ledger.row(uid)), holding(IS_ASKED_ANEW, True):
             return (await results_of(partial(judge_responses, judge), task, uid))[0]
 
     found = iter(await all_results(look(anchor, number) for anchor in anchors for number in looks))

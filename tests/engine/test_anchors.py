@@ -115,6 +115,22 @@ def test_a_resumed_run_pays_for_no_anchor_twice_and_has_one_line(tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_the_cache_does_not_answer_for_a_judge_after_a_run_that_ended_without_its_line(
+    tmp_path: Path,
+) -> None:
+    state = anchors(tmp_path).with_name("anchors.jsonl.state.jsonl")
+    cache, now = f"--judge_cache={tmp_path / 'cache.sqlite'}", [judge(steady)]
+    with serving(lambda request, number: now[0](request, number)) as endpoint:
+        run_at(endpoint, tmp_path, "first", cache)
+        lines = state.read_text()
+        run_at(endpoint, tmp_path, "lost", cache)
+        state.write_text(lines)  # as if it had been killed before it wrote its own
+        now[0] = judge(swapped)
+        told, general, calls = run_at(endpoint, tmp_path, "told", cache)
+    assert calls == 3 * 60 and general["anchors"]["has_changed"] is True, told.said
+
+
+@pytest.mark.slow
 def test_other_settings_or_anchors_begin_anew(tmp_path: Path) -> None:
     anchors(tmp_path, 2)
     run(tmp_path, "first", judge(steady))
