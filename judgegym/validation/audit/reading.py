@@ -58,7 +58,7 @@ def _seconds(value: object) -> float:
 
 
 def _said(value: object) -> object:
-    """A gold label or a judge's: a text that is a number is one, as files without types have it; yes or no of a bool."""
+    """A gold label or a judge's; a text that says a number is that number, a bool yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     try:
