@@ -100,6 +100,14 @@ def test_gold_and_scores_as_texts_are_the_numbers_that_they_say(tmp_path: Path, 
     assert found["by_name"]["weighted_kappa"]["value"] == 1.0
 
 
+def test_shares_have_no_levels_that_they_could_be_nearest_to(tmp_path: Path) -> None:
+    rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 5 / 4, "score": (n + n % 2) % 5 / 4} for n in range(40)]
+    found = audited(written(tmp_path / "rows.jsonl", rows))
+    assert found["by_name"]["exact_rate"]["value"] == sum(row["gold"] == row["score"] for row in rows) / 40 == 0.5
+    binary = [{**row, "gold": n % 2, "score": n % 2 * 0.4 + 0.3} for n, row in enumerate(rows)]
+    assert audited(written(tmp_path / "binary.jsonl", binary))["by_name"]["exact_rate"]["value"] == 1.0
+
+
 def test_a_gold_label_that_is_no_number_is_none_and_a_bool_is_yes_or_no(tmp_path: Path) -> None:
     rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 5, "score": n % 5} for n in range(40)]
     rows[0]["gold"], rows[1]["score"], rows[2]["score"] = "NaN", "nan", None
