@@ -204,6 +204,22 @@ def test_settings_of_ones_own_change_what_they_name(tmp_path: Path, capsys: pyte
         assert said in said_of(capsys.readouterr().err)
 
 
+def test_a_tie_counts_half_in_a_comparison_as_in_the_audits(tmp_path: Path) -> None:
+    rows = pairs(60, right=1.0)
+    said = []
+    for name, ties in (("a", 0), ("b", 24), ("c", 40)):
+        judged = [row | {"verdict": ["tie", "tie"]} if n < ties else row for n, row in enumerate(rows)]
+        found = audited(written(tmp_path / name / "rows.jsonl", judged), code=4 if ties > 24 else 0)
+        said.append(found["by_name"]["accuracy"]["value"])
+    files = [str(tmp_path / name) for name in "abc"]
+    assert compare([*files, "--rounds=100", f"--json={tmp_path / 'c.json'}"]) == 0
+    gold = json.loads((tmp_path / "c.json").read_bytes())["gold"]
+    assert [run["accuracy"] for run in gold["runs"]] == said == [1.0, 0.8, pytest.approx(2 / 3)]
+    first, second = (each["test"] for each in gold["differences"])
+    assert first["corrected"] == first["test"]["p"], "the larger of two, by Holm"
+    assert second["corrected"] == 2 * second["test"]["p"]
+
+
 def test_two_audits_are_compared_on_shared_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = pairs(200, right=0.9)
     for name, share in (("a", 0.0), ("b", 0.7)):
