@@ -87,6 +87,7 @@ class Correction:
         whole: all rows.
         categories: those with enough labels.
         raw_interval: the 95 % interval of the raw result, which takes the judge's values for the truth.
+        undecided: rows of which every labeller said "cannot tell"; they count as rows without a label.
     """
 
     file: str
@@ -98,6 +99,7 @@ class Correction:
     whole: CorrectedNumber
     categories: tuple[CorrectedNumber, ...] = ()
     raw_interval: Interval | None = None
+    undecided: int = 0
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
         whole=rows.corrected(kind),
         categories=tuple(categories),
         raw_interval=headline.interval if headline is not None else None,
+        undecided=len({uid for uid, _ in labels.given} - labels.means().keys()),
     )
 
 

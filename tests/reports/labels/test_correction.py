@@ -194,6 +194,16 @@ def test_labelled_rows_that_failed_are_left_out_and_said(tmp_path: Path) -> None
     assert "left out: 1, labelled rows have no value of the judge" in fact_of(found)[1]
 
 
+def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
+    lines = [label(n, None if n < 3 else float(n % 2)) for n in range(20)]
+    lines += [{**label(0, 1.0), "labeller": "ben"}, {**label(1, None), "labeller": "ben"}]
+    found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *lines))
+    assert (found.undecided, found.whole.labels) == (2, 18)
+    said = "rows have no label but that; intervals hold if labels of the others are like theirs would be"
+    assert f"cannot tell: 2, {said}" in fact_of(found)[1]
+    assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found
+
+
 def test_runs_without_a_mean_over_rows_or_without_an_end_are_refused(tmp_path: Path) -> None:
     labels = labelled(tmp_path, RANDOM, label(0, 1.0))
     with pytest.raises(DataError, match="is no mean over rows"):
