@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from judgegym.engine.anchors import _agrees
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.judges.core.tasks import ResponseJudgment
 from tests.command import Ended, serving, write_lines
 from tests.datasets.scoring import Scoring, response_in, score
 from tests.judged import evaluate, never
@@ -160,6 +162,7 @@ def test_an_anchor_without_a_verdict_is_left_out(tmp_path: Path) -> None:
         ([{"uid": "a", "prompt": "Q", "response": "r"}] * 2, [], "the id 'a' is also that of row 1"),
         ([{"prompt": "Q", "response": "r"}], ["--judge=listwise"], "row 1: responses: expected several"),
         ([{"prompt": "Q", "response": "r", "label": True}], [], "a label that is a number or a text"),
+        ([{"prompt": "Q", "response": "r", "label": 0.75}], [], "on the judge's scale, 1 to 5, found 0.75"),
         ([{"prompt": "Q", "response": "r"}], ["--judge=rule", "--rule=number"], "the judge asks no endpoint"),
     ],
 )
@@ -173,6 +176,17 @@ def test_what_is_wrong_is_said_before_the_first_call(
         ended = score(data, "--out", tmp_path / "o.jsonl", f"--anchors={path}", *url, *words)
         assert not endpoint.requests
     assert ended.code == 2 and reason in ended.err, ended.err
+
+
+@pytest.mark.parametrize(
+    ("label", "raw", "has_levels", "agrees"),
+    [(4.0, 3.6, True, True), (0.75, 0.3, False, False), (0.75, 0.75, False, True), (0.4, 0.0, True, True)],
+)
+def test_a_share_has_no_step_to_whose_half_it_could_agree(
+    label: float, raw: float, has_levels: bool, agrees: bool
+) -> None:
+    judgment = ResponseJudgment(score=0.5, status="ok", label=None, components={"raw": raw})
+    assert _agrees(label, judgment, has_levels=has_levels) is agrees
 
 
 def test_a_damaged_state_names_its_line(tmp_path: Path) -> None:
