@@ -26,6 +26,22 @@ def gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
     return {(each.uid, label.name): label for each in run.samples(frozenset(uids)) for label in each.gold}
 
 
+def check_same_gold(runs: Sequence[SavedRun], found: Sequence[GoldLabels]) -> None:
+    """Check that runs are compared with one gold label of each row.
+
+    The letter of the best of several answers is another one where a seed has shuffled them, and is not compared.
+
+    Raises:
+        RunDirectoryError: a label of a response, or a score, is another one than in the first run.
+    """
+    for run, labels in zip(runs[1:], found[1:], strict=True):
+        for key in sorted(found[0].keys() & labels.keys()):
+            before, now = found[0][key].gold, labels[key].gold
+            if before != now and (run.is_scored or isinstance(now, float)):
+                said = f"the gold label of {key[0]} is {now}, and in {runs[0].path} it is {before}"
+                raise RunDirectoryError(f"--gold: {run.path}: {said}; expected one gold label of each row")
+
+
 def compare_with_gold(
     found: Sequence[GoldLabels], letters: Sequence[str], settings: Mapping[str, Any], *, tie: str | None = None
 ) -> dict[str, Any]:
