@@ -33,10 +33,13 @@ from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, shown_fields
-from judgegym.llm.at_once import all_results
+from judgegym.llm.at_once import all_results, holding
+from judgegym.llm.cache import IS_ASKED_ANEW
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.wire import JSON
@@ -50,7 +53,7 @@ LOOKS = 3
 """Judgments of each anchor in the first run, and in a later one that looks suspicious."""
 SUSPICIOUS, LEVEL = 0.2, 0.005
 """The p-values below which a run judges the anchors again, and reports another judge."""
-_UID = "anchor/"
+_UID, _ROUNDING = "anchor/", 1e-9
 Scores: TypeAlias = dict[str, tuple[float | None, ...]]
 """The scores of each anchor by its id; `None` where the judge failed."""
 
@@ -83,6 +86,12 @@ class AnchorJudge:
     settings: JudgeSettings
     judge: TaskJudge
     served: Callable[[], Sequence[str]]
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of a rubric; other judges have no levels, or those of each row."""
+        settings = self.settings
+        return settings.scale if self.kind == "rubric" and isinstance(settings, RubricJudgeSettings) else None
 
     @property
     def digest(self) -> str:
@@ -179,10 +188,10 @@ def read_anchors(judge: AnchorJudge) -> list[Anchor]:
     settings = judge.settings
     shown = shown_fields(settings) if isinstance(settings, ScorerSettings) else JUDGES[judge.kind].fields
     rows = by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
-    return [_anchor(uid, row, judge.judge, shown) for uid, row in rows.items()]
+    return [_anchor(uid, row, judge, shown) for uid, row in rows.items()]
 
 
-def _anchor(uid: str, row: Row, judge: TaskJudge, shown: frozenset[str]) -> Anchor:
+def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> Anchor:
     prompt, response, several = (row.values.get(name) for name in ("prompt", "response", "responses"))
     responses = [response] if isinstance(response, str) else several
     if not isinstance(prompt, str) or not isinstance(responses, list) or not responses:
@@ -191,10 +200,13 @@ def _anchor(uid: str, row: Row, judge: TaskJudge, shown: frozenset[str]) -> Anch
     label = row.values.get("label")
     if len(texts) < len(responses) or isinstance(label, bool) or not isinstance(label, str | int | float | None):
         raise row.error("expected responses that are texts, not empty, and a label that is a number or a text")
+    scale = judge.scale
+    if scale is not None and isinstance(label, int | float) and not scale.low <= label <= scale.high:
+        raise row.error(f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}")
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
     try:
         task = judge_task_of(prompt, texts, given)
-        judge.check(task)
+        judge.judge.check(task)
     except (TaskError, ValueError) as error:
         raise row.error(str(error)) from None
     return Anchor(uid, task, float(label) if isinstance(label, int) else label)
@@ -265,7 +277,8 @@ async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_te
                 more = await ask(range(1, LOOKS))
                 looks = {uid: one + more[uid] for uid, one in looks.items()}
         judged = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
-        agreeing = sum(_agrees(label, judgment) for label, judgment in judged) if judged else None
+        agrees = partial(_agrees, has_levels=judge.scale is not None)
+        agreeing = sum(agrees(label, judgment) for label, judgment in judged) if judged else None
         at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
         own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), agreeing)
         line = orjson.dumps(own) + b"\n"
@@ -317,7 +330,8 @@ async def _judged(judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedge
 
     async def look(anchor: Anchor, number: int) -> ResponseJudgment:
         task, uid = replace(anchor.task, repeat=1 + before + number), f"{_UID}{anchor.uid}/{number + 1}"
-        with recorded_in(ledger.row(uid)):
+        # Of a run that has ended without its line, or at the same time, the numbers of the looks are the same.
+        with recorded_in(ledger.row(uid)), holding(IS_ASKED_ANEW, True):
             return (await results_of(partial(judge_responses, judge), task, uid))[0]
 
     found = iter(await all_results(look(anchor, number) for anchor in anchors for number in looks))
@@ -341,9 +355,13 @@ def _known(scores: Sequence[float | None]) -> list[float]:
     return known if len(known) == len(scores) else []
 
 
-def _agrees(label: str | float, judgment: ResponseJudgment) -> bool:
-    """Whether a judgment has its label: in the judge's words, or to half a step of its own scale."""
+def _agrees(label: str | float, judgment: ResponseJudgment, *, has_levels: bool) -> bool:
+    """Whether a judgment has its label: in the judge's words, or to half a step of its own scale.
+
+    A share, from 0 to 1 of a judge without levels, is no step: it is to be equal.
+    """
     if isinstance(label, str):
         return judgment.label is not None and judgment.label.casefold() == label.strip().casefold()
     raw = judgment.components.get("raw", judgment.score)
-    return raw is not None and abs(raw - label) < 0.5
+    is_share = not has_levels and 0 < label < 1
+    return raw is not None and abs(raw - label) < (_ROUNDING if is_share else 0.5)

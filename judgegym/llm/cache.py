@@ -37,6 +37,8 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB
 VOTES_OF_REPEAT = 1_000
 """How far apart the votes, and the sampling seeds, of two repeats are: more than the votes that a question may have."""
 _REPEAT: ContextVar[int] = ContextVar("repeat", default=0)
+IS_ASKED_ANEW: ContextVar[bool] = ContextVar("is_asked_anew", default=False)
+"""Whether calls neither take an answer from a cache nor store it, whatever was asked before under their key."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import aiohttp
 
 from judgegym.llm.at_once import SingleFlight, on_its_way
-from judgegym.llm.cache import JudgmentCache, request_key, vote_of_repeat
+from judgegym.llm.cache import IS_ASKED_ANEW, JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
@@ -344,6 +344,8 @@ class ChatClient(Transport):
         record: RequestRecord,
     ) -> ChatResponse:
         """Ask for one choice, in the cache and among the calls in flight before the model."""
+        if IS_ASKED_ANEW.get():
+            cache = None
         if cache is None and not is_greedy:
             return _of_first(await send(record))
         key = request_key(self._identity, asked.messages, asked.parameters, vote_of_repeat(asked.vote))

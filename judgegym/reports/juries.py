@@ -211,25 +211,32 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
 
 def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Floats) -> Iterator[str]:
     """Say whether the jury beats the member that is best on the labelled rows."""
-    known = _known(points)
-    count = len(known)
+    import numpy as np
+
+    count = len(_known(points))
     if 0 < count < FEWEST_LABELS:
         yield f"{count} labels are too few to compare the jury with its members; {FEWEST_LABELS} or more are needed"
     if count < FEWEST_LABELS:
         return
-    best = max(range(len(members)), key=lambda place: members[place].points or 0.0)
-    gain, interval = _paired(points - rows.points(rows.scores[best]))
-    if gain is None or interval is None:
+    # On the rows that a member has judged: one that fails where rows are hard has the more points without them.
+    gains = [_paired(points - rows.points(scores)) for scores in rows.scores]
+    known = [(gain, place) for place, (gain, _) in enumerate(gains) if gain is not None]
+    if not known:
         return
-    name, of = members[best].name, percent(members[best].points or 0.0)
+    gain, best = min(known)
+    interval = gains[best][1]
+    assert interval is not None  # a mean has one
+    own = rows.points(rows.scores[best])
+    both = np.isfinite(points - own)
+    name, of = members[best].name, percent(own[both].mean())
     by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} (95 %: {_in_points(interval)})"
     verdict = f"it is not certain that the jury is better than {name} alone"
     if interval.low > 0:
         verdict = "the jury beats its best member"
     elif interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
-    both = f"the jury has {percent(known.mean())} of points, its best member, {name}, {of}"
-    yield f"On {count:,} labelled rows {both}: {by}; {verdict}"
+    compared = f"the jury has {percent(points[both].mean())} of points, its best member, {name}, {of}"
+    yield f"On {int(both.sum()):,} labelled rows {compared}: {by}; {verdict}"
 
 
 def _in_points(interval: Interval) -> str:

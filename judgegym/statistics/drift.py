@@ -69,7 +69,7 @@ def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]
 
 
 def _differs(one: float, other: float) -> bool:
-    return abs(one - other) > FLIP
+    return abs(one - other) > FLIP + _ROUNDING  # one step of a scale from 0 to 10 is 0.1
 
 
 def _noise(earlier: Sequence[float], size: int) -> float:

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from judgegym.engine.anchors import _agrees
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.judges.core.tasks import ResponseJudgment
 from tests.command import Ended, serving, write_lines
 from tests.datasets.scoring import Scoring, response_in, score
 from tests.judged import evaluate, never
@@ -115,6 +117,22 @@ def test_a_resumed_run_pays_for_no_anchor_twice_and_has_one_line(tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_the_cache_does_not_answer_for_a_judge_after_a_run_that_ended_without_its_line(
+    tmp_path: Path,
+) -> None:
+    state = anchors(tmp_path).with_name("anchors.jsonl.state.jsonl")
+    cache, now = f"--judge_cache={tmp_path / 'cache.sqlite'}", [judge(steady)]
+    with serving(lambda request, number: now[0](request, number)) as endpoint:
+        run_at(endpoint, tmp_path, "first", cache)
+        lines = state.read_text()
+        run_at(endpoint, tmp_path, "lost", cache)
+        state.write_text(lines)  # as if it had been killed before it wrote its own
+        now[0] = judge(swapped)
+        told, general, calls = run_at(endpoint, tmp_path, "told", cache)
+    assert calls == 3 * 60 and general["anchors"]["has_changed"] is True, told.said
+
+
+@pytest.mark.slow
 def test_other_settings_or_anchors_begin_anew(tmp_path: Path) -> None:
     anchors(tmp_path, 2)
     run(tmp_path, "first", judge(steady))
@@ -144,6 +162,7 @@ def test_an_anchor_without_a_verdict_is_left_out(tmp_path: Path) -> None:
         ([{"uid": "a", "prompt": "Q", "response": "r"}] * 2, [], "the id 'a' is also that of row 1"),
         ([{"prompt": "Q", "response": "r"}], ["--judge=listwise"], "row 1: responses: expected several"),
         ([{"prompt": "Q", "response": "r", "label": True}], [], "a label that is a number or a text"),
+        ([{"prompt": "Q", "response": "r", "label": 0.75}], [], "on the judge's scale, 1 to 5, found 0.75"),
         ([{"prompt": "Q", "response": "r"}], ["--judge=rule", "--rule=number"], "the judge asks no endpoint"),
     ],
 )
@@ -157,6 +176,17 @@ def test_what_is_wrong_is_said_before_the_first_call(
         ended = score(data, "--out", tmp_path / "o.jsonl", f"--anchors={path}", *url, *words)
         assert not endpoint.requests
     assert ended.code == 2 and reason in ended.err, ended.err
+
+
+@pytest.mark.parametrize(
+    ("label", "raw", "has_levels", "agrees"),
+    [(4.0, 3.6, True, True), (0.75, 0.3, False, False), (0.75, 0.75, False, True), (0.4, 0.0, True, True)],
+)
+def test_a_share_has_no_step_to_whose_half_it_could_agree(
+    label: float, raw: float, has_levels: bool, agrees: bool
+) -> None:
+    judgment = ResponseJudgment(score=0.5, status="ok", label=None, components={"raw": raw})
+    assert _agrees(label, judgment, has_levels=has_levels) is agrees
 
 
 def test_a_damaged_state_names_its_line(tmp_path: Path) -> None:

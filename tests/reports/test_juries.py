@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgegym.reports.juries import promise_words, read_report
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.reports.juries import promise_words, read_report, report_jury
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.page import write_report
 from judgegym.statistics.agreement import quadratic_kappa
 from tests.command import RunFiles, serving, write_lines
 from tests.datasets.scoring import response_in, score
 from tests.judged import evaluate
+from tests.reports.compare.written import opened, row
 from tests.scripted import Json
 
 COUNT = 40
@@ -53,6 +56,23 @@ def test_promise_is_broken_where_the_exact_lower_bound_says_so(
     words, found = promise_words(1000, 200, rechecked, differ, harm)
     assert (said in words[-1], found) == (True, is_broken), words
     assert words[0].startswith("20.0 % of 1,000 rows were escalated")
+
+
+def test_the_best_member_is_best_on_the_rows_that_the_jury_has_too(tmp_path: Path) -> None:
+    """`shy` fails on all rows that the jury gets wrong, and is as good as the jury on the others."""
+    rows = []
+    for number in range(60):
+        whole, bold = float(number < 48), float(number < 54)
+        members = {"shy": 1.0, "bold": bold} if number < 40 else {"bold": bold}
+        rows.append(row(f"row-{number}", whole, judgment=Judgment(whole, Status.OK, members=members)))
+    judges = [{"judge_model_name": name} for name in ("shy", "bold")]
+    settings = ScorerSettings.model_validate({"judge": "jury", "judges": judges})
+    report = report_jury(opened(tmp_path / "run", rows), settings, {f"row-{n}": 1.0 for n in range(60)})
+    assert [member.points for member in report.members] == [1.0, 0.9]
+    (said,) = (words for words in report.words if "labelled rows" in words)
+    assert said.startswith(
+        "On 60 labelled rows the jury has 80.0% of points, its best member, bold, 90.0%: 10.0 points"
+    )
 
 
 def right(model: str, number: int) -> bool:

@@ -56,6 +56,12 @@ def test_flips_stand_beside_those_that_the_judges_own_noise_makes() -> None:
     assert drift_test(earlier[:50], [[1.0]] * 50) == DriftTest(50, 0, 0.0, 1.0)
 
 
+def test_a_step_of_a_scale_from_0_to_10_is_no_flip_wherever_it_is() -> None:
+    steps = [drift_test([[level / 10] * 3], [[(level + 1) / 10]]).flipped for level in range(10)]
+    assert steps == [0] * 10
+    assert drift_test([[0.3] * 3], [[0.5]]).flipped == 1
+
+
 def test_the_test_is_the_same_each_time() -> None:
     earlier, new = [[0.25, 0.5, 0.5]] * 9, [[0.75, 0.5, 0.75]] * 9
     assert drift_test(earlier, new) == drift_test(earlier, new)

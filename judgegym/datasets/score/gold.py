@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from judgegym.data.rows import Row
 from judgegym.engine.metrics import GoldLabel
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.llm import wire
@@ -24,7 +26,14 @@ class GoldColumn:
     """Reads the gold labels of rows."""
 
     def __init__(
-        self, rows: Sequence[Row], numbers: Sequence[int], column: str, count: Callable[[int], int], *, of_aspects: bool
+        self,
+        rows: Sequence[Row],
+        numbers: Sequence[int],
+        column: str,
+        count: Callable[[int], int],
+        *,
+        of_aspects: bool,
+        scale: Scale | None = None,
     ) -> None:
         """Check the labels of all rows that are judged.
 
@@ -34,17 +43,23 @@ class GoldColumn:
             column: the column.
             count: how many responses a row has.
             of_aspects: the judge gives verdicts on aspects.
+            scale: of the judge; `None` if it has none, or no fixed one.
 
         Raises:
-            DataError: a label cannot be read, a row has not as many as responses, or no row has one.
+            DataError: a label cannot be read, or is not on the judge's scale, a row has not as many as responses, or no
+                row has one.
         """
-        self._rows, self._column, self._of_aspects = rows, column, of_aspects
+        self._rows, self._column, self._of_aspects, self._has_levels = rows, column, of_aspects, scale is not None
         has_labels = False
         for number in numbers:
             found = self._values(number)
             has_labels |= any(found)
             if any(found) and len(found) != count(number):
                 raise rows[number].lacks(f"in {column} a gold label for each of {count(number)} responses")
+            for gold in chain.from_iterable(each.values() for each in found):
+                if scale is not None and not (isinstance(gold, float) and scale.low <= gold <= scale.high):
+                    limits = f"{scale.low} to {scale.high} (--scale_min, --scale_max)"
+                    raise rows[number].lacks(f"in {column} a number on the judge's scale, {limits}, not {gold!r}")
         if not has_labels:
             raise DataError(f"{rows[0].place}: no row has a gold label in a column {column} (--gold_column)")
 
@@ -92,7 +107,11 @@ class GoldColumn:
             judge = judged.get(_RAW, result.score) if result.score is not None else None
             if judge is None:
                 return GoldLabel(name, gold, None, None)
-            same = _level(judge) == _level(gold) if _RAW in judged else math.isclose(judge, gold, abs_tol=1e-9)
+            is_share = not self._has_levels and 0 < gold < 1 and 0 <= judge <= 1  # of points, which has no levels
+            if _RAW in judged and not is_share:
+                same = _level(judge) == _level(gold)
+            else:
+                same = math.isclose(judge, gold, abs_tol=1e-9)
             return GoldLabel(name, gold, judge, same)
         if result.score is None:
             return GoldLabel.of(gold, None, name)

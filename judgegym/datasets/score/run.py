@@ -246,7 +246,12 @@ class ScoreRun:
             )
         places = self.tasks.places
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
-        return GoldColumn(self.input.rows, numbers, column, lambda row: len(places.of_row(row)), of_aspects=of_aspects)
+        scale = self.settings.scale if self.settings.judge == "rubric" else None
+
+        def count(row: int) -> int:
+            return len(places.of_row(row))
+
+        return GoldColumn(self.input.rows, numbers, column, count, of_aspects=of_aspects, scale=scale)
 
     def _numbers(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""

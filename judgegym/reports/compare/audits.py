@@ -1,7 +1,8 @@
 """Compare audits: files that `judgegym audit --json` has written, on the rows that they share.
 
 Judge A or judge B: the paired differences of accuracy and Cohen's κ with gold, by the comparison of runs with gold. A
-verdict that could not be read is wrong; where the judge gives scores it is left out and counted.
+verdict that could not be read is wrong, and a tie counts half, as in an audit; where the judge gives scores, one that
+could not be read is left out and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from judgegym.reports.compare.gold import GoldLabels, compare_with_gold
 from judgegym.reports.compare.rendering import gold_words, show_gold
 
 AUDIT_FILE = "audit.json"
-_UNREAD = "unread"
+_UNREAD, _TIE = "unread", "-1"
+"""The labels of a verdict that could not be read, and of a tie, which an audit's file has as −1."""
 
 
 class _Judgment(BaseModel):
@@ -93,12 +95,13 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
         raise UserError(f"{' and '.join(words)} share no row")
     letters = letters_of(words)
     settings, wanted = {"rounds": rounds, "seed": seed, "level": LEVEL}, frozenset(uids)
+    tie = _TIE if first.kind == "choice" else None
     return {
         "runs": [
             {"letter": letter, "path": word, "judge": audit.judge}
             for letter, word, audit in zip(letters, words, audits, strict=True)
         ],
-        "gold": compare_with_gold([audit.labels(wanted) for audit in audits], letters, settings),
+        "gold": compare_with_gold([audit.labels(wanted) for audit in audits], letters, settings, tie=tie),
         "settings": settings,
         "item": "row",
         "unit": "row",

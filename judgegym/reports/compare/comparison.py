@@ -23,7 +23,7 @@ from judgegym.reports.compare.conditions import (
 )
 from judgegym.reports.compare.corrected import corrected_numbers
 from judgegym.reports.compare.difference import Pair
-from judgegym.reports.compare.gold import compare_with_gold, gold_labels
+from judgegym.reports.compare.gold import check_same_gold, compare_with_gold, gold_labels
 from judgegym.reports.compare.rows import CommonRows, RowsOfRun, common_rows, start_of
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import SavedRun, kind_of
@@ -105,6 +105,8 @@ def compare_runs(
     if found.units is not None:
         unit = "response" if len({*found.units.tolist()}) == len(found.uids) else "prompt"
     gold = [gold_labels(run, found.uids) for run in runs] if with_gold else None
+    if gold is not None:
+        check_same_gold(runs, gold)
     intervals = [pairs[0].intervals[0], *(pair.intervals[1] for pair in pairs)]
     return {
         "environment": reference.environment,

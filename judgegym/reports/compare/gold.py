@@ -10,7 +10,7 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.difference import estimate
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.paired import RatioTerms, kappa_interval, sign_test
+from judgegym.statistics.paired import RatioTerms, holm, kappa_interval, sign_test
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,13 +26,35 @@ def gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
     return {(each.uid, label.name): label for each in run.samples(frozenset(uids)) for label in each.gold}
 
 
+def check_same_gold(runs: Sequence[SavedRun], found: Sequence[GoldLabels]) -> None:
+    """Check that runs are compared with one gold label of each row.
+
+    The letter of the best of several answers is another one where a seed has shuffled them, and is not compared.
+
+    Raises:
+        RunDirectoryError: a label of a response, or a score, is another one than in the first run.
+    """
+    for run, labels in zip(runs[1:], found[1:], strict=True):
+        for key in sorted(found[0].keys() & labels.keys()):
+            before, now = found[0][key].gold, labels[key].gold
+            if before != now and (run.is_scored or isinstance(now, float)):
+                said = f"the gold label of {key[0]} is {now}, and in {runs[0].path} it is {before}"
+                raise RunDirectoryError(f"--gold: {run.path}: {said}; expected one gold label of each row")
+
+
 def compare_with_gold(
-    found: Sequence[GoldLabels], letters: Sequence[str], settings: Mapping[str, Any]
+    found: Sequence[GoldLabels], letters: Sequence[str], settings: Mapping[str, Any], *, tie: str | None = None
 ) -> dict[str, Any]:
     """Compare runs with gold, given their labels, and the agreement of each further run with that of the first.
 
     A label counts if the judge of every run gave a verdict on it. Rows are resampled as a whole: the labels of one
     (both orders of a pair, several aspects) depend on each other.
+
+    Args:
+        found: the labels of each run.
+        letters: how tables call the runs.
+        settings: of the bootstrap.
+        tie: the judge's label of a tie, which counts half where it is not gold; `None` if there are no ties.
 
     Returns:
         `labels` of `rows` with a verdict in every run, and how many are left out (`without`); for each run the accuracy
@@ -56,7 +78,8 @@ def compare_with_gold(
     sides, agreements, embedded = [], [], []
     for letter, labels in zip(letters, found, strict=True):
         of_run = [labels[key] for key in keys]
-        right = np.bincount(rows, [float(bool(label.agrees)) for label in of_run]).astype(np.float64)
+        points = [0.5 if not label.agrees and label.judge == tie else float(bool(label.agrees)) for label in of_run]
+        right = np.bincount(rows, points).astype(np.float64)
         side = RatioTerms(right, np.bincount(rows).astype(np.float64))
         embedded.append(_embedded([label.gold for label in of_run], [label.judge for label in of_run]))
         kappa = kappa_interval([embedded[-1]], rows, **settings)
@@ -71,6 +94,8 @@ def compare_with_gold(
                 "kappa_reason": kappa if isinstance(kappa, str) else "",
             }
         )
+    tests = [sign_test(sides[0].values, side.values) for side in sides[1:]]
+    corrected = iter(holm([test.p for test in tests if test.p is not None]))
     return {
         "labels": len(keys),
         "rows": len(numbers),
@@ -82,9 +107,10 @@ def compare_with_gold(
                 "letter": letter,
                 "accuracy": estimate(sides[0], side, settings)[0],
                 "kappa": _difference(kappa_interval([embedded[0], own], rows, **settings)),
-                "test": {"test": sign_test(sides[0].values, side.values), "corrected": None},
+                # with one run beside the first it stays as it is
+                "test": {"test": test, "corrected": next(corrected) if test.p is not None and len(tests) > 1 else None},
             }
-            for letter, side, own in zip(letters[1:], sides[1:], embedded[1:], strict=True)
+            for letter, side, own, test in zip(letters[1:], sides[1:], embedded[1:], tests, strict=True)
         ],
     }
 

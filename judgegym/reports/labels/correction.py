@@ -2,7 +2,7 @@
 
 A corrected number needs rows with a value each: a mean of scores, a win rate, a pass rate. It has an interval if the
 labelled rows are known to be a random sample, of all rows or of strata of the judge's values. Several responses to one
-prompt depend on each other, and so do equal ones that were judged once; they are clusters.
+prompt depend on each other, in one row of a data set or in several; they are clusters.
 
 Guarantees: a label of a row that the run lacks, of another completion or outside of the scale is an error; what has no
 corrected number says why.
@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.engine.metrics import HeadlineTerm
-from judgegym.llm import wire
+from judgegym.engine.records import Sample, digest
+from judgegym.judges.conversations.turns import IMAGE_MARK
 from judgegym.llm.errors import DataError, RunDirectoryError
+from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest
 from judgegym.reports.labels.sampling import strata_of
 from judgegym.reports.results.run import SavedRun, kind_of
@@ -85,6 +87,7 @@ class Correction:
         whole: all rows.
         categories: those with enough labels.
         raw_interval: the 95 % interval of the raw result, which takes the judge's values for the truth.
+        undecided: rows of which every labeller said "cannot tell"; they count as rows without a label.
     """
 
     file: str
@@ -96,6 +99,7 @@ class Correction:
     whole: CorrectedNumber
     categories: tuple[CorrectedNumber, ...] = ()
     raw_interval: Interval | None = None
+    undecided: int = 0
 
 
 @dataclass(frozen=True)
@@ -135,18 +139,19 @@ class LabelledRows:
         if not run.is_complete:
             raise RunDirectoryError(f"{run.path} is not finished, and labels correct a whole result; --resume it first")
         means = labels.means()
-        labelled = {label.uid: label.row for label in labels.given.values()}
-        drawn_from = "" if labels.draw is None or all(labelled.values()) else labels.draw.run
+        labelled = {(label.uid, label.row) for label in labels.given.values()}  # each labeller saw a response
+        uids = {uid for uid, _ in labelled}
+        drawn_from = "" if labels.draw is None or all(of_row for _, of_row in labelled) else labels.draw.run
         rows, digests = dict[str, tuple[HeadlineTerm, str | None, str]](), dict[str, str]()
         for sample in run.samples():
-            if drawn_from or sample.uid in labelled:
+            if drawn_from or sample.uid in uids:
                 digests[sample.uid] = row_digest(sample)
             if sample.headline is not None and sample.headline.weight > 0:
-                rows[sample.uid] = sample.headline, sample.category, sample.task_digest
-        for uid, digest in labelled.items():
+                rows[sample.uid] = sample.headline, sample.category, _depends_on(sample)
+        for uid, of_row in sorted(labelled):
             if uid not in digests:
                 raise DataError(f"{labels.path}: row {uid!r} is not in {run.path}; the labels are of another run")
-            if digest and digest != digests[uid]:
+            if of_row and of_row != digests[uid]:
                 raise DataError(f"{labels.path}: row {uid!r} has another response in {run.path} than was labelled")
         if drawn_from and drawn_from != run_digest({uid: digests[uid] for uid in rows}):
             raise DataError(f"{labels.path}: the labels were drawn from another run than {run.path}, by its digest")
@@ -165,7 +170,7 @@ class LabelledRows:
             terms=terms,
             labels=found,
             strata=strata,
-            clusters=_clusters(run, {uid: task for uid, (_, _, task) in rows.items()}),
+            clusters=_clusters(run, [cluster for *_, cluster in rows.values()]),
             categories=[category for _, category, _ in rows.values()],
             left_out=len(means.keys() - rows.keys()),
             no_interval=no_interval,
@@ -224,6 +229,7 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
         whole=rows.corrected(kind),
         categories=tuple(categories),
         raw_interval=headline.interval if headline is not None else None,
+        undecided=len({uid for uid, _ in labels.given} - labels.means().keys()),
     )
 
 
@@ -286,12 +292,21 @@ def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, 
     return np.unique([names[uid] for uid in values], return_inverse=True)[1], ""
 
 
-def _clusters(run: SavedRun, tasks: Mapping[str, str]) -> Codes | None:
-    """Return what rows depend on others by: of a scored data set their prompt, or an equal row that was judged once."""
+def _clusters(run: SavedRun, names: Sequence[str]) -> Codes | None:
+    """Return the numbers of the names; `None` if no two are the same, or rows are no responses of a data set."""
     import numpy as np
 
-    if not run.is_scored:
+    if not run.is_scored or len({*names}) == len(names):
         return None
-    is_by_uid = wire.lookup(run.config, "group_by") is None and any("/" in uid for uid in tasks)
-    names = [uid.partition("/")[0] for uid in tasks] if is_by_uid else [*tasks.values()]
-    return None if len({*names}) == len(names) else np.unique(names, return_inverse=True)[1]
+    return np.unique(names, return_inverse=True)[1]
+
+
+def _depends_on(sample: Sample[JSON]) -> str:
+    """Return what responses of a data set depend on each other by: their prompt, whichever rows it is in.
+
+    A sample holds no images, of which prompts of the same words may show others: there it is the row, or an equal one.
+    """
+    if IMAGE_MARK.search(sample.question):
+        row, _, number = sample.uid.partition("/")
+        return row if number else sample.task_digest
+    return digest(sample.question, *(sample.texts.get(name) for name in ("reference", "context")))

@@ -50,7 +50,7 @@ def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
 
 
 def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
-    """Return how many labels the judge replaces, the agreement of labellers, and the number of labels left out."""
+    """Return how many labels the judge replaces, the agreement of labellers, and what does not count."""
     value, remark = label_equivalent(correction.whole)
     if value:
         yield SummaryLine("the judge is worth", value, remark)
@@ -62,6 +62,9 @@ def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
     if correction.left_out:
         yield SummaryLine("left out", f"{correction.left_out:,}", "labelled rows have no value of the judge")
+    if correction.undecided:
+        remark = "rows have no label but that; intervals hold if labels of the others are like theirs would be"
+        yield SummaryLine("cannot tell", f"{correction.undecided:,}", remark)
 
 
 def title_of(correction: Correction) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges import prompts
@@ -70,6 +70,10 @@ class Transform(BaseModel):
         return next((text for text in (self.replace, self.prefix, self.suffix, self.wrap) if text is not None), "")
 
 
+TWIN, REPEAT = "twin", "repeat"
+"""The unattacked response and its repeat, by the names that stand in an attack's place."""
+
+
 class Attack(BaseModel):
     """One attack.
 
@@ -90,6 +94,13 @@ class Attack(BaseModel):
     about: str = Field(min_length=1)
     transform: Transform
     judges: tuple[JudgeKind, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _is_free(cls, name: str) -> str:
+        if name in (TWIN, REPEAT):
+            raise ValueError(f"{name} is what an attack is compared with; give it another name")
+        return name
 
     @property
     def replaces(self) -> bool:

@@ -18,10 +18,8 @@ from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
 from judgegym.validation.attacks.forger import PLACEHOLDER, Forger
-from judgegym.validation.attacks.suite import Attack
+from judgegym.validation.attacks.suite import REPEAT, TWIN, Attack
 from judgegym.validation.judged_rows import DerivedRows
-
-TWIN, REPEAT = "twin", "repeat"
 
 
 @dataclass(frozen=True, slots=True)

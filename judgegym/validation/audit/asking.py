@@ -137,6 +137,11 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         gold = cells.gold if not is_pairs else label if label >= 0 else None
         if is_pairs and numbers_beyond([label], len(responses)):
             raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
+        if settings.judge == "rubric" and not is_pairs and gold is not None:
+            low, high = settings.scale.low, settings.scale.high
+            if not (isinstance(gold, float) and low <= gold <= high):
+                expected = f"a gold score on the judge's scale, {low} to {high} (--scale_min, --scale_max)"
+                raise row.lacks(f"{expected}, not {gold!r}")
         if gold is None:
             left_out[NO_GOLD] += 1
         elif any(map(is_blank, responses)) or len({*responses}) < len(responses):
@@ -151,7 +156,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
                     gold,
                     responses=responses,
                     models=cells.models,
-                    cluster=repr(cells.cluster or read.judge_task.prompt),
+                    cluster=repr(read.judge_task.prompt if cells.cluster is None else cells.cluster),
                     category=read.category[0] or cells.category,
                 )
             )

@@ -202,8 +202,11 @@ class Judgments:
         import numpy as np
 
         same = self.first == self.gold[:, None]
-        if self.kind == "score":  # the nearest level; a score halfway is rounded up
+        has_levels = self.kind == "score" and (self.scale[1] > 1 or not ((self.gold > 0) & (self.gold < 1)).any())
+        if has_levels:  # the nearest one; a score halfway is rounded up
             same = np.floor(self.first + 0.5) == np.floor(self.gold + 0.5)[:, None]
+        elif self.kind == "score":  # shares from 0 to 1 have no levels
+            same = np.isclose(self.first, self.gold[:, None], rtol=0, atol=1e-9)
         points = np.where(self.first == TIE, 0.5, same.astype(float)) if self.kind == "choice" else same.astype(float)
         return np.where(self.asked[:, :, 0], points, np.nan)
 

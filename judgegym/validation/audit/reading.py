@@ -67,8 +67,22 @@ def _seconds(value: object) -> float:
         return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
 
 
+def _said(value: object) -> object:
+    """A gold label or a judge's; a text that says a number is that number, a bool yes or no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        return value
+    if math.isinf(number):
+        raise ValueError(f"expected a finite number, found {value!r}")
+    return None if math.isnan(number) else number
+
+
 Winner = Annotated[float, PlainValidator(_number)]
 Orders = Annotated[list[float], PlainValidator(_orders)]
+Said = Annotated[float | str | None, BeforeValidator(_said)]
 Texts = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
@@ -82,8 +96,8 @@ class LabelledRow(BaseModel):
     verdict_swapped: Orders | None = Field(None, description="number of the winner in the swapped order, as in the row")
     repeats: list[Orders] = Field([], description="further verdicts, each in the form of the first")
     paraphrases: dict[str, Orders] = Field({}, description="an object: verdicts under other wordings of the prompt")
-    gold: float | str | None = Field(None, description="gold score or label of a response")
-    score: float | str | None = Field(None, description="the judge's score or label of a response")
+    gold: Said = Field(None, description="gold score or label of a response")
+    score: Said = Field(None, description="the judge's score or label of a response")
     models: Texts = Field([], description="who wrote each response, for self-preference")
     probability: float = Field(
         math.nan, description="the judge's probability, 0 to 1, that the first response is better, or of yes"
@@ -233,7 +247,7 @@ def read_row(
         value = next((each for name in names if (each := value_at(cells, name)) not in (None, "")), None)
         if value is not None:
             values[what] = _parsed(value) if what != "responses" else value
-        elif what == "verdict" and any(name in row.values for name in names):
+        elif what in ("verdict", "score") and any(name in row.values for name in names):
             values[what] = None
     try:
         read = LabelledRow.model_validate({**values, **(recorded or {})})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.engine.terminal.output import counted
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
@@ -18,6 +20,8 @@ from judgegym.validation.audit.reading import A_JUDGE, NO_GOLD
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Floats
+
+logger = logging.getLogger(__name__)
 
 _REFUSED = frozenset({"content_filter", "refusal"})
 _REVERSED = "reversed"
@@ -35,7 +39,7 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
     """Read the judgments of a run.
 
     Args:
-        run: it may be unfinished; then the rows that it has are audited.
+        run: it may be unfinished; then the rows that it has are audited, and that is said.
         judge: the judge's name, instead of what the run says.
 
     Raises:
@@ -49,6 +53,10 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
             f"{run.path}: no row has a gold label; expected a run in which a judge is measured: pairwise_judgement, "
             "role=judge, score_responses, or score --gold_column"
         )
+    source = str(run.path)
+    if not run.is_complete:
+        source += ", which is not finished"
+        logger.warning("%s: the %s that it has are audited", source, counted(len(everything), "row"))
     of_run = run.judge if run.is_scored or samples[0].run.judge_calls else run.policy or run.judge
     is_choice = any(name.startswith("answer A") for name in samples[0].texts)
     rows = [[_choice(sample)] if is_choice else _labels(sample) for sample in samples]
@@ -60,7 +68,7 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
         [*chain.from_iterable(rows)],
         is_choice=is_choice,
         judge=judge or of_run or A_JUDGE,
-        source=str(run.path),
+        source=source,
         operation=operation_of(called, run.path),
         left_out={NO_GOLD: len(everything) - len(samples)} if len(everything) > len(samples) else {},
     )

@@ -113,11 +113,13 @@ def open_table(
         replays: replay the judges; without, they are as sure as their scores are.
 
     Raises:
-        DataError: no row is in all runs, or has a label; a score is not from 0 to 1; a call is not recorded.
+        DataError: no row is in all runs, or has a label; a label is of another response; a score is not from 0 to 1; a
+            call is not recorded.
         RunDirectoryError: a file of a run is damaged.
     """
     runs = {member.name: {sample.uid: sample for sample in member.run.samples()} for member in members}
-    gold = None if flags.labels is None else read_labels(flags.labels).means()
+    labels = None if flags.labels is None else read_labels(flags.labels)
+    gold = None if labels is None else labels.means()
     for uid, label in (gold or {}).items():
         if not 0 <= label <= 1:
             raise DataError(f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
@@ -128,6 +130,10 @@ def open_table(
     if not uids:
         paths = ", ".join(str(member.run.path) for member in members)
         raise DataError(f"no row with the same texts is in all runs: {paths}")
+    shown = {uid: row_digest(runs[members[0].name][uid]) for uid in uids if gold is not None and uid in gold}
+    for given in [] if labels is None else labels.given.values():
+        if given.row and given.row != shown.get(given.uid, given.row):
+            raise DataError(f"{flags.labels}: row {given.uid!r} has another response in {members[0].run.path}")
     uids = [uid for uid in uids if gold is None or uid in gold]
     if not uids:
         raise DataError(f"{flags.labels}: no row of the runs has a label")

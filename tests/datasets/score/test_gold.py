@@ -9,7 +9,9 @@ import pytest
 
 from judgegym.data.rows import DataSet
 from judgegym.datasets.score.gold import GoldColumn
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import ResponseJudgment
+from judgegym.llm.errors import DataError
 from judgegym.reports.run_page.page import write_report
 from tests.command import serving, write_lines
 from tests.datasets.scoring import by_points, rated, samples_of, score
@@ -46,6 +48,8 @@ def test_samples_and_page_say_where_the_judge_is_not_gold(tmp_path: Path, ending
         (4, {"score": 0.75, "components": {"raw": 3.5}}, [("", 4.0, 3.5, True)]),
         ("3", {"score": 0.75, "components": {"raw": 3.5}}, [("", 3.0, 3.5, False)]),
         (0.5, {"score": 0.5}, [("", 0.5, 0.5, True)]),
+        (0.5, {"score": 0.95, "components": {"raw": 0.95}}, [("", 0.5, 0.95, False)]),
+        (0.5, {"score": 0.5, "components": {"raw": 0.5}}, [("", 0.5, 0.5, True)]),
         ("Win", {"score": 1.0, "label": "win"}, [("", "Win", "Win", True)]),
         ("loss", {"score": 1.0, "label": "win"}, [("", "loss", "win", False)]),
         ("loss", {"score": None, "label": None}, [("", "loss", None, None)]),
@@ -78,6 +82,22 @@ def test_labels_of_a_judge_of_aspects(value: Any, components: dict[str, float], 
     column = GoldColumn(DataSet("data", [{"gold": value}]), range(1), "gold", lambda row: 1, of_aspects=True)
     found = column.labels(0, 0, ResponseJudgment(score=1.0, status="ok", label="x", components=components))
     assert [(each.name, each.gold, each.judge, each.agrees) for each in found] == labels
+
+
+@pytest.mark.parametrize("value", [0.75, 0, 6, "10", True, "good", "null", "n/a"])
+def test_gold_that_is_not_on_the_scale_of_a_rubric_is_refused(value: Any) -> None:
+    table = DataSet("data", [{"gold": 4.5}, {"gold": value}])
+    with pytest.raises(DataError, match=r"row 2: expected in gold a number on the judge's scale, 1 to 5 "):
+        GoldColumn(table, range(2), "gold", lambda row: 1, of_aspects=False, scale=Scale(1, 5))
+    GoldColumn(table, range(1), "gold", lambda row: 1, of_aspects=False, scale=Scale(1, 5))
+
+
+@pytest.mark.slow
+def test_score_tells_the_gold_column_the_scale_of_a_rubric(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Q", "response": "5 points", "gold": 1.0}])
+    words = ("--gold_column=gold", "--scale_min=2", "--scale_max=9", "--offline")
+    ended = score(data, "--out", tmp_path / "scored.jsonl", *words)
+    assert ended.code == 2 and "on the judge's scale, 2 to 9 (--scale_min, --scale_max), not 1.0" in ended.err
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from judgegym.engine.metrics import GoldLabel
+from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.__main__ import main
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import kappa_interval
@@ -54,6 +55,17 @@ def test_agreement_of_each_run_with_gold_and_its_difference(tmp_path: Path) -> N
     assert difference.accuracy.value == pytest.approx(found.runs[1].accuracy - found.runs[0].accuracy)
     assert difference.accuracy.interval is not None and difference.accuracy.interval.low > 0
     assert difference.test.test.name == "mcnemar" and (difference.test.test.p or 1) < 0.001
+
+
+def test_runs_with_another_gold_of_a_row_are_refused(tmp_path: Path) -> None:
+    facts = {"environment": "score", "headline": "eval/mean_score", "headline_words": "mean score"}
+    paths = []
+    for name, gold in {"a": 3.0, "b": 2.0}.items():
+        labels = [(GoldLabel("", 5.0 if n else gold, 3.0, bool(n)),) for n in range(4)]
+        paths.append(run(tmp_path / name, [row(f"row-{n}", 0.5, gold=each) for n, each in enumerate(labels)], **facts))
+    words = f"{paths[1]}: the gold label of row-0 is 2.0, and in {paths[0]} it is 3.0"
+    with pytest.raises(RunDirectoryError, match=words):
+        compare_runs([SavedRun.open(path) for path in paths], with_gold=True, rounds=100)
 
 
 @pytest.mark.slow

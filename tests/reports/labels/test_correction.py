@@ -128,15 +128,36 @@ def test_scores_are_means_and_responses_of_a_prompt_depend_on_each_other(tmp_pat
     values, truth = GENERATOR.random(120).round(2), GENERATOR.random(120).round(2)
     facts = {"environment": "score", "headline": "eval/mean_score", "headline_words": "mean score"}
     lines = [RANDOM, *({**label(0, truth[n]), "uid": f"row-{n // 3}/{n % 3}"} for n in range(60))]
-    rows = [row(f"row-{n // 3}/{n % 3}", value, task_digest=f"{n}") for n, value in enumerate(values.tolist())]
+    numbered = [*enumerate(values.tolist())]
+    rows = [row(f"row-{n // 3}/{n % 3}", value, question=f"Q {n // 3}") for n, value in numbered]
     found = correct_run(opened(tmp_path / "run", rows, **facts), labelled(tmp_path, *lines))
     given = np.where(np.arange(120) < 60, truth, np.nan)
     columns = values, given
     assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) // 3))
-    equal = [row(f"row-{n}", value, task_digest=f"{n % 60}") for n, value in enumerate(values.tolist())]
+    equal = [row(f"row-{n}", value, question=f"Q {n % 60}", task_digest=f"{n}") for n, value in numbered]
     labels = labelled(tmp_path, RANDOM, *(label(n, truth[n]) for n in range(60)))
     found = correct_run(opened(tmp_path / "equal", equal, **facts), labels)
     assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) % 60))
+
+
+def test_prompts_in_the_same_words_are_no_cluster_if_what_they_show_is_another(tmp_path: Path) -> None:
+    facts = {"environment": "score", "headline": "eval/mean_score", "headline_words": "mean score"}
+    lines = [RANDOM, *(label(n, n % 4 / 4) for n in range(30))]
+    places = np.arange(60)
+    alone = corrected_mean(places % 5 / 5, np.where(places < 30, places % 4 / 4, np.nan), kind="mean")
+    contexts = [row(f"row-{n}", n % 5 / 5, question="Sum it up", texts={"context": f"Page {n}"}) for n in range(60)]
+    images = [row(f"row-{n}", n % 5 / 5, question="What is [image 1]?", task_digest=f"{n}") for n in range(60)]
+    for name, rows in {"contexts": contexts, "images": images}.items():
+        found = correct_run(opened(tmp_path / name, rows, **facts), labelled(tmp_path, *lines))
+        assert said(found.whole) == expected(alone)
+
+
+def test_each_label_of_a_row_is_of_the_response_that_the_run_has(tmp_path: Path) -> None:
+    run = of_run(tmp_path, [0.0, 1.0, 1.0])
+    own = row_digest(next(iter(run.samples())))
+    other = {**label(0, 1.0, row="of an earlier response"), "labeller": "ben"}
+    with pytest.raises(DataError, match="row 'row-0' has another response in"):
+        correct_run(run, labelled(tmp_path, RANDOM, other, label(0, 0.0, row=own), label(1, 1.0)))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +192,16 @@ def test_labelled_rows_that_failed_are_left_out_and_said(tmp_path: Path) -> None
     found = correct_run(opened(tmp_path / "run", rows), labels)
     assert (found.left_out, found.whole.labels, found.whole.rows) == (1, 9, 9)
     assert "left out: 1, labelled rows have no value of the judge" in fact_of(found)[1]
+
+
+def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
+    lines = [label(n, None if n < 3 else float(n % 2)) for n in range(20)]
+    lines += [{**label(0, 1.0), "labeller": "ben"}, {**label(1, None), "labeller": "ben"}]
+    found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *lines))
+    assert (found.undecided, found.whole.labels) == (2, 18)
+    said = "rows have no label but that; intervals hold if labels of the others are like theirs would be"
+    assert f"cannot tell: 2, {said}" in fact_of(found)[1]
+    assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found
 
 
 def test_runs_without_a_mean_over_rows_or_without_an_end_are_refused(tmp_path: Path) -> None:

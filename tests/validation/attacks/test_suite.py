@@ -58,6 +58,14 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
         (f"- {GOOD.replace('{suffix: t}', '{wrap: t}')}", "transform: wrap: expected {response} in the text"),
         (f"- {GOOD.replace('{suffix: t}', '{truncate: 2}')}", "transform.truncate: Input should be less than 1"),
         (f"- {GOOD.replace('name: x', 'name: X y')}", "attack 1 (X y): name: String should match"),
+        (
+            f"- {GOOD.replace('name: x', 'name: repeat')}",
+            "attack 1 (repeat): name: repeat is what an attack is compared",
+        ),
+        (
+            f"- {GOOD.replace('name: x', 'name: twin')}",
+            "attack 1 (twin): name: twin is what an attack is compared with",
+        ),
         (f"- {GOOD.replace('source: s (2024), ', '')}", "attack 1 (x): source: Field required"),
         (f"- {GOOD.replace('}}', '}, judges: [rubrik]}')}", "attack 1 (x): judges.0: Input should be 'rubric'"),
     ],

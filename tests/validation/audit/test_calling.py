@@ -14,8 +14,10 @@ import pytest
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import SettingsError
+from judgegym.validation.audit.asking import CalledAuditSettings, targets_of
 from judgegym.validation.audit.command import main
 from judgegym.validation.audit.wordings import SHIPPED, wordings_of
+from judgegym.validation.judged_rows import read_tasks
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.datasets.scoring import rated
 from tests.judged import never
@@ -273,3 +275,17 @@ def test_the_run_directory_of_another_command_is_refused(tmp_path: Path) -> None
     ended = audit(tmp_path, None, pairs(2), "--judge=choice", "--offline")
     assert ended.code == 2 and f"--out: {tmp_path / 'out'} is the run directory of another command" in ended.err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.json"]
+
+
+@pytest.mark.parametrize("gold", [0.75, "6", "good", True])
+def test_gold_that_is_not_on_the_judges_scale_is_said_before_the_first_call(tmp_path: Path, gold: Any) -> None:
+    rows = [{"prompt": "Q", "response": "r", "gold": each} for each in (3.5, gold)]
+    with serving(never) as endpoint:
+        ended = audit(tmp_path, endpoint, rows, "--judge=rubric")
+    assert ended.code == 2 and "row 2: expected a gold score on the judge's scale, 1 to 5 (" in ended.err
+
+
+def test_zero_is_a_cluster_as_any_other_value(tmp_path: Path) -> None:
+    rows = [{"prompt": f"Q {n}", "response": "r", "gold": 3, "cluster": n % 2} for n in range(6)]
+    settings = CalledAuditSettings(judge="rubric", data=str(write_lines(tmp_path / "data.jsonl", rows)))
+    assert [row.cluster for row in targets_of(read_tasks(settings), settings).rows] == ["0", "1"] * 3

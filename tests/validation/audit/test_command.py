@@ -84,6 +84,43 @@ def test_rows_without_gold_or_a_verdict_are_counted_and_null_is_a_wrong_verdict(
     assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 76)
 
 
+@pytest.mark.parametrize(
+    "written_as",
+    [
+        (str, int),
+        (int, "{:.1f}".format),
+        ("{}.0".format, str),
+    ],
+)
+def test_gold_and_scores_as_texts_are_the_numbers_that_they_say(tmp_path: Path, written_as: Any) -> None:
+    gold, said = written_as
+    rows = [{"prompt": f"Q {n}", "response": "r", "gold": gold(n % 5), "score": said(n % 5)} for n in range(40)]
+    found = audited(written(tmp_path / "rows.jsonl", rows))
+    assert (found["kind"], found["by_name"]["exact_rate"]["value"]) == ("score", 1.0)
+    assert found["by_name"]["weighted_kappa"]["value"] == 1.0
+
+
+def test_shares_have_no_levels_that_they_could_be_nearest_to(tmp_path: Path) -> None:
+    rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 5 / 4, "score": (n + n % 2) % 5 / 4} for n in range(40)]
+    found = audited(written(tmp_path / "rows.jsonl", rows))
+    assert found["by_name"]["exact_rate"]["value"] == sum(row["gold"] == row["score"] for row in rows) / 40 == 0.5
+    binary = [{**row, "gold": n % 2, "score": n % 2 * 0.4 + 0.3} for n, row in enumerate(rows)]
+    assert audited(written(tmp_path / "binary.jsonl", binary))["by_name"]["exact_rate"]["value"] == 1.0
+
+
+def test_a_gold_label_that_is_no_number_is_none_and_a_bool_is_yes_or_no(tmp_path: Path) -> None:
+    rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 5, "score": n % 5} for n in range(40)]
+    rows[0]["gold"], rows[1]["score"], rows[2]["score"] = "NaN", "nan", None
+    found = audited(written(tmp_path / "rows.jsonl", rows))
+    assert (found["kind"], found["rows"], found["left_out"]["without a gold label"]) == ("score", 39, 1)
+    assert [found["by_name"][name]["value"] for name in ("failure_rate", "exact_rate")] == [2 / 39, 37 / 39]
+    words = ("no", "yes")
+    rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 2 == 0, "score": words[n % 3 > 0]} for n in range(40)]
+    found = audited(written(tmp_path / "bools.jsonl", rows))
+    right = sum((n % 2 == 0) == (n % 3 > 0) for n in range(40)) / 40
+    assert (found["kind"], found["by_name"]["accuracy"]["value"]) == ("label", right)
+
+
 def test_rows_that_a_file_of_verdicts_lacks_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = pairs(40, right=1.0)
     winners = {row["uid"]: row["label"] if number else None for number, row in enumerate(rows[:30])}
@@ -180,6 +217,22 @@ def test_settings_of_ones_own_change_what_they_name(tmp_path: Path, capsys: pyte
         settings.write_text(text)
         assert main([str(path), f"--settings={settings}"]) == 2
         assert said in said_of(capsys.readouterr().err)
+
+
+def test_a_tie_counts_half_in_a_comparison_as_in_the_audits(tmp_path: Path) -> None:
+    rows = pairs(60, right=1.0)
+    said = []
+    for name, ties in (("a", 0), ("b", 24), ("c", 40)):
+        judged = [row | {"verdict": ["tie", "tie"]} if n < ties else row for n, row in enumerate(rows)]
+        found = audited(written(tmp_path / name / "rows.jsonl", judged), code=4 if ties > 24 else 0)
+        said.append(found["by_name"]["accuracy"]["value"])
+    files = [str(tmp_path / name) for name in "abc"]
+    assert compare([*files, "--rounds=100", f"--json={tmp_path / 'c.json'}"]) == 0
+    gold = json.loads((tmp_path / "c.json").read_bytes())["gold"]
+    assert [run["accuracy"] for run in gold["runs"]] == said == [1.0, 0.8, pytest.approx(2 / 3)]
+    first, second = (each["test"] for each in gold["differences"])
+    assert first["corrected"] == first["test"]["p"], "the larger of two, by Holm"
+    assert second["corrected"] == 2 * second["test"]["p"]
 
 
 def test_two_audits_are_compared_on_shared_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,14 @@ def test_a_run_of_evaluate_and_a_scored_file(tmp_path: Path, capsys: pytest.Capt
     assert audit["kind"] == "score" and audit["rows"] == 20
 
 
+def test_of_a_run_that_is_not_finished_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = run(tmp_path / "r", [choice("a", ("B", "B")), choice("b", ("A", "A"))])
+    assert judgments_of_run(SavedRun.open(path)).source == str(path) and not caplog.messages
+    (path / "metrics.json").unlink()
+    assert judgments_of_run(SavedRun.open(path)).source == f"{path}, which is not finished"
+    assert caplog.messages == [f"{path}, which is not finished: the 2 rows that it has are audited"]
+
+
 def test_a_run_without_gold_says_which_have_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run(tmp_path / "r", [row("a", 1.0), row("b", 0.0)])
     assert main([str(path)]) == 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.command import Ended
+from tests.command import Ended, write_lines
 from tests.validation.replay.recorded import replay, written_labels, written_run
 
 
@@ -113,6 +113,14 @@ def test_a_confidence_at_the_threshold_is_at_it_whatever_its_last_digits(
     ended = replay(*runs, "--cascade", f"@{settings}", "--json", "-")
     assert ended.code == 0, ended.said
     assert [each["escalated"] for each in json.loads(ended.out)["candidates"]][-1] == escalated
+
+
+def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
+    runs = judges(tmp_path, [0.8, 0.7], rows=40)
+    lines = [{"uid": "row-3", "labeller": "a", "label": 1.0, "row": "of another run"}]
+    labels = write_lines(tmp_path / "l.jsonl", lines)
+    ended = replay(*runs, "--jury=mean", "--labels", labels)
+    assert ended.code == 2 and f"{labels}: row 'row-3' has another response in {runs[0]}" in ended.err
 
 
 @pytest.mark.parametrize(
