@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import GoldLabel, HeadlineTerm
 from judgegym.engine.runs.lines import RawLine
+from judgegym.judges.conversations.turns import IMAGE_MARK
 from judgegym.judges.core.judgment import CallRun, Critique, Judgment, Status
 from judgegym.llm.wire import JSON
 
@@ -114,6 +115,18 @@ class Sample(Generic[DetailT]):
         if self.finished:
             return None
         return self.policy_error or self.user_error if self.judgment is None else self.judgment.explanation
+
+    @property
+    def prompt_key(self) -> str:
+        """Return what samples of a data set with the same prompt share, whichever rows it is in: they are one cluster.
+
+        A sample holds no images, of which prompts of the same words may show others: there it is the row, or an equal
+        one.
+        """
+        if IMAGE_MARK.search(self.question):
+            row, _, number = self.uid.partition("/")
+            return row if number else self.task_digest
+        return digest(self.question, *(self.texts.get(name) for name in ("reference", "context")))
 
     def with_judgment(self, judgment: Judgment[DetailT], *, invalid_score: float) -> Sample[DetailT]:
         """Return the sample with a judgment; `invalid_score` is the score of completions in the wrong format."""

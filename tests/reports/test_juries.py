@@ -71,7 +71,7 @@ def test_the_best_member_is_best_on_the_rows_that_the_jury_has_too(tmp_path: Pat
     assert [member.points for member in report.members] == [1.0, 0.9]
     (said,) = (words for words in report.words if "labelled rows" in words)
     assert said.startswith(
-        "On 60 labelled rows the jury has 80.0% of points, its best member, bold, 90.0%: 10.0 points"
+        "On 60 labelled rows the jury has 80.0 % of points, its best member, bold, 90.0 %: 10.0 points"
     )
 
 

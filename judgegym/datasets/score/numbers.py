@@ -2,7 +2,8 @@
 
 Guarantees: tasks come in the order of the data set, so that no number depends on which was judged first; of a response
 numbers are kept, and no text: some fifty bytes. A failed judge is in no mean, and is counted. An empty response counts
-as 0. Intervals resample what was judged together or once for all.
+as 0. The interval of the mean resamples prompts, whichever rows have them; those within rows what was judged together
+or once for all.
 
 A ratio over tasks of which some are equal: these are judged once, so they are one observation.
 
@@ -26,6 +27,7 @@ from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import SavedResponses, ScoreDetail
 from judgegym.engine.metrics import MetricAggregator, Metrics, record_parts
 from judgegym.engine.records import Sample
+from judgegym.engine.records import digest as digest_of
 from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
 from judgegym.environments.evaluate.saved import Outcomes
@@ -52,9 +54,21 @@ class ClusteredRatio:
         self._totals[self._first[task]] += total
         self._weights[self._first[task]] += weight
 
-    def record(self, metrics: MetricAggregator, name: str) -> None:
-        """Record the ratio with its interval, which resamples what was judged together or once for all."""
-        for total, weight in zip(self._totals, self._weights, strict=True):
+    def record(self, metrics: MetricAggregator, name: str, keys: array[int] | None = None) -> None:
+        """Record the ratio with its interval, which resamples what was judged together or once for all.
+
+        Args:
+            metrics: takes it.
+            name: of the ratio.
+            keys: for each task what it shares with those that it depends on, which are resampled together.
+        """
+        totals, weights = self._totals, self._weights
+        if keys:
+            import numpy as np  # late, as everywhere: --help needs none
+
+            _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+            totals, weights = (array("d", np.bincount(first[places], column)) for column in (totals, weights))
+        for total, weight in zip(totals, weights, strict=True):
             if weight:
                 metrics.ratio(name, total, weight, interval=True)
 
@@ -169,9 +183,10 @@ def score_numbers(
     metrics = MetricAggregator("eval", seed=seed)
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
     mean, within = ClusteredRatio(tasks.first_equal), WithinRows(tasks.first_equal, tasks.chosen)
-    scores, equal, digest = array("d"), 0, hashlib.sha256()
+    scores, prompts, equal, digest = array("d"), array("Q"), 0, hashlib.sha256()
     for number, first in enumerate(tasks.first_equal):
         samples = [saved.sample(place) for place in tasks.places.of_task(number)]
+        prompts.append(int(digest_of(samples[0].prompt_key if samples else number), 16))
         for sample in samples:
             shared.add(sample)
             metrics.names.add(() if sample.category is None else (sample.category,))
@@ -187,7 +202,7 @@ def score_numbers(
         equal += len(samples) if first != number else len(texts) - len({*texts})
         within.add(number, samples)
         digest.update(tasks.key(number))
-    mean.record(metrics, HEADLINE)
+    mean.record(metrics, HEADLINE, prompts)
     metrics.expect(_NO_SCORE, HEADLINE)
     metrics.count("data_rows", len(tasks.numbers))
     metrics.count("bad_rows", len(tasks.bad) + len(tasks.bad_lines))

@@ -44,12 +44,12 @@ class RowsOfRun:
         self.places: dict[str, int] = {}
         self.failed = self.uncounted = 0
         self.keeps_answers = False
-        self.totals, self.weights, self.units = array("d"), array("d"), array("q")
+        self.totals, self.weights, self.units, self.tasks = array("d"), array("d"), array("q"), array("q")
         self.texts, self.answers = bytearray(), bytearray()
         self.categories: list[str | None] = []
         self.labels: list[str | None] = []
         self.is_scored, self.is_grouped = run.is_scored, wire.lookup(run.config, "group_by") is not None
-        numbers: dict[str, int] = {}
+        prompts, tasks = dict[str, int](), dict[str, int]()
         known: dict[str | None, str | None] = {}
         for sample in run.samples():
             if sample.headline is None or sample.headline.weight <= 0:
@@ -65,7 +65,8 @@ class RowsOfRun:
             self.keeps_answers |= bool(sample.completions)
             self.categories.append(known.setdefault(sample.category, sample.category))
             self.labels.append(known.setdefault(sample.label, sample.label))
-            self.units.append(numbers.setdefault(sample.task_digest, len(numbers)))
+            self.units.append(prompts.setdefault(sample.prompt_key, len(prompts)) if run.is_scored else 0)
+            self.tasks.append(tasks.setdefault(sample.task_digest, len(tasks)) if self.is_grouped else 0)
         selected = wire.lookup(run.general, "rows.selected")
         if isinstance(selected, int) and selected != len(self):
             raise RunDirectoryError(
@@ -95,8 +96,8 @@ class CommonRows:
         labels: their labels, for each run.
         texts_differ: for each run, the ids of rows that were shown with other texts than in the reference.
         same_answers: for each run, how many rows have the answers of the reference; `None` where runs keep no answers.
-        units: of a scored data set, for each row the number of what it was judged together with, or once with; `None`
-            in other runs, whose rows do not depend on each other.
+        units: of a scored data set, for each row the number of its prompt, whichever rows have it: their scores depend
+            on each other; `None` in other runs, whose rows do not.
         prompts: of a scored data set with several responses to a prompt, for each the number of its prompt; otherwise
             `None`.
     """
@@ -128,7 +129,7 @@ def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
     if reference.is_scored:
         units = np.unique(np.asarray(reference.units)[columns[0]], return_inverse=True)[1]
         if reference.is_grouped:
-            prompts = units
+            prompts = np.unique(np.asarray(reference.tasks)[columns[0]], return_inverse=True)[1]
         elif any("/" in uid for uid in uids):
             prompts = np.unique([uid.partition("/")[0] for uid in uids], return_inverse=True)[1]
     return CommonRows(

@@ -19,10 +19,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.engine.metrics import HeadlineTerm
-from judgegym.engine.records import Sample, digest
-from judgegym.judges.conversations.turns import IMAGE_MARK
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest
 from judgegym.reports.labels.sampling import strata_of
 from judgegym.reports.results.run import SavedRun, kind_of
@@ -147,7 +144,7 @@ class LabelledRows:
             if drawn_from or sample.uid in uids:
                 digests[sample.uid] = row_digest(sample)
             if sample.headline is not None and sample.headline.weight > 0:
-                rows[sample.uid] = sample.headline, sample.category, _depends_on(sample)
+                rows[sample.uid] = sample.headline, sample.category, sample.prompt_key
         for uid, of_row in sorted(labelled):
             if uid not in digests:
                 raise DataError(f"{labels.path}: row {uid!r} is not in {run.path}; the labels are of another run")
@@ -299,14 +296,3 @@ def _clusters(run: SavedRun, names: Sequence[str]) -> Codes | None:
     if not run.is_scored or len({*names}) == len(names):
         return None
     return np.unique(names, return_inverse=True)[1]
-
-
-def _depends_on(sample: Sample[JSON]) -> str:
-    """Return what responses of a data set depend on each other by: their prompt, whichever rows it is in.
-
-    A sample holds no images, of which prompts of the same words may show others: there it is the row, or an equal one.
-    """
-    if IMAGE_MARK.search(sample.question):
-        row, _, number = sample.uid.partition("/")
-        return row if number else sample.task_digest
-    return digest(sample.question, *(sample.texts.get(name) for name in ("reference", "context")))

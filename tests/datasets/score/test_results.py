@@ -13,7 +13,9 @@ from judgegym.datasets.score.numbers import score_table
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.judges.core.naming import MetricNames
 from judgegym.llm.wire import JSON
+from judgegym.reports.compare.rows import RowsOfRun, common_rows
 from judgegym.reports.results.run import SavedRun
+from judgegym.statistics.agreement import ratio_interval
 from tests.command import serving
 from tests.datasets.scoring import Scoring, by_points, rated
 from tests.scripted import Reply
@@ -47,6 +49,23 @@ def pairs(*rows: tuple[str | Sequence[str], str | Sequence[str]]) -> list[dict[s
 
 def run_of(command: Scoring) -> SavedRun:
     return SavedRun.open(run_directory_of(command.out))
+
+
+def test_responses_to_one_prompt_are_resampled_together_also_in_rows_of_their_own(command: Scoring) -> None:
+    """Their scores say the same of the judge: with each one for itself, intervals would be half as wide."""
+    scores = {prompt: f"{1 + 4 * (prompt % 2)} points" for prompt in range(6)}
+    rows: list[dict[str, JSON]] = [
+        {"prompt": f"Question {prompt}", "response": f"{points}, {number}"}
+        for prompt, points in scores.items()
+        for number in range(4)
+    ]
+    assert command(rows=rows).code == 0
+    run = run_of(command)
+    assert run.headline is not None
+    six = ratio_interval([4.0 * (prompt % 2) for prompt in range(6)], [4.0] * 6)
+    assert run.headline.interval == six
+    units = common_rows([RowsOfRun(run), RowsOfRun(run)]).units
+    assert units is not None and units.tolist() == [prompt for prompt in range(6) for _ in range(4)]
 
 
 def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(command: Scoring) -> None:
