@@ -36,6 +36,8 @@ _PARAMETERS: Mapping[str, str] = {
     "n": "gen_ai.request.choice.count",
 }
 
+_NUMBERS = (int, float)
+
 
 class StartsSpans(Protocol):
     """The part of a tracer that is used here."""
@@ -146,10 +148,9 @@ class SpanTracer:
         """
         operation = "chat" if path is None else path.strip("/")
         attributes = _attributes(operation, endpoint.model, endpoint.base_url, endpoint.api).copy()
-        for name, attribute in _PARAMETERS.items():
-            value = parameters.get(name)
-            if isinstance(value, int | float):
-                attributes[attribute] = value
+        for name, value in parameters.items():
+            if name in _PARAMETERS and isinstance(value, _NUMBERS):
+                attributes[_PARAMETERS[name]] = value
         if self.has_texts:
             attributes["gen_ai.input.messages"] = _json([_message(each["role"], each["content"]) for each in messages])
         with self.span(f"{operation} {endpoint.model}", attributes, kind=self.kinds.CLIENT):

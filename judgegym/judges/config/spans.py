@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
-from opentelemetry.util.types import AttributeValue
+from opentelemetry.util.types import Attributes, AttributeValue
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -34,6 +34,7 @@ _FIXED = Struct("<2s16s2s8scQcQ")
 _TRACE_ID, _SPAN_ID, _PARENT_ID, _BEGAN, _ENDED = b"\x0a\x10", b"\x12\x08", b"\x22\x08", b"\x39", b"\x41"
 """The fields that each span has of its own: keys of protobuf, with the lengths of the ids."""
 _STATUSES = {code: Status(code) for code in StatusCode}
+_UNSET = _STATUSES[StatusCode.UNSET]
 _NO_FLAGS, _SAMPLED = TraceFlags(TraceFlags.DEFAULT), TraceFlags(TraceFlags.SAMPLED)
 
 
@@ -64,15 +65,16 @@ class _QuickSpan(NonRecordingSpan, ReadableSpan):
     """A span that keeps what is noted in it."""
 
     _context: SpanContext
+    _attributes: Attributes = None
+    _status, _events, _links, _instrumentation_info = _UNSET, (), (), None
+    """Where a span says nothing else, as in `ReadableSpan`, whose own constructor takes twice the time."""
 
     def __init__(
         self, tracer: QuickTracer, name: str, context: SpanContext, parent: SpanContext | None, kind: SpanKind
     ) -> None:
-        began, scope, where = time.time_ns(), tracer.scope, tracer.resource
-        ReadableSpan.__init__(
-            self, name, context, parent, where, kind=kind, start_time=began, instrumentation_scope=scope
-        )
-        self._processor = tracer.processor
+        self._name, self._context, self._parent, self._kind = name, context, parent, kind
+        self._resource, self._instrumentation_scope = tracer.resource, tracer.scope
+        self._start_time, self._processor = time.time_ns(), tracer.processor
 
     def set_attributes(self, attributes: Mapping[str, AttributeValue]) -> None:
         """Note all attributes, which are set once."""
@@ -94,7 +96,9 @@ class _QuickSpan(NonRecordingSpan, ReadableSpan):
         trace_id, span_id = own.trace_id.to_bytes(16, "big"), own.span_id.to_bytes(8, "big")
         fields = [
             _FIXED.pack(_TRACE_ID, trace_id, _SPAN_ID, span_id, _BEGAN, self._start_time, _ENDED, self._end_time),
-            _shared(self._name, self._kind, self._status.status_code, state, parent and parent.is_remote),
+            _shared(
+                self._name, self._kind._value_, self._status.status_code._value_, state, parent and parent.is_remote
+            ),
             *(_attribute(type(value).__name__, name, value) for name, value in attributes.items()),
         ]
         if parent is not None:
@@ -137,12 +141,12 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _shared(name: str, kind: SpanKind, status: StatusCode, state: str, is_remote: bool | None) -> bytes:
+def _shared(name: str, kind: int, status: int, state: str, is_remote: bool | None) -> bytes:
     """The fields that many spans have in common."""
     encoded: bytes = trace_pb2.Span(
         name=name,
-        kind=kind.value + 1,  # type: ignore[arg-type]  # 0 is "unspecified"
-        status=trace_pb2.Status(code=status.value),  # type: ignore[arg-type]
+        kind=kind + 1,  # type: ignore[arg-type]  # 0 is "unspecified"
+        status=trace_pb2.Status(code=status),  # type: ignore[arg-type]
         trace_state=state,
         flags=_HAS_IS_REMOTE | (_IS_REMOTE if is_remote else 0),
     ).SerializeToString()
