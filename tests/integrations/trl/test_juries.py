@@ -1,4 +1,4 @@
-"""A jury and a cascade in `GRPOTrainer`: advantages are those of the scores that the server gives the same texts."""
+"""A jury and a cascade in `GRPOTrainer`: advantages are those of the scores that the server gives the same group."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def test_jury_and_cascade_train_with_the_scores_of_the_server(tmp_path: Pa
         ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
         assert ended.code == 0, ended.err
         for kind in KINDS:
-            found = [await server.post(f"/{kind}/v1/score", {"prompt": "Q", "response": text}) for text in TEXTS]
-            scores = [each.json["score"] for each in found]
+            found = await server.post(f"/{kind}/v1/score", {"prompt": "Q", "responses": TEXTS})
+            scores = [each["score"] for each in found.json["results"]]
             mean, deviation = statistics.fmean(scores), statistics.stdev(scores)
             expected = [(score - mean) / (deviation + 1e-4) for score in scores]
             assert deviation > 0
