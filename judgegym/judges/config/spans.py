@@ -1,9 +1,9 @@
 """Spans at a fifth of the SDK's cost, for the provider that `--trace` makes.
 
-With the SDK's spans and encoder a request of the server takes 39 % more CPU, with these 13 to 20 % (`benchmarks/tracing.py`).
-A span is a `ReadableSpan` of the SDK, which keeps plain values: sampler, ids, processors and exporters are the SDK's.
-The sampler is asked once for a trace of this process; spans below one that is kept are kept. Most attributes have
-values that were sent before, so the message of each is kept.
+With the SDK's spans and encoder a request of the server takes 39 % more CPU, with these 13 to 20 %
+(`benchmarks/tracing.py`). A span is a `ReadableSpan` of the SDK, which keeps plain values: sampler, ids, processors and
+exporters are the SDK's. The sampler is asked once for a trace of this process; spans below one that is kept are kept.
+Most attributes have values that were sent before, so the message of each is kept.
 """
 
 from __future__ import annotations
