@@ -113,7 +113,7 @@ def interrupted(lab: Lab, number: signal.Signals) -> Ended:
         return lab.checked(started.ended())
 
 
-@pytest.mark.slow("tournament", "rubric_checklist-policy")
+@pytest.mark.slow("tournament", "rubric_checklist-policy", "prompts-conversations")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
 def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
     lab: Lab, whole: Whole, number: signal.Signals
