@@ -315,7 +315,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         return judgments
 
     @property
-    def levels(self) -> bool:
+    def depends_on_group(self) -> bool:
         """Return whether a reward depends on the other rollouts of its group, though each is judged by itself.
 
         Trainers whose samples come one by one then wait for the group. By default, if `level` or `rewards` are its own.

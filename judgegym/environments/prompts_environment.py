@@ -212,7 +212,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return replace(judgment, score=self.single_judge.unit(judgment.score), detail=parts)
 
     @property
-    def levels(self) -> bool:
+    def depends_on_group(self) -> bool:
         """Return whether the judge is a cascade."""
         return isinstance(self.single_judge, CascadeJudge)
 

@@ -93,7 +93,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         return SCALE.unit(super().reward(judgment))
 
     @property
-    def levels(self) -> bool:
+    def depends_on_group(self) -> bool:
         """Return whether there are several judges, some of which may fail on some rollouts of a group."""
         return len(self.models.frozen) > 1
 

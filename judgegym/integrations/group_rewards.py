@@ -60,7 +60,7 @@ class GroupSettings(RewardSettings):
         return opened(self.environment).compares  # wherever its `group_judge` comes from
 
     @property
-    def levels(self) -> bool:
+    def depends_on_group(self) -> bool:
         """Whether samples that are judged by themselves have scores on one scale only with the others of their prompt.
 
         Raises:
@@ -68,10 +68,10 @@ class GroupSettings(RewardSettings):
             DataError: its rows cannot be loaded.
         """
         if self.environment is None:
-            return super().levels
+            return super().depends_on_group
         from judgegym.integrations.single_turn import opened
 
-        return opened(self.environment).levels
+        return opened(self.environment).depends_on_group
 
     def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.
@@ -94,12 +94,12 @@ class GroupSettings(RewardSettings):
         Raises:
             SettingsError: a setting is wrong.
         """
-        together = self.compares or (self.together is None and size > 1 and self.levels)
+        together = self.compares or (self.together is None and size > 1 and self.depends_on_group)
         return SampleBatcher(
             self.scoring().score,
             size=size,
             together=together,
-            may_be_alone=together and self.levels,
+            may_be_alone=together and self.depends_on_group,
             wait_s=self.group_wait_s,
             fallback_score=self.fallback_score,
             invalid_completion_score=self.invalid_completion_score,

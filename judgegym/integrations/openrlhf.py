@@ -184,7 +184,7 @@ def _read(
         raise SettingsError("group_size: a judge that compares needs --rollout.n_samples_per_prompt")
     size = group_size or 1
     if given.together is None:
-        given = replace(given, together=size > 1 and (given.judge is None or given.compares or given.levels))
+        given = replace(given, together=size > 1 and (given.judge is None or given.compares or given.depends_on_group))
     batcher = given.batcher(size)
 
     async def judged(prompt: str, response: str | None, label: object) -> CompletionReward:

@@ -201,9 +201,9 @@ class OpenedEnvironment:
         return self._env.group_judge is not None
 
     @property
-    def levels(self) -> bool:
+    def depends_on_group(self) -> bool:
         """Whether the reward of a completion depends on those of its row that are given with it."""
-        return not self.compares and self._env.levels
+        return not self.compares and self._env.depends_on_group
 
     async def rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
         """Judge the completions of one row, all at once; with a judge of groups, against each other.

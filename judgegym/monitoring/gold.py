@@ -1,8 +1,8 @@
 """A gold judge beside training: it scores a sample of the rollouts, with its own client, limits and budget.
 
 Guarantees: training never waits for it, and no reward depends on it. Which rollouts it sees is a function of the seed
-and the row. The queue is bounded; what finds no place is counted, and so is what fails; the log has
-the first failure, and says when many in a row have failed. Once its budget is spent it stops, with one line.
+and the row. The queue is bounded; what finds no place is counted, and so is what fails. The log has the first failure,
+and says when many in a row have failed. Once its budget is spent it stops, with one line.
 """
 
 from __future__ import annotations

@@ -56,10 +56,7 @@ def verdict_of(settings: ScorerSettings, messages: Sequence[Message], *, other: 
         kind = settings.tournament_game
     scale = settings.scale
     fields: dict[JudgeKind, tuple[JSON, JSON]] = {
-        "rubric": (
-            {"feedback": _WORDS, "score": scale.high},
-            {"feedback": _WORDS, "score": scale.low},
-        ),
+        "rubric": ({"feedback": _WORDS, "score": scale.high}, {"feedback": _WORDS, "score": scale.low}),
         "aspect": ({"reason": _WORDS, "verdict": 1}, {"reason": _WORDS, "verdict": 0}),
         "peer": ({"reasoning": _WORDS, "score": 60}, {"reasoning": _WORDS, "score": 40}),
         "arena_hard": ({"explanation": _WORDS, "verdict": "A>B"}, {"explanation": _WORDS, "verdict": "B>A"}),

@@ -22,14 +22,7 @@ from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.results import conclude, write_quarantine
 from judgegym.datasets.score.saved import open_run, read_ended
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.engine.runs.directory import (
-    CONFIG,
-    FAILURES,
-    METRICS,
-    SAMPLES,
-    read_settings,
-    run_directory_of,
-)
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.environments.evaluate.evaluation import EvaluationResult

@@ -282,7 +282,7 @@ class JudgeSource:
         return judge.get("judge") in _OF_GROUPS or judge.get("group_size") is not None
 
     @property
-    def levels(self) -> bool:
+    def depends_on_group(self) -> bool:
         """Whether the judge puts scores of completions that it gets together on one scale, as a cascade does."""
         return (self.judge or {}).get("judge") == "cascade"
 

@@ -173,7 +173,7 @@ def judge_reward(
         trainer = trainer_of(columns)
         close_after(trainer, close_now)
         rows = [_row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)]
-        is_grouped = group_size is not None or source.levels
+        is_grouped = group_size is not None or source.depends_on_group
         if is_grouped and (size := group_size_of(trainer, group_size) or group_size) is not None:
             results = await groups.score(rows, size)
         elif is_grouped:  # neighbours with the same row belong together

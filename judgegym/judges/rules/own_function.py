@@ -10,7 +10,6 @@ be `async`. It returns a score from 0 to 1, True, False, or `None` if it cannot 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 import math
 import runpy
@@ -20,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.rules.finding import RuleCase, RuleFinding, cannot_say
 
 
@@ -37,7 +37,7 @@ def own_function(place: str, digest: str = "") -> Callable[[RuleCase], RuleFindi
     """
     file, _, name = place.rpartition(":")
     path = Path(file).expanduser().resolve()
-    if digest and digest != f"sha256:{hashlib.sha256(path.read_text('utf-8').encode()).hexdigest()}":
+    if digest and digest != prompt_digest(path.read_text("utf-8")):
         raise ValueError(f"{file} has changed since it was first loaded; begin a new run, or reload the server")
     sys.path.insert(0, str(path.parent))
     function = runpy.run_path(str(path)).get(name)
