@@ -17,7 +17,6 @@ OK = "ok"
 JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"
 REFUSED = "refused"
-BUDGET_SPENT = "budget_spent"
 MOST_FAILED = 32
 """After this many failed judgments in a row, or two groups, a form that masks them ends the training."""
 REFUSED_AT_START = 8

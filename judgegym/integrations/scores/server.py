@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from judgegym.integrations.scores.requests import CompletionRow, request_of
-from judgegym.integrations.scores.results import BUDGET_SPENT, OK, CompletionReward, RefusedError, failures
+from judgegym.integrations.scores.results import OK, CompletionReward, RefusedError, failures
+from judgegym.judges.core.tasks import BUDGET_SPENT
 from judgegym.llm import wire
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import BudgetError, SettingsError
