@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from typing_extensions import Self
@@ -23,11 +23,12 @@ from judgegym.llm.wire import JSON, Choice, Message
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, SpanKind
+    from opentelemetry.trace import Span, SpanKind, Tracer
 
     from judgegym.llm.types import ChatResponse, Endpoint
 
 Attributes: TypeAlias = "dict[str, str | int | float | tuple[str, ...] | tuple[float, ...]]"
+Carrier: TypeAlias = "Mapping[str, str] | None"
 _PARAMETERS: Mapping[str, str] = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
@@ -35,15 +36,6 @@ _PARAMETERS: Mapping[str, str] = {
     "seed": "gen_ai.request.seed",
     "n": "gen_ai.request.choice.count",
 }
-
-_NUMBERS = (int, float)
-
-
-class StartsSpans(Protocol):
-    """The part of a tracer that is used here."""
-
-    def start_span(self, name: str, context: Context, kind: SpanKind) -> Span:
-        """Begin a span below the one of the context."""
 
 
 class SpanNotes:
@@ -75,16 +67,21 @@ class SpanNotes:
             self.error = type(error).__qualname__
             if isinstance(error, EndpointError):
                 self.error = str(error.status or error.kind.value)
-        self._tracer.detach(self._token)
         if self.error is not None:
             self.attributes["error.type"] = self.error
+        self.end()
+
+    def end(self) -> None:
+        """Make the span above the current one, and hand this one on."""
+        self._tracer.detach(self._token)
+        if self.error is not None:
             self._span.set_status(self._tracer.failed)
         self._span.set_attributes(self.attributes)
         self._span.end()
 
 
 class SpanTracer:
-    """Makes the spans of a process.
+    """Makes the spans of a process with a tracer of OpenTelemetry.
 
     Attributes:
         has_texts: spans have the texts of prompts, answers and reasons.
@@ -95,7 +92,7 @@ class SpanTracer:
         detach: makes the one before current again.
     """
 
-    def __init__(self, tracer: StartsSpans, *, has_texts: bool) -> None:
+    def __init__(self, tracer: Tracer, *, has_texts: bool) -> None:
         """Make spans with this tracer."""
         from opentelemetry import context, propagate, trace
 
@@ -106,12 +103,7 @@ class SpanTracer:
         self.kinds, self.failed = trace.SpanKind, trace.StatusCode.ERROR
 
     def span(
-        self,
-        name: str,
-        attributes: Attributes,
-        *,
-        kind: SpanKind | None = None,
-        carrier: Mapping[str, str] | None = None,
+        self, name: str, attributes: Attributes, kind: SpanKind | None = None, carrier: Carrier = None
     ) -> SpanNotes:
         """Make what begins inside a child of a new span, which ends with the context.
 
@@ -149,7 +141,7 @@ class SpanTracer:
         operation = "chat" if path is None else path.strip("/")
         attributes = _attributes(operation, endpoint.model, endpoint.base_url, endpoint.api).copy()
         for name, value in parameters.items():
-            if name in _PARAMETERS and isinstance(value, _NUMBERS):
+            if name in _PARAMETERS and isinstance(value, int | float):
                 attributes[_PARAMETERS[name]] = value
         if self.has_texts:
             attributes["gen_ai.input.messages"] = _json([_message(each["role"], each["content"]) for each in messages])

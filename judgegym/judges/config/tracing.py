@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING, Literal
 from judgegym.judges.config.extras import needs, package_version
 from judgegym.llm import tracing
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.tracing import SpanTracer
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-    from judgegym.llm.tracing import StartsSpans
 
 TraceMode = Literal["off", "spans", "texts"]
 ABOUT = (
     "Send spans of requests, rows, judgments and calls of models to the collector that OTEL_EXPORTER_OTLP_ENDPOINT "
     "names (OpenTelemetry). texts: with prompts, answers and reasons. Needs the extra otel."
 )
-_EXPORTERS = ("otlp", "console", "none")
-_PROTOCOL = "http/protobuf"
 
 
 @contextmanager
@@ -49,12 +47,12 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
         from opentelemetry import trace
         from opentelemetry.sdk.trace import TracerProvider
 
-        known = provider or trace.get_tracer_provider()
-        own: TracerProvider | None = None
-        tracer: StartsSpans = known.get_tracer("judgegym", package_version())
-        if not isinstance(known, TracerProvider):
-            own, tracer = _own()
-    tracing.active = tracing.SpanTracer(tracer, has_texts=mode == "texts")
+        known, has_texts = provider or trace.get_tracer_provider(), mode == "texts"
+        if isinstance(known, TracerProvider):
+            own, tracer = None, SpanTracer(known.get_tracer("judgegym", package_version()), has_texts=has_texts)
+        else:
+            own, tracer = _own(has_texts=has_texts)
+    tracing.active = tracer
     try:
         yield
     finally:
@@ -63,29 +61,32 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
             own.shutdown()
 
 
-def _own() -> tuple[TracerProvider, StartsSpans]:
-    """A provider by OpenTelemetry's variables, and its tracer."""
+def _own(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
+    """A provider by OpenTelemetry's variables, and what makes its spans."""
     from opentelemetry.exporter.otlp.proto.http import trace_exporter
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-    from judgegym.judges.config.spans import EncodedSpans, QuickTracer
+    from judgegym.judges.config.spans import QuickTracer
 
-    exporter = _variable("OTEL_TRACES_EXPORTER", *_EXPORTERS)
-    _variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", _PROTOCOL)
-    _variable("OTEL_EXPORTER_OTLP_PROTOCOL", _PROTOCOL)
-    named = Resource.create({"service.name": "judgegym", "service.version": package_version()})
+    exporter, version = _variable("OTEL_TRACES_EXPORTER", "otlp", "console", "none"), package_version()
+    for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        _variable(name, "http/protobuf")
+    named = Resource.create({"service.name": "judgegym", "service.version": version})
     provider = TracerProvider(resource=named.merge(OTELResourceDetector().detect()))
     if exporter == "none" or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return provider, TracerProvider(sampler=ALWAYS_OFF).get_tracer("judgegym")
-    if hasattr(trace_exporter, "encode_spans"):  # otherwise it encodes them as slowly as ever
-        trace_exporter.encode_spans = EncodedSpans
-    sent = trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
-    processor = BatchSpanProcessor(sent)
-    provider.add_span_processor(processor)
-    return provider, QuickTracer(provider, processor, package_version())
+        provider = TracerProvider(sampler=ALWAYS_OFF)
+    else:
+        sent = trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
+        processor = BatchSpanProcessor(sent)
+        provider.add_span_processor(processor)
+        if exporter == "otlp" and hasattr(trace_exporter, "encode_spans"):  # otherwise spans are as slow as the SDK's
+            tracer = QuickTracer(provider, processor, version, has_texts=has_texts)
+            trace_exporter.encode_spans = tracer.encoded
+            return provider, tracer
+    return provider, SpanTracer(provider.get_tracer("judgegym", version), has_texts=has_texts)
 
 
 def _variable(name: str, *expected: str) -> str:
