@@ -95,8 +95,11 @@ class PendingJudgments:
         pending: PendingJudgment
 
         async def judged() -> list[ResponseJudgment]:
-            ON_ADMISSION.set(pending.note_begun)  # in the context of this task and of those that it begins
-            return await self._judge(*case)
+            begun = ON_ADMISSION.set(pending.note_begun)  # in the context of this task and of those that it begins
+            try:
+                return await self._judge(*case)
+            finally:
+                ON_ADMISSION.reset(begun)  # otherwise task and judgment keep each other until they are collected
 
         pending = PendingJudgment(case, asyncio.create_task(judged()))
         self.in_flight[case] = pending
