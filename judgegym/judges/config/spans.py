@@ -38,6 +38,7 @@ _FIXED = Struct("<2s16s2s8scQcQ")
 _TRACE_ID, _SPAN_ID, _PARENT_ID, _BEGAN, _ENDED = b"\x0a\x10", b"\x12\x08", b"\x22\x08", b"\x39", b"\x41"
 """The fields that each span has of its own: keys of protobuf, with the lengths of the ids."""
 _NO_FLAGS, _SAMPLED = TraceFlags(TraceFlags.DEFAULT), TraceFlags(TraceFlags.SAMPLED)
+_NO_STATE = TraceState()
 
 
 class _Trace(NamedTuple):
@@ -82,7 +83,7 @@ class QuickTracer(SpanTracer):
         sampled = self._sampler.should_sample(context, trace_id, name, kind)
         flags = _SAMPLED if sampled.decision is Decision.RECORD_AND_SAMPLE else _NO_FLAGS
         caller = parent.span_id if parent.is_remote else None
-        shared = _Trace(trace_id, flags, sampled.trace_state or TraceState(), caller, context)
+        shared = _Trace(trace_id, flags, sampled.trace_state or _NO_STATE, caller, context)
         return QuickSpan(self, name, kind, attributes, shared, parent.span_id)
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
