@@ -101,7 +101,7 @@ def read_verdict(text: str) -> AspectVerdict | None:
 def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
     """The same, with its place: that of the object that holds both."""
     yes = binary_verdict.find(text)
-    return None if yes is None else yes.but(AspectVerdict(yes.value, verdict_reason(text)))
+    return None if yes is None else yes.but(AspectVerdict(yes.value, verdict_reason(text, yes)))
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:

@@ -134,9 +134,9 @@ def yes_or_no(value: JSON) -> bool | None:
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
 
-def verdict_reason(text: str) -> str | None:
-    """The reason of the object that `binary_verdict` reads, `None` if there is none."""
-    found = binary_verdict.find(text)
+def verdict_reason(text: str, found: ParsedVerdict[bool] | None = None) -> str | None:
+    """The reason of the object that `binary_verdict` reads (`found`, if it was read), `None` if there is none."""
+    found = found or binary_verdict.find(text)
     fields = None if found is None or found.at is None else decoded(text[slice(*found.at)])
     reason = None if fields is None else fields.get("reason")
     return scrub(reason) if isinstance(reason, str) else None
