@@ -22,7 +22,7 @@ from judgegym.engine.records import Sample
 from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings
+from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
 from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
@@ -122,7 +122,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         raise SettingsError("--second_form: expected rows with two responses, which both forms can judge")
     if settings.group_by is not None:
         raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
-    is_pairs, needs_two = tasks.several, any(map(compares, kinds))
+    is_pairs, needs_two, scale = tasks.several, any(map(compares, kinds)), scale_of(settings.judge, settings)
     columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
     found, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
     for number in range(len(tasks)):
@@ -137,11 +137,9 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         gold = cells.gold if not is_pairs else label if label >= 0 else None
         if is_pairs and numbers_beyond([label], len(responses)):
             raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
-        if settings.judge == "rubric" and not is_pairs and gold is not None:
-            low, high = settings.scale.low, settings.scale.high
-            if not (isinstance(gold, float) and low <= gold <= high):
-                expected = f"a gold score on the judge's scale, {low} to {high} (--scale_min, --scale_max)"
-                raise row.lacks(f"{expected}, not {gold!r}")
+        if scale is not None and not is_pairs and gold is not None and not scale.includes(gold):
+            expected = f"a gold score on the judge's scale, {scale.low} to {scale.high} (--scale_min, --scale_max)"
+            raise row.lacks(f"{expected}, not {gold!r}")
         if gold is None:
             left_out[NO_GOLD] += 1
         elif any(map(is_blank, responses)) or len({*responses}) < len(responses):
@@ -271,6 +269,7 @@ def judgments_of(
     return Judgments.of(
         rows,
         is_choice=targets.is_pairs,
+        has_levels=scale_of(settings.judge, settings) is not None,
         judge=judged[FIRST].judge,
         source=f"{settings.data}, judge {settings.judge}",
         operation=operation_of(samples, judged[FIRST].run),

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
+from judgegym.statistics.agreement import agreement_rule
 from judgegym.validation.audit.features import features_of
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Judgments:
         counts: N: how many responses a row has; of other kinds 1.
         levels: the names of the labels.
         scale: the lowest and the highest score.
+        has_levels: whether the scale of scores is known to have levels; else the gold labels say (`agreement_rule`).
         paraphrases: by name, N × orders: the verdicts under another wording of the prompt.
         features: by name, N × the most responses: a property of each response (`features.py`); NaN where unknown.
         categories: N: of the rows.
@@ -103,6 +105,7 @@ class Judgments:
     counts: Codes
     levels: Sequence[str] = ()
     scale: tuple[float, float] = (0.0, 1.0)
+    has_levels: bool = False
     paraphrases: Mapping[str, Floats] = field(default_factory=dict)
     features: Mapping[str, Floats] = field(default_factory=dict)
     categories: Sequence[str | None] = ()
@@ -121,6 +124,7 @@ class Judgments:
         is_choice: bool,
         judge: str,
         source: str,
+        has_levels: bool = False,
         operation: Mapping[str, tuple[Floats, Floats]] | None = None,
         left_out: Mapping[str, int] | None = None,
         unmeasured: Mapping[str, str] | None = None,
@@ -164,6 +168,7 @@ class Judgments:
             counts=np.array([max(2, len(row.responses)) if is_choice else 1 for row in rows]),
             levels=levels,
             scale=(float(np.nanmin(codes)), float(np.nanmax(codes))),
+            has_levels=has_levels,
             paraphrases={name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names},
             features=features_of([row.responses for row in rows], [row.models for row in rows], judge),
             categories=[row.category for row in rows],
@@ -201,13 +206,13 @@ class Judgments:
         """N × orders: how far the first verdict is right: 1, for a tie ½, and 0; NaN where the judge was not asked."""
         import numpy as np
 
-        same = self.first == self.gold[:, None]
-        has_levels = self.kind == "score" and (self.scale[1] > 1 or not ((self.gold > 0) & (self.gold < 1)).any())
-        if has_levels:  # the nearest one; a score halfway is rounded up
-            same = np.floor(self.first + 0.5) == np.floor(self.gold + 0.5)[:, None]
-        elif self.kind == "score":  # shares from 0 to 1 have no levels
-            same = np.isclose(self.first, self.gold[:, None], rtol=0, atol=1e-9)
-        points = np.where(self.first == TIE, 0.5, same.astype(float)) if self.kind == "choice" else same.astype(float)
+        points = (self.first == self.gold[:, None]).astype(float)
+        if self.kind == "choice":
+            points[self.first == TIE] = 0.5
+        elif self.kind == "score":
+            gold = self.gold.tolist()
+            agrees = agreement_rule(gold, has_levels=self.has_levels)
+            points[:, 0] = [*map(agrees, self.first[:, 0].tolist(), gold)]
         return np.where(self.asked[:, :, 0], points, np.nan)
 
     @cached_property

@@ -67,6 +67,7 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
     return Judgments.of(
         [*chain.from_iterable(rows)],
         is_choice=is_choice,
+        has_levels=run.judge_kind == "rubric",
         judge=judge or of_run or A_JUDGE,
         source=source,
         operation=operation_of(called, run.path),
