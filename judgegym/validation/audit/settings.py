@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from judgegym.engine.records import explained
 from judgegym.judges.config.presets import load_yaml
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.core.naming import did_you_mean, refuse_unknown
 from judgegym.llm.errors import SettingsError
 
 _STATIC = Path(__file__).parent / "static"
@@ -73,7 +73,7 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     if path is not None:
         own = mapping_of(path, "--settings: ")
         where = f"--settings: {path}"
-        _check_names(own, AuditSettings, where)
+        refuse_unknown(own, AuditSettings.model_fields, prefix=f"{where}: ")
         checks: Any = own.pop("checks", None) or {}
         if not isinstance(checks, Mapping):
             raise SettingsError(f"{where}: checks: expected names of checks with their thresholds, found {checks!r}")
@@ -82,7 +82,7 @@ def load_settings(path: Path | None = None) -> AuditSettings:
                 raise SettingsError(f"{where}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}")
             if not isinstance(threshold, Mapping):
                 raise SettingsError(f"{where}: checks.{name}: expected {{at_least: 0.8}} or the like")
-            _check_names(threshold, Threshold, f"{where}: checks.{name}")
+            refuse_unknown(threshold, Threshold.model_fields, prefix=f"{where}: checks.{name}.")
             before = values["checks"][name]
             if set(threshold) & {*_SIDES}:
                 before = {"margin": before["margin"]}
@@ -97,18 +97,6 @@ def load_settings(path: Path | None = None) -> AuditSettings:
 def shipped(name: str) -> dict[str, Any]:
     """What a file of the package says: words and patterns of checks."""
     return mapping_of(_STATIC / name)
-
-
-def _check_names(given: Mapping[Any, object], model: type[BaseModel], where: str) -> None:
-    """Check that a mapping has the names of a model alone.
-
-    Raises:
-        SettingsError: it has another one.
-    """
-    for name in map(str, given):
-        if name not in model.model_fields:
-            hint = did_you_mean(name, model.model_fields) or f"; expected {', '.join(model.model_fields)}"
-            raise SettingsError(f"{where}: unknown setting {name}{hint}")
 
 
 def mapping_of(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
