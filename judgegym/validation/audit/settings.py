@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from judgegym.engine.records import explained
-from judgegym.judges.config.presets import load_yaml
+from judgegym.judges.config.presets import read_yaml
 from judgegym.judges.core.naming import did_you_mean, refuse_unknown
 from judgegym.llm.errors import SettingsError
 
@@ -69,9 +69,9 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     Raises:
         SettingsError: the file cannot be read, names a check that there is not, or has a number that cannot be one.
     """
-    values = mapping_of(THRESHOLDS)
+    values = read_mapping(THRESHOLDS)
     if path is not None:
-        own = mapping_of(path, "--settings: ")
+        own = read_mapping(path, "--settings: ")
         where = f"--settings: {path}"
         refuse_unknown(own, AuditSettings.model_fields, prefix=f"{where}: ")
         checks: Any = own.pop("checks", None) or {}
@@ -96,10 +96,10 @@ def load_settings(path: Path | None = None) -> AuditSettings:
 
 def shipped(name: str) -> dict[str, Any]:
     """What a file of the package says: words and patterns of checks."""
-    return mapping_of(_STATIC / name)
+    return read_mapping(_STATIC / name)
 
 
-def mapping_of(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
+def read_mapping(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
     """What a YAML file says.
 
     Args:
@@ -110,12 +110,7 @@ def mapping_of(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[s
     Raises:
         SettingsError: it cannot be read, or is no mapping.
     """
-    try:
-        values = load_yaml(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"{place}{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingsError(f"{place}{path} cannot be read: {error}") from None
+    values = read_yaml(path, place)
     if not isinstance(values, dict):
         raise SettingsError(f"{place}{path}: expected {expected}")
     return values
