@@ -266,12 +266,10 @@ def judgments_of(
             judged_row = replace(judged_row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]])
         rows.append(judged_row)
         samples.append([*chain.from_iterable(of_repeats)])
-    return Judgments.of(
-        rows,
-        is_choice=targets.is_pairs,
+    source = f"{settings.data}, judge {settings.judge}"
+    return replace(
+        Judgments.of(rows, is_choice=targets.is_pairs, judge=judged[FIRST].judge, source=source),
         has_levels=scale_of(settings.judge, settings) is not None,
-        judge=judged[FIRST].judge,
-        source=f"{settings.data}, judge {settings.judge}",
         operation=operation_of(samples, judged[FIRST].run),
         left_out=targets.left_out,
         unmeasured=unmeasured,

@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import agreement_rule
-from judgegym.validation.audit.features import features_of
+from judgegym.validation.audit.features import features_of, padded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,18 +117,7 @@ class Judgments:
     unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        rows: Sequence[RowJudgments],
-        *,
-        is_choice: bool,
-        judge: str,
-        source: str,
-        has_levels: bool = False,
-        operation: Mapping[str, tuple[Floats, Floats]] | None = None,
-        left_out: Mapping[str, int] | None = None,
-        unmeasured: Mapping[str, str] | None = None,
-    ) -> Judgments:
+    def of(cls, rows: Sequence[RowJudgments], *, is_choice: bool, judge: str, source: str) -> Judgments:
         """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
         import numpy as np
 
@@ -148,8 +137,7 @@ class Judgments:
 
         def filled(of_rows: Iterable[Sequence[Value]]) -> Floats:
             """The codes of the verdicts of each row, N × orders."""
-            codes = [[*map(code, verdicts)][:orders] for verdicts in of_rows]
-            return np.array([each + [math.nan] * (orders - len(each)) for each in codes], dtype=float)
+            return padded([[*map(code, verdicts)] for verdicts in of_rows], orders)
 
         orders = max(len(row.verdicts[0]) for row in rows)
         by_repeat = [*zip_longest(*(row.verdicts for row in rows), fillvalue=())]
@@ -168,16 +156,12 @@ class Judgments:
             counts=np.array([max(2, len(row.responses)) if is_choice else 1 for row in rows]),
             levels=levels,
             scale=(float(np.nanmin(codes)), float(np.nanmax(codes))),
-            has_levels=has_levels,
             paraphrases={name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names},
             features=features_of([row.responses for row in rows], [row.models for row in rows], judge),
             categories=[row.category for row in rows],
             times=known([row.time for row in rows]),
             probabilities=known([row.probability for row in rows]),
             scores=known([row.scores for row in rows]),
-            operation=operation or {},
-            left_out=left_out or {},
-            unmeasured=unmeasured or {},
         )
 
     def __len__(self) -> int:
