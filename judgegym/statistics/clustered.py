@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.corrected import t_quantile
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
@@ -47,12 +48,12 @@ class ClusteredEstimate:
 
     def interval(self, level: float) -> Interval:
         """Return the two-sided interval with this coverage; of a rate from 0 to 1."""
-        tail = (1 - level) / 2
         if self.trials is None:
-            reach = self._quantile(1 - tail) * self.error
+            reach = t_quantile(level, self.clusters - 1) * self.error
             return Interval(self.value - reach, self.value + reach)
         from scipy.stats import beta  # late: half a second
 
+        tail = (1 - level) / 2
         hits, misses = self.value * self.trials, (1 - self.value) * self.trials
         low = float(beta.ppf(tail, hits, misses + 1)) if hits > 0 else 0.0
         high = float(beta.ppf(1 - tail, hits + 1, misses)) if misses > 0 else 1.0
@@ -102,11 +103,6 @@ class ClusteredEstimate:
             return bool((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, power)) * error <= abs(truth - threshold))
 
         return _fewest(is_enough)
-
-    def _quantile(self, share: float) -> float:
-        from scipy.stats import t  # late: as above
-
-        return float(t.ppf(share, self.clusters - 1))
 
     def _tail(self, below: float) -> float:
         """Return the probability of less than −`below` standard errors."""
@@ -202,9 +198,8 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
     if isinstance(found, str):
         return found
     spread = found.value * (1 - found.value)
-    variance = found.error**2
-    effective = float(found.clusters) if spread <= 0 else min(float(trials.sum()), spread / max(variance, 1e-12))
-    return ClusteredEstimate(found.value, math.sqrt(variance), found.clusters, max(1.0, effective))
+    effective = float(found.clusters) if spread <= 0 else min(float(trials.sum()), spread / max(found.error**2, 1e-12))
+    return replace(found, trials=max(1.0, effective))
 
 
 def jackknife(
