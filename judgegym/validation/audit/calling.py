@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from judgegym.datasets.score.command import load_command_settings
 from judgegym.datasets.score.plan import Plan, plan_lines
@@ -27,9 +28,10 @@ from judgegym.llm import wire
 from judgegym.validation import judged_rows
 from judgegym.validation.audit import FAULT
 from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
-from judgegym.validation.audit.audit import Audit, audit
-from judgegym.validation.audit.page import html, show
 from judgegym.validation.audit.settings import AuditSettings, load_settings
+
+if TYPE_CHECKING:
+    from judgegym.validation.audit.audit import Audit
 
 PAGE, JSON_FILE = "audit.html", "audit.json"
 _ABOUT = "Audit a judge on labelled rows by calling it: both orders, repeats, paraphrases, and a second form."
@@ -65,6 +67,8 @@ def _run(words: list[str], prog: str) -> int:
 
 
 async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]) -> int:
+    from judgegym.validation.audit.audit import audit  # late: it needs numpy, and errors of settings come at once
+
     settings = loaded.settings
     folder = judged_rows.folder_of(settings, settings.out, command="audit", data="labelled rows")
     targets = targets_of(judged_rows.read_tasks(settings), settings)
@@ -91,6 +95,8 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
 
 def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_rows.JudgedRows], folder: Path) -> int:
     """Write the files, print the result; return the exit code."""
+    from judgegym.validation.audit.page import html, show  # late, as above
+
     write_atomic(folder / JSON_FILE, wire.dumps_readable(found.to_json()))
     write_atomic(folder / PAGE, b"".join(html(found)))
     show(found)
