@@ -25,7 +25,8 @@ from typing import TypeAlias
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.data.rows import Row, by_uid, load_rows
+from judgegym.data.rows import Row, by_uid, load_rows, read_text_cell
+from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import digest, explained
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
@@ -34,6 +35,7 @@ from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
+from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, scale_of, shown_fields
 from judgegym.llm.at_once import all_results, holding
@@ -190,18 +192,21 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
     if not isinstance(prompt, str) or not isinstance(responses, list) or not responses:
         raise row.lacks("an anchor: texts in prompt and response (or a list in responses)")
     texts = [text for text in responses if isinstance(text, str) and text.strip()]
-    label = row.values.get("label")
+    label = read_text_cell(row.values.get("label"))
     if len(texts) < len(responses) or isinstance(label, bool) or not isinstance(label, str | int | float | None):
         raise row.error("expected responses that are texts, not empty, and a label that is a number or a text")
     scale = scale_of(judge.kind, judge.settings)
     if scale is not None and isinstance(label, int | float) and not scale.includes(label):
         raise row.error(f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}")
+    if judge.kind == "aspect" and (verdict := yes_or_no(label)) is not None:
+        label = "yes" if verdict else "no"
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
     try:
         task = judge_task_of(prompt, texts, given)
         judge.judge.check(task)
     except (TaskError, ValueError) as error:
         raise row.error(str(error)) from None
+    label = label.strip() or None if isinstance(label, str) else label
     return Anchor(uid, task, float(label) if isinstance(label, int) else label)
 
 
@@ -272,7 +277,8 @@ async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_te
         judged = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
         scores = [label for label, _ in judged if isinstance(label, float)]
         rule = agreement_rule(scores, has_levels=scale_of(judge.kind, judge.settings) is not None)
-        agreeing = sum(_agrees(label, judgment, rule) for label, judgment in judged) if judged else None
+        compared = [GoldLabel.compare(*one, rule, of_aspects=judge.kind == "aspect") for one in judged]
+        agreeing = sum(one.agrees is True for one in compared) if judged else None
         at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
         own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), agreeing)
         line = orjson.dumps(own) + b"\n"
@@ -347,10 +353,3 @@ def _known(scores: Sequence[float | None]) -> list[float]:
     """The scores of an anchor; none if one is missing."""
     known = [score for score in scores if score is not None]
     return known if len(known) == len(scores) else []
-
-
-def _agrees(label: str | float, judgment: ResponseJudgment, rule: Callable[[float, float], bool]) -> bool:
-    """Whether a judgment has its label: in the judge's words, or by the rule of its own scale."""
-    if isinstance(label, str):
-        return judgment.label is not None and judgment.label.casefold() == label.strip().casefold()
-    return judgment.raw is not None and rule(judgment.raw, label)

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.validation.audit.command import main
 from tests.command import called, clean_environment, serving, write_lines
-from tests.datasets.scoring import Scoring, response_in
+from tests.datasets.scoring import Scoring, rated, response_in
 from tests.judges.rubrics.test_judge import weighed
 from tests.scripted import Json, Reply
 
@@ -63,3 +63,29 @@ def test_all_commands_count_the_same_agreements(
         if not scale:  # which recorded rows do not say
             counts["audit of rows"] = audited(tmp_path / "rows.json", recorded, f"--json={tmp_path / 'rows.json'}")
     assert counts == dict.fromkeys(counts, agreeing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("golds", [("yes", "NO", 1, "0"), (True, False, "Yes", "no")])
+def test_the_labels_of_an_aspect_are_read_in_the_same_way(tmp_path: Path, golds: tuple[Any, ...]) -> None:
+    rows = [{"uid": str(n), "prompt": f"Q {n}", "response": f"r {n}", "gold": gold} for n, gold in enumerate(golds)]
+    labelled = [{**row, "label": row["gold"]} for row in rows if not isinstance(row["gold"], bool)]
+    anchors = write_lines(tmp_path / "anchors.jsonl", labelled)
+    with serving(lambda request, number: '{"reason": "-", "verdict": 1}') as judge:
+        scoring = Scoring(tmp_path, judge)
+        words = ("--judge=aspect", "--aspects=coherence", "--gold_column=gold", f"--anchors={anchors}")
+        ended = scoring(*words, rows=rows)
+    assert ended.code == 0, ended.said
+    assert [sample["gold"][0]["agrees"] for sample in scoring.samples] == [True, False, True, False]
+    assert scoring.run.report["config_general"]["anchors"]["agreeing"] == len(labelled) / 2
+    assert audited(tmp_path / "run.json", scoring.out, f"--json={tmp_path / 'run.json'}") == 2
+
+
+@pytest.mark.slow
+def test_labels_of_tables_are_numbers(tmp_path: Path) -> None:
+    anchors = tmp_path / "anchors.csv"
+    anchors.write_text("prompt,response,label\nQ 1,3 points,3\nQ 2,3 points,3.4\nQ 3,3 points,4\nQ 4,3 points,\n")
+    with serving(rated(lambda response: 3)) as judge:
+        scoring = Scoring(tmp_path, judge)
+        ended = scoring(f"--anchors={anchors}", rows=[{"prompt": "Q", "response": "r"}])
+    assert "The judge agrees with 2 of 3 labels." in ended.said

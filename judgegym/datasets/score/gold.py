@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
-from judgegym.data.rows import Row
+from judgegym.data.rows import Row, read_text_cell
 from judgegym.engine.metrics import GoldLabel
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.parsing.labels import yes_or_no
-from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import agreement_rule
@@ -77,16 +77,17 @@ class GoldColumn:
         values = self._values(row)
         if not any(values):
             return ()
-        return tuple(self._compared(name, gold, result) for name, gold in values[number].items())
+        compare = partial(GoldLabel.compare, judged=result, agrees=self._agrees, of_aspects=self._of_aspects)
+        return tuple(compare(gold, name=name) for name, gold in values[number].items())
 
     def _values(self, number: int) -> list[Mapping[str, str | float]]:
         """The labels of each response of a row, by name."""
         row = self._rows[number]
-        found = _from_text(row.values.get(self._column))
+        found = read_text_cell(row.values.get(self._column))
         return [dict(self._read(row, value)) for value in (found if isinstance(found, list) else [found])]
 
     def _read(self, row: Row, value: JSON) -> Iterator[tuple[str, str | float]]:
-        value = _from_text(value)
+        value = read_text_cell(value)
         if isinstance(value, Mapping):
             for name, verdict in value.items():
                 said = yes_or_no(verdict)
@@ -103,23 +104,3 @@ class GoldColumn:
                 yield "", value.strip()
         elif value is not None:
             raise row.lacks(f"in {self._column} {_EXPECTED}, not {value!r}")
-
-    def _compared(self, name: str, gold: str | float, result: ResponseJudgment) -> GoldLabel:
-        if isinstance(gold, float):
-            return GoldLabel(name, gold, result.raw, None if result.raw is None else self._agrees(result.raw, gold))
-        if result.score is None:
-            return GoldLabel.of(gold, None, name)
-        if self._of_aspects:
-            judged = result.components
-            verdict = judged.get(name) if name or len(judged) != 1 else next(iter(judged.values()))
-            return GoldLabel.of(gold, None if verdict is None else "yes" if verdict else "no", name)
-        label = result.label
-        return GoldLabel.of(gold, gold if label is not None and label.casefold() == gold.casefold() else label, name)
-
-
-def _from_text(value: JSON) -> JSON:
-    """A value as JSON says it, for files that have texts alone: numbers, objects and lists."""
-    if not isinstance(value, str):
-        return value
-    found = wire.as_json(value.encode("utf-8", "replace"))
-    return found if isinstance(found, Mapping | list | int | float) and not isinstance(found, bool) else value
