@@ -15,7 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judgegym.data.rows import RowError
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
@@ -125,12 +124,9 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
     is_pairs, needs_two, scale = tasks.several, any(map(compares, kinds)), scale_of(settings.judge, settings)
     columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
     found, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
-    for number in range(len(tasks)):
-        try:
-            read = tasks[number]
-        except RowError:  # a bad row, which --on_bad_row=skip leaves out
-            left_out["that cannot be judged"] += 1
-            continue
+    if tasks.bad:
+        left_out["that cannot be judged"] = len(tasks.bad)
+    for read in tasks.judgeable():
         row, responses = tasks.reader.rows[read.rows[0]], read.judge_task.responses
         cells = read_row(row, _FIELDS, columns)
         label = 0.0 if read.chosen and math.isnan(cells.label) else cells.label
