@@ -117,20 +117,15 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     """
     if not judge:
         return Agreement({}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts"))
-    from sklearn.metrics import (  # late: half a second, at the end of a run with gold verdicts
-        accuracy_score,
-        cohen_kappa_score,
-        f1_score,
-        precision_score,
-        recall_score,
-    )
+    from sklearn import metrics  # late: half a second, at the end of a run with gold verdicts
 
-    values: dict[str, float | str] = {"accuracy": float(accuracy_score(gold, judge))}
-    values["precision"] = float(precision_score(gold, judge)) if any(judge) else "the judge never says yes"
-    values["recall"] = float(recall_score(gold, judge)) if any(gold) else "gold is never yes"
-    values["f1"] = float(f1_score(gold, judge)) if any((*judge, *gold)) else "neither judge nor gold is ever yes"
+    pairs, any_yes = (gold, judge), any((*judge, *gold))
+    values: dict[str, float | str] = {"accuracy": float(metrics.accuracy_score(*pairs))}
+    values["precision"] = float(metrics.precision_score(*pairs)) if any(judge) else "the judge never says yes"
+    values["recall"] = float(metrics.recall_score(*pairs)) if any(gold) else "gold is never yes"
+    values["f1"] = float(metrics.f1_score(*pairs)) if any_yes else "neither judge nor gold is ever yes"
     same = len({*judge, *gold}) == 1
-    values["kappa"] = "judge and gold are always the same" if same else float(cohen_kappa_score(gold, judge))
+    values["kappa"] = "judge and gold are always the same" if same else float(metrics.cohen_kappa_score(*pairs))
     return _agreement(values)
 
 

@@ -61,15 +61,17 @@ class ClusteredEstimate:
 
     def p_above(self, threshold: float) -> float:
         """Return the one-sided p-value of "the true value is at most `threshold`"."""
+        from scipy.special import betainc, stdtr  # late: as above
+
         if self.trials is None:
-            return self._tail((threshold - self.value) / self.error)
-        return _upper_tail(self.value * self.trials, self.trials, threshold)
+            return float(stdtr(self.clusters - 1, (threshold - self.value) / self.error))
+        hits = self.value * self.trials  # which need not be a whole number, nor trials
+        return float(betainc(hits, self.trials - hits + 1, threshold)) if hits > 0 else 1.0
 
     def p_below(self, threshold: float) -> float:
         """Return the one-sided p-value of "the true value is at least `threshold`"."""
-        if self.trials is None:
-            return self._tail((self.value - threshold) / self.error)
-        return _upper_tail((1 - self.value) * self.trials, self.trials, 1 - threshold)
+        end = 0.0 if self.trials is None else 1.0  # misses of a rate are a rate
+        return replace(self, value=end - self.value).p_above(end - threshold)
 
     def p_outside(self, threshold: float) -> float:
         """Return the p-value of "the true value is from −`threshold` to `threshold`"."""
@@ -103,19 +105,6 @@ class ClusteredEstimate:
             return bool((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, power)) * error <= abs(truth - threshold))
 
         return _fewest(is_enough)
-
-    def _tail(self, below: float) -> float:
-        """Return the probability of less than −`below` standard errors."""
-        from scipy.special import stdtr  # late: as above
-
-        return float(stdtr(self.clusters - 1, below))
-
-
-def _upper_tail(hits: float, trials: float, rate: float) -> float:
-    """The probability of at least this many hits at a true rate; neither number need be whole."""
-    from scipy.special import betainc  # late: as above
-
-    return float(betainc(hits, trials - hits + 1, rate)) if hits > 0 else 1.0
 
 
 def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float) -> int:

@@ -124,11 +124,7 @@ def _order(result: AttackResult) -> tuple[bool, float, float]:
 
 
 def _measure(
-    attack: Attack,
-    targets: Sequence[Target],
-    tasks: DerivedRows,
-    judged: JudgedRows,
-    settings: AttackSettings,
+    attack: Attack, targets: Sequence[Target], tasks: DerivedRows, judged: JudgedRows, settings: AttackSettings
 ) -> AttackResult:
     """Measure one attack, before the p-values of all are adjusted together."""
     rows, gains, least = list[AttackedRow](), list[tuple[float, float]](), settings.min_gain + _ROUNDING

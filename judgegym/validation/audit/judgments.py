@@ -121,7 +121,7 @@ class Judgments:
         """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
         import numpy as np
 
-        said = [[*chain.from_iterable(row.verdicts), *chain.from_iterable(row.paraphrases.values())] for row in rows]
+        said = chain.from_iterable((*row.verdicts, *row.paraphrases.values()) for row in rows)
         everything = [*(row.gold for row in rows), *chain.from_iterable(said)]
         is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
         levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
