@@ -35,7 +35,7 @@ from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
-from judgegym.judges.parsing.labels import yes_or_no
+from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, scale_of, shown_fields
 from judgegym.llm.at_once import all_results, holding
@@ -198,8 +198,8 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
     scale = scale_of(judge.kind, judge.settings)
     if scale is not None and isinstance(label, int | float) and not scale.includes(label):
         raise row.error(f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}")
-    if judge.kind == "aspect" and (verdict := yes_or_no(label)) is not None:
-        label = "yes" if verdict else "no"
+    if judge.kind == "aspect":
+        label = yes_no_label(label) or label
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
     try:
         task = judge_task_of(prompt, texts, given)

@@ -66,15 +66,17 @@ def test_all_commands_count_the_same_agreements(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("golds", [("yes", "NO", 1, "0"), (True, False, "Yes", "no")])
+@pytest.mark.parametrize("golds", [("yes", "NO", 1, "0"), (1, 0, 1, 0), (True, False, "Yes", "no")])
 def test_the_labels_of_an_aspect_are_read_in_the_same_way(tmp_path: Path, golds: tuple[Any, ...]) -> None:
     rows = [{"uid": str(n), "prompt": f"Q {n}", "response": f"r {n}", "gold": gold} for n, gold in enumerate(golds)]
     labelled = [{**row, "label": row["gold"]} for row in rows if not isinstance(row["gold"], bool)]
     anchors = write_lines(tmp_path / "anchors.jsonl", labelled)
     with serving(lambda request, number: '{"reason": "-", "verdict": 1}') as judge:
         scoring = Scoring(tmp_path, judge)
-        words = ("--judge=aspect", "--aspects=coherence", "--gold_column=gold", f"--anchors={anchors}")
-        ended = scoring(*words, rows=rows)
+        words = ("--judge=aspect", "--aspects=harmfulness", "--gold_column=gold")
+        ended = scoring(*words, f"--anchors={anchors}", rows=rows)
+        url, out = f"--judge_base_url={judge.base_url}", tmp_path / "audit"
+        assert audited(out / "audit.json", scoring.data, "--out", out, url, *words) == 2
     assert ended.code == 0, ended.said
     assert [sample["gold"][0]["agrees"] for sample in scoring.samples] == [True, False, True, False]
     assert scoring.run.report["config_general"]["anchors"]["agreeing"] == len(labelled) / 2

@@ -11,7 +11,7 @@ from judgegym.data.rows import Row, read_text_cell
 from judgegym.engine.metrics import GoldLabel
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import ResponseJudgment
-from judgegym.judges.parsing.labels import yes_or_no
+from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import agreement_rule
@@ -90,13 +90,13 @@ class GoldColumn:
         value = read_text_cell(value)
         if isinstance(value, Mapping):
             for name, verdict in value.items():
-                said = yes_or_no(verdict)
+                said = yes_no_label(verdict)
                 if verdict is not None and said is None:
                     raise row.lacks(f"in {self._column} 1 or 0 for {name}, not {verdict!r}")
                 if said is not None:
-                    yield name, "yes" if said else "no"
-        elif isinstance(value, bool) or (self._of_aspects and yes_or_no(value) is not None):
-            yield "", "yes" if yes_or_no(value) else "no"
+                    yield name, said
+        elif (isinstance(value, bool) or self._of_aspects) and (label := yes_no_label(value)) is not None:
+            yield "", label
         elif isinstance(value, int | float) and math.isfinite(value):
             yield "", float(value)
         elif isinstance(value, str):

@@ -21,6 +21,7 @@ from judgegym.engine.records import Sample
 from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
@@ -131,6 +132,8 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         cells = read_row(row, _FIELDS, columns)
         label = 0.0 if read.chosen and math.isnan(cells.label) else cells.label
         gold = cells.gold if not is_pairs else label if label >= 0 else None
+        if settings.judge == "aspect" and not is_pairs:
+            gold = yes_no_label(gold) or gold
         if is_pairs and numbers_beyond([label], len(responses)):
             raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
         if scale is not None and not is_pairs and gold is not None and not scale.includes(gold):
@@ -242,7 +245,8 @@ def judgments_of(
     def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
         """The verdict in each order."""
         if not targets.is_pairs:
-            return [_raw(found[0]) if numeric else _label(found[0], settings)]
+            (sample,) = found
+            return [_components(sample).get("raw", sample.score) if numeric else _label(sample, settings)]
         if orders == 1:
             return [_winner([each.score for each in found])]
         one, other = map(_components, found)
@@ -283,11 +287,6 @@ def _winner(points: Sequence[float | None]) -> float | None:
 def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
     """The numbers of which the score is made; none of a response that has no score."""
     return {} if sample.detail is None else sample.detail.components
-
-
-def _raw(sample: Sample[ScoreDetail]) -> float | None:
-    """The score on the judge's own scale, where it has one."""
-    return None if sample.score is None else _components(sample).get("raw", sample.score)
 
 
 def _label(sample: Sample[ScoreDetail], settings: ScorerSettings) -> str | None:
