@@ -274,13 +274,8 @@ async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_te
                 logger.info("anchors look different from the first run (p = %.2g): they are judged again", test.p)
                 more = await ask(range(1, LOOKS))
                 looks = {uid: one + more[uid] for uid, one in looks.items()}
-        judged = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
-        scores = [label for label, _ in judged if isinstance(label, float)]
-        rule = agreement_rule(scores, has_levels=scale_of(judge.kind, judge.settings) is not None)
-        compared = [GoldLabel.compare(*one, rule, of_aspects=judge.kind == "aspect") for one in judged]
-        agreeing = sum(one.agrees is True for one in compared) if judged else None
         at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
-        own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), agreeing)
+        own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), _agreeing(judge, anchors, looks))
         line = orjson.dumps(own) + b"\n"
         await asyncio.to_thread(_append, state, line)
         await run.disk.write(run.path / OF_RUN, line)
@@ -340,6 +335,15 @@ async def _judged(judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedge
 
 def _scores(looks: Looks) -> Scores:
     return {uid: tuple(judgment.score for judgment in judgments) for uid, judgments in looks.items()}
+
+
+def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> int | None:
+    """With how many labels the first look agrees; `None` without labels."""
+    labels = {anchor.uid: anchor.label for anchor in anchors if anchor.label is not None}
+    scores = [label for label in labels.values() if isinstance(label, float)]
+    agrees = agreement_rule(scores, has_levels=scale_of(judge.kind, judge.settings) is not None)
+    compare = partial(GoldLabel.compare, agrees=agrees, of_aspects=judge.kind == "aspect")
+    return sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items()) if labels else None
 
 
 def _compared(first: AnchorRecord, now: Scores) -> DriftTest | None:
