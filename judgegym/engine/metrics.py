@@ -76,7 +76,7 @@ class GoldLabel:
         if isinstance(gold, float):
             return cls(name, gold, judged.raw, None if judged.raw is None else agrees(judged.raw, gold))
         label = judged.label if judged.score is not None else None
-        if of_aspects and gold in ("yes", "no") and label is not None:
+        if of_aspects and gold in ("yes", "no") and judged.score is not None:
             verdicts = judged.components
             verdict = verdicts.get(name) if name or len(verdicts) != 1 else next(iter(verdicts.values()))
             label = None if verdict is None else "yes" if verdict else "no"
