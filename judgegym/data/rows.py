@@ -201,6 +201,14 @@ class Row:
         return self.error(f"expected {what}; columns found: {', '.join(self.values) or 'none'}", column)
 
 
+def read_text_cell(value: JSON) -> JSON:
+    """The number, list or object that a text says in JSON, for files that have texts alone; else the value."""
+    if not isinstance(value, str):
+        return value
+    found = wire.as_json(value.encode("utf-8", "replace"))
+    return found if isinstance(found, Mapping | list | int | float) and not isinstance(found, bool) else value
+
+
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:
     """The value of a column, or within one: `meta.source`, `turns.0.text`; `None` without it.
 

@@ -114,7 +114,7 @@ def _gold(row: Row, scale: Scale) -> float | None:
         return None
     several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     scores = [_number(item) for item in several]
-    numbers = [score for score in scores if score is not None and scale.low <= score <= scale.high]
+    numbers = [score for score in scores if score is not None and scale.includes(score)]
     if not numbers or len(numbers) < len(scores):
         raise row.lacks(f"a gold score from {scale.low} to {scale.high} (env.scale_min, env.scale_max), not {value!r}")
     return sum(numbers) / len(numbers)

@@ -25,7 +25,8 @@ from typing import TypeAlias
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.data.rows import Row, by_uid, load_rows
+from judgegym.data.rows import Row, by_uid, load_rows, read_text_cell
+from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import digest, explained
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
@@ -33,16 +34,16 @@ from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
-from judgegym.judges.rubrics.prompt import RubricJudgeSettings
+from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, shown_fields
+from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, scale_of, shown_fields
 from judgegym.llm.at_once import all_results, holding
 from judgegym.llm.cache import IS_ASKED_ANEW
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.wire import JSON
+from judgegym.statistics.agreement import agreement_rule
 from judgegym.statistics.drift import DriftTest, drift_test
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ LOOKS = 3
 """Judgments of each anchor in the first run, and in a later one that looks suspicious."""
 SUSPICIOUS, LEVEL = 0.2, 0.005
 """The p-values below which a run judges the anchors again, and reports another judge."""
-_UID, _ROUNDING = "anchor/", 1e-9
+_UID = "anchor/"
 Scores: TypeAlias = dict[str, tuple[float | None, ...]]
 """The scores of each anchor by its id; `None` where the judge failed."""
 
@@ -86,12 +87,6 @@ class AnchorJudge:
     settings: JudgeSettings
     judge: TaskJudge
     served: Callable[[], Sequence[str]]
-
-    @property
-    def scale(self) -> Scale | None:
-        """The scale of a rubric; other judges have no levels, or those of each row."""
-        settings = self.settings
-        return settings.scale if self.kind == "rubric" and isinstance(settings, RubricJudgeSettings) else None
 
     @property
     def digest(self) -> str:
@@ -197,18 +192,21 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
     if not isinstance(prompt, str) or not isinstance(responses, list) or not responses:
         raise row.lacks("an anchor: texts in prompt and response (or a list in responses)")
     texts = [text for text in responses if isinstance(text, str) and text.strip()]
-    label = row.values.get("label")
+    label = read_text_cell(row.values.get("label"))
     if len(texts) < len(responses) or isinstance(label, bool) or not isinstance(label, str | int | float | None):
         raise row.error("expected responses that are texts, not empty, and a label that is a number or a text")
-    scale = judge.scale
-    if scale is not None and isinstance(label, int | float) and not scale.low <= label <= scale.high:
+    scale = scale_of(judge.kind, judge.settings)
+    if scale is not None and isinstance(label, int | float) and not scale.includes(label):
         raise row.error(f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}")
+    if judge.kind == "aspect":
+        label = yes_no_label(label) or label
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
     try:
         task = judge_task_of(prompt, texts, given)
         judge.judge.check(task)
     except (TaskError, ValueError) as error:
         raise row.error(str(error)) from None
+    label = label.strip() or None if isinstance(label, str) else label
     return Anchor(uid, task, float(label) if isinstance(label, int) else label)
 
 
@@ -276,11 +274,8 @@ async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_te
                 logger.info("anchors look different from the first run (p = %.2g): they are judged again", test.p)
                 more = await ask(range(1, LOOKS))
                 looks = {uid: one + more[uid] for uid, one in looks.items()}
-        judged = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
-        agrees = partial(_agrees, has_levels=judge.scale is not None)
-        agreeing = sum(agrees(label, judgment) for label, judgment in judged) if judged else None
         at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
-        own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), agreeing)
+        own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), _agreeing(judge, anchors, looks))
         line = orjson.dumps(own) + b"\n"
         await asyncio.to_thread(_append, state, line)
         await run.disk.write(run.path / OF_RUN, line)
@@ -342,6 +337,15 @@ def _scores(looks: Looks) -> Scores:
     return {uid: tuple(judgment.score for judgment in judgments) for uid, judgments in looks.items()}
 
 
+def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> int | None:
+    """With how many labels the first look agrees; `None` without labels."""
+    labels = {anchor.uid: anchor.label for anchor in anchors if anchor.label is not None}
+    scores = [label for label in labels.values() if isinstance(label, float)]
+    agrees = agreement_rule(scores, has_levels=scale_of(judge.kind, judge.settings) is not None)
+    compare = partial(GoldLabel.compare, agrees=agrees, of_aspects=judge.kind == "aspect")
+    return sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items()) if labels else None
+
+
 def _compared(first: AnchorRecord, now: Scores) -> DriftTest | None:
     """The test over the anchors that have a score in each look; `None` without any."""
     pairs = [(_known(first.scores[uid]), _known(scores)) for uid, scores in now.items()]
@@ -353,15 +357,3 @@ def _known(scores: Sequence[float | None]) -> list[float]:
     """The scores of an anchor; none if one is missing."""
     known = [score for score in scores if score is not None]
     return known if len(known) == len(scores) else []
-
-
-def _agrees(label: str | float, judgment: ResponseJudgment, *, has_levels: bool) -> bool:
-    """Whether a judgment has its label: in the judge's words, or to half a step of its own scale.
-
-    A share, from 0 to 1 of a judge without levels, is no step: it is to be equal.
-    """
-    if isinstance(label, str):
-        return judgment.label is not None and judgment.label.casefold() == label.strip().casefold()
-    raw = judgment.components.get("raw", judgment.score)
-    is_share = not has_levels and 0 < label < 1
-    return raw is not None and abs(raw - label) < (_ROUNDING if is_share else 0.5)

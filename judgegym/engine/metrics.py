@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.naming import slug as slug  # others take it from here
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import Agreement, ratio_interval
 from judgegym.statistics.juries import side
+
+if TYPE_CHECKING:
+    from judgegym.judges.core.tasks import ResponseJudgment
+
+Agrees: TypeAlias = Callable[[float, float], bool]
+"""Whether a judge's raw score agrees with a gold score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,28 @@ class GoldLabel:
     def of(cls, gold: str, judge: str | None, name: str = "") -> GoldLabel:
         """Compare two labels."""
         return cls(name, gold, judge, None if judge is None else judge == gold)
+
+    @classmethod
+    def compare(
+        cls, gold: str | float, judged: ResponseJudgment, agrees: Agrees, *, of_aspects: bool, name: str = ""
+    ) -> GoldLabel:
+        """Compare a gold label with the judgment of a response; one without a score has no verdict.
+
+        Args:
+            gold: a score, `yes` or `no` of an aspect, or a text, which is a label of the judge in any case.
+            judged: the judgment.
+            agrees: whether a raw score agrees with a gold score (`agreement_rule`).
+            of_aspects: the judge gives verdicts on aspects.
+            name: of the aspect; empty for the only one.
+        """
+        if isinstance(gold, float):
+            return cls(name, gold, judged.raw, None if judged.raw is None else agrees(judged.raw, gold))
+        label = judged.label if judged.score is not None else None
+        if of_aspects and gold in ("yes", "no") and judged.score is not None:
+            verdicts = judged.components
+            verdict = verdicts.get(name) if name or len(verdicts) != 1 else next(iter(verdicts.values()))
+            label = None if verdict is None else "yes" if verdict else "no"
+        return cls.of(gold, gold if label is not None and label.casefold() == gold.casefold() else label, name)
 
 
 @dataclass(frozen=True, slots=True)

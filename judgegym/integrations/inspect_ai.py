@@ -32,17 +32,11 @@ from judgegym.cli.environments import built_in
 from judgegym.data.rows import Split
 from judgegym.integrations.scores.requests import CompletionRow, completion_row
 from judgegym.integrations.scores.results import REFUSED, CompletionReward
-from judgegym.integrations.scores.sources import (
-    DEADLINE_S,
-    TIMEOUT_S,
-    JudgeSource,
-    RewardScorer,
-    refuse_unknown,
-    secret_in,
-)
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, RewardScorer, secret_in
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.extras import needs, require
 from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.core.naming import refuse_unknown
 from judgegym.judges.scorers.fields import rubric_of
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
@@ -172,7 +166,7 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> tuple[Scorer
     given = {name: value for name, value in arguments.items() if value is not None}
     settings = [name for name in JudgeMount.model_fields if name not in _NOT_HERE]
     refuse_secrets(given)
-    refuse_unknown(given, [*ScorerOptions.model_fields, *settings], within=kind)
+    refuse_unknown(given, [*ScorerOptions.model_fields, *settings], prefix=f"{kind}.")
     of_options = {name: value for name, value in given.items() if name in ScorerOptions.model_fields}
     if arguments.get("invalid_completion_score", 0.0) is None:
         of_options["invalid_completion_score"] = None

@@ -36,9 +36,10 @@ from typing import Any, cast
 from judgegym.integrations.group_rewards import GroupSettings
 from judgegym.integrations.scores.requests import CompletionRow, completion_row
 from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
-from judgegym.integrations.scores.sources import refuse_unknown, settings_in
+from judgegym.integrations.scores.sources import settings_in
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
+from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain_response, response_in
@@ -178,7 +179,7 @@ def _read(
     is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
     if group_size is not None and not is_size:
         raise SettingsError(f"group_size: expected the number of samples of a prompt, found {group_size!r}")
-    refuse_unknown(settings, [each.name for each in fields(GroupSettings)], within="settings")
+    refuse_unknown(settings, [each.name for each in fields(GroupSettings)], prefix="settings.")
     given = GroupSettings(url, **settings)
     if given.judge is not None and given.compares and group_size is None:
         raise SettingsError("group_size: a judge that compares needs --rollout.n_samples_per_prompt")

@@ -33,8 +33,9 @@ except ModuleNotFoundError as missing:
 
 from judgegym.integrations.scores.requests import CompletionRow, completion_row
 from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.scores.sources import JudgeSource, check, refuse_unknown, settings_in
+from judgegym.integrations.scores.sources import JudgeSource, check, settings_in
 from judgegym.judges.core.event_loop import run_blocking
+from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
 
@@ -204,7 +205,7 @@ class _OfKind(JudgeEvaluator):
         """
         try:
             given = _from_variable()
-            refuse_unknown(given, _ARGUMENTS, within=VARIABLE)
+            refuse_unknown(given, _ARGUMENTS, prefix=f"{VARIABLE}.")
             judge = given.get("judge") or {}
             if not isinstance(judge, Mapping):
                 raise SettingsError(f"{VARIABLE}.judge: expected the judge's settings, found {type(judge).__name__}")

@@ -38,11 +38,11 @@ from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
 from judgegym.integrations.scores.requests import CellError, CompletionRow, plain
 from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward, FirstRequests, RefusedError, failures
-from judgegym.integrations.scores.sources import refuse_unknown
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
@@ -108,7 +108,7 @@ def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> Environm
         return value
     if isinstance(value, str):
         return EnvironmentSource.of(value)
-    refuse_unknown(map(str, value), _ARGUMENTS, within="environment")
+    refuse_unknown(value, _ARGUMENTS, prefix="environment.")
     given = cast("dict[str, Any]", plain(value))
     if not isinstance(given.get("environment"), str) or not isinstance(given.get("settings", {}), Mapping):
         raise SettingsError("environment: expected `environment`, its name, and optionally a mapping of `settings`")

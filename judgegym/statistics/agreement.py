@@ -11,7 +11,7 @@ The mean of a group's rewards.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -47,6 +47,32 @@ class Agreement:
 
     values: Mapping[str, float]
     undefined: Mapping[str, str]
+
+
+def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[float, float], bool]:
+    """Return the rule that says whether a judge's raw score agrees with a gold score.
+
+    `score --gold_column`, `--anchors` and `audit` all count by it. On a scale of whole steps both have to have the same
+    nearest level; a score at a half step, gold too, has the upper one, as in `Scale.nearest`, `exact_rate` and κ. So
+    every score has exactly one level: a mean of 3.5 agrees with gold of 4 and not with 3. Within "half a step or less"
+    it would agree with both, which rewards judges that do not decide; within "less than half" it would never agree.
+
+    Shares have no levels, so that they have to be equal (to 1e-9). Gold scores are shares if the judge's scale is not
+    known, none is above 1, and some are between 0 and 1. Beside gold scores 0 and 1 alone, 0.5 or more counts as 1.
+
+    >>> agreement_rule([4], has_levels=True)(3.5, 4), agreement_rule([0.75, 1], has_levels=False)(0.8, 0.75)
+    (True, False)
+
+    Args:
+        gold: all gold scores.
+        has_levels: the judge's scale is known to have levels.
+
+    Returns:
+        A function of the judge's score (a NaN never agrees) and a gold score.
+    """
+    if not has_levels and any(0 < score < 1 for score in gold) and max(gold) <= 1:
+        return lambda judge, gold: abs(judge - gold) <= 1e-9
+    return lambda judge, gold: (judge + 0.5) // 1 == (gold + 0.5) // 1
 
 
 def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale) -> Agreement:
@@ -91,20 +117,15 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     """
     if not judge:
         return Agreement({}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts"))
-    from sklearn.metrics import (  # late: half a second, at the end of a run with gold verdicts
-        accuracy_score,
-        cohen_kappa_score,
-        f1_score,
-        precision_score,
-        recall_score,
-    )
+    from sklearn import metrics  # late: half a second, at the end of a run with gold verdicts
 
-    values: dict[str, float | str] = {"accuracy": float(accuracy_score(gold, judge))}
-    values["precision"] = float(precision_score(gold, judge)) if any(judge) else "the judge never says yes"
-    values["recall"] = float(recall_score(gold, judge)) if any(gold) else "gold is never yes"
-    values["f1"] = float(f1_score(gold, judge)) if any((*judge, *gold)) else "neither judge nor gold is ever yes"
+    pairs, any_yes = (gold, judge), any((*judge, *gold))
+    values: dict[str, float | str] = {"accuracy": float(metrics.accuracy_score(*pairs))}
+    values["precision"] = float(metrics.precision_score(*pairs)) if any(judge) else "the judge never says yes"
+    values["recall"] = float(metrics.recall_score(*pairs)) if any(gold) else "gold is never yes"
+    values["f1"] = float(metrics.f1_score(*pairs)) if any_yes else "neither judge nor gold is ever yes"
     same = len({*judge, *gold}) == 1
-    values["kappa"] = "judge and gold are always the same" if same else float(cohen_kappa_score(gold, judge))
+    values["kappa"] = "judge and gold are always the same" if same else float(metrics.cohen_kappa_score(*pairs))
     return _agreement(values)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.corrected import t_quantile
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
@@ -47,12 +48,12 @@ class ClusteredEstimate:
 
     def interval(self, level: float) -> Interval:
         """Return the two-sided interval with this coverage; of a rate from 0 to 1."""
-        tail = (1 - level) / 2
         if self.trials is None:
-            reach = self._quantile(1 - tail) * self.error
+            reach = t_quantile(level, self.clusters - 1) * self.error
             return Interval(self.value - reach, self.value + reach)
         from scipy.stats import beta  # late: half a second
 
+        tail = (1 - level) / 2
         hits, misses = self.value * self.trials, (1 - self.value) * self.trials
         low = float(beta.ppf(tail, hits, misses + 1)) if hits > 0 else 0.0
         high = float(beta.ppf(1 - tail, hits + 1, misses)) if misses > 0 else 1.0
@@ -60,15 +61,17 @@ class ClusteredEstimate:
 
     def p_above(self, threshold: float) -> float:
         """Return the one-sided p-value of "the true value is at most `threshold`"."""
+        from scipy.special import betainc, stdtr  # late: as above
+
         if self.trials is None:
-            return self._tail((threshold - self.value) / self.error)
-        return _upper_tail(self.value * self.trials, self.trials, threshold)
+            return float(stdtr(self.clusters - 1, (threshold - self.value) / self.error))
+        hits = self.value * self.trials  # which need not be a whole number, nor trials
+        return float(betainc(hits, self.trials - hits + 1, threshold)) if hits > 0 else 1.0
 
     def p_below(self, threshold: float) -> float:
         """Return the one-sided p-value of "the true value is at least `threshold`"."""
-        if self.trials is None:
-            return self._tail((self.value - threshold) / self.error)
-        return _upper_tail((1 - self.value) * self.trials, self.trials, 1 - threshold)
+        end = 0.0 if self.trials is None else 1.0  # misses of a rate are a rate
+        return replace(self, value=end - self.value).p_above(end - threshold)
 
     def p_outside(self, threshold: float) -> float:
         """Return the p-value of "the true value is from −`threshold` to `threshold`"."""
@@ -102,24 +105,6 @@ class ClusteredEstimate:
             return bool((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, power)) * error <= abs(truth - threshold))
 
         return _fewest(is_enough)
-
-    def _quantile(self, share: float) -> float:
-        from scipy.stats import t  # late: as above
-
-        return float(t.ppf(share, self.clusters - 1))
-
-    def _tail(self, below: float) -> float:
-        """Return the probability of less than −`below` standard errors."""
-        from scipy.special import stdtr  # late: as above
-
-        return float(stdtr(self.clusters - 1, below))
-
-
-def _upper_tail(hits: float, trials: float, rate: float) -> float:
-    """The probability of at least this many hits at a true rate; neither number need be whole."""
-    from scipy.special import betainc  # late: as above
-
-    return float(betainc(hits, trials - hits + 1, rate)) if hits > 0 else 1.0
 
 
 def _trials_to_decide(truth: float, threshold: float, alpha: float, power: float) -> int:
@@ -202,9 +187,8 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
     if isinstance(found, str):
         return found
     spread = found.value * (1 - found.value)
-    variance = found.error**2
-    effective = float(found.clusters) if spread <= 0 else min(float(trials.sum()), spread / max(variance, 1e-12))
-    return ClusteredEstimate(found.value, math.sqrt(variance), found.clusters, max(1.0, effective))
+    effective = float(found.clusters) if spread <= 0 else min(float(trials.sum()), spread / max(found.error**2, 1e-12))
+    return replace(found, trials=max(1.0, effective))
 
 
 def jackknife(

@@ -181,9 +181,8 @@ class _Sample:
             (np.flatnonzero(within & self.labelled), np.flatnonzero(within & ~self.labelled))
             for within in (every == code for code in np.unique(every))
         ]
-        groups = self.count if clusters is None else len(np.unique(clusters[self.labelled]))
-        self.groups = groups
-        self.freedom = groups - len(self.strata)
+        self.groups = self.count if clusters is None else len(np.unique(clusters[self.labelled]))
+        self.freedom = self.groups - len(self.strata)
 
     @property
     def refusal(self) -> str | None:

@@ -238,8 +238,7 @@ def rows_needed(first: RatioTerms, second: RatioTerms, *, level: float = 0.95, p
     if abs(difference) < 1e-12:
         return RowsNeeded(None, "the observed difference is 0, which no number of rows would settle")
     residuals = [
-        (np.asarray(side.totals, dtype=float) - side.ratio * np.asarray(side.weights, dtype=float))
-        / np.mean(np.asarray(side.weights, dtype=float))
+        np.subtract(side.totals, np.multiply(side.ratio, side.weights)) / np.mean(side.weights)
         for side in (first, second)
     ]
     if len(residuals[0]) < 2:

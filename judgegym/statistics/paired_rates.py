@@ -30,6 +30,12 @@ class PairedCounts(NamedTuple):
         return cls(*(pairs.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))))
 
     @property
+    def rates(self) -> tuple[float, float]:
+        """How often the first outcome is there, and the second; 0 without rows."""
+        total = sum(self) or 1
+        return (self.both + self.first) / total, (self.both + self.second) / total
+
+    @property
     def difference(self) -> float:
         """The first rate minus the second; 0 without rows."""
         return (self.first - self.second) / (sum(self) or 1)
@@ -40,8 +46,7 @@ class PairedCounts(NamedTuple):
         total = sum(self)
         if not total:
             return Interval(-1.0, 1.0)
-        rates = (both + first) / total, (both + second) / total
-        limits = [wilson(rate, total, t_quantile(0.95)) for rate in rates]
+        rates, limits = self.rates, [wilson(rate, total, t_quantile(0.95)) for rate in self.rates]
         margins = (both + first) * (second + neither) * (both + second) * (first + neither)
         covariance = float(both * neither - first * second)
         if covariance > 0:

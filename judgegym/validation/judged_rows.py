@@ -14,7 +14,6 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -22,15 +21,15 @@ from typing import TypeAlias, TypeVar
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.clients import ScoreClients, kept_words, open_clients, resume_command
+from judgegym.datasets.score.clients import ScoreClients, resume_command
+from judgegym.datasets.score.command import judge_data
 from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.input import SKIP_HINT, read_input
 from judgegym.datasets.score.plan import Plan, plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.saved import ScoreDetail, response_of
 from judgegym.datasets.score.settings import OUT, RowsRunSettings, ScoreSettings
-from judgegym.engine import terminal
-from judgegym.engine.command import interruptible, resumable
+from judgegym.engine.command import interruptible
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.records import Sample, SampleReader
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
@@ -158,8 +157,8 @@ async def plan_rows(settings: RowsSettings, rows: DerivedRows, folder: Path | No
         path.write_bytes(_lines(rows))
         scored = _of_derived(settings, path, path.with_name(JUDGED))
         tasks = ScoreRun(scored, str(path), path.with_name(JUDGED), ScoreClients(CountingClient(scored))).tasks
-        is_resumed = settings.resume and folder is not None
-        return await plan_of(scored, tasks, run=run_directory_of(folder / JUDGED) if is_resumed and folder else None)
+        earlier = None if folder is None or not settings.resume else run_directory_of(folder / JUDGED)
+        return await plan_of(scored, tasks, run=earlier)
 
 
 async def judge_rows(
@@ -193,20 +192,10 @@ async def judge_rows(
     except OSError as error:
         raise SettingsError(f"--out: {error.filename or path} cannot be written: {error.strerror}") from error
     settings = _of_derived(loaded.settings, path, out)
-    budget = budget or settings.budget()
-    async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
-        with interruptible(is_profiled=settings.profile is not None):
-            run = ScoreRun(settings, str(path), out, clients)
-
-        again = partial(resume_command, settings, command)
-
-        def kept() -> str:
-            return kept_words(run.progress.done, run.tasks.places.count, out)
-
-        with resumable(again, kept, "go on", budget), terminal.ProgressDisplay(command[1], "responses") as shown:
-            result = await run.run(shown)
-    samples = _samples(rows, result.path)
-    return JudgedRows(samples, result.path, result.metrics, settings.judged_by, result.problem, again(None))
+    own = LoadedSettings(settings, loaded.origins)
+    result = await judge_data(command[1], own, str(path), out, command, budget or settings.budget())
+    samples, again = _samples(rows, result.path), resume_command(settings, command)
+    return JudgedRows(samples, result.path, result.metrics, settings.judged_by, result.problem, again)
 
 
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:

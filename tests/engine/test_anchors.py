@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.anchors import _agrees
+from judgegym.engine.metrics import GoldLabel
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.judges.core.tasks import ResponseJudgment
+from judgegym.statistics.agreement import agreement_rule
 from tests.command import Ended, serving, write_lines
 from tests.datasets.scoring import Scoring, response_in, score
 from tests.judged import evaluate, never
@@ -186,7 +187,8 @@ def test_a_share_has_no_step_to_whose_half_it_could_agree(
     label: float, raw: float, has_levels: bool, agrees: bool
 ) -> None:
     judgment = ResponseJudgment(score=0.5, status="ok", label=None, components={"raw": raw})
-    assert _agrees(label, judgment, has_levels=has_levels) is agrees
+    rule = agreement_rule([label], has_levels=has_levels)
+    assert GoldLabel.compare(label, judgment, rule, of_aspects=False).agrees is agrees
 
 
 def test_a_damaged_state_names_its_line(tmp_path: Path) -> None:

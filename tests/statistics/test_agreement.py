@@ -18,6 +18,7 @@ from judgegym.statistics.agreement import (
     SCORE_STATISTICS,
     VERDICT_STATISTICS,
     Agreement,
+    agreement_rule,
     correlation,
     krippendorff_alpha,
     score_agreement,
@@ -139,6 +140,33 @@ def test_scores_between_levels_are_rounded_for_kappa() -> None:
 
 
 CORRELATIONS = ("pearson", "spearman", "kendall_tau_b")
+
+
+@pytest.mark.parametrize("scale", [FIVE, Scale(-5, 5)])
+def test_scores_agree_where_the_scale_has_one_level_that_is_nearest_to_both(scale: Scale) -> None:
+    steps = [scale.low + step / 4 for step in range(4 * scale.span + 1)]
+    agrees = agreement_rule(steps, has_levels=True)
+    for judge, gold in permutations(steps, 2):
+        assert agrees(judge, gold) is (scale.nearest(judge) == scale.nearest(gold))
+
+
+@pytest.mark.parametrize(
+    ("golds", "has_levels", "judge", "gold", "agrees"),
+    [
+        ([3, 4], False, 3.5, 4, True),
+        ([3, 4], False, 3.5, 3, False),
+        ([0, 0.75, 1], False, 0.75, 0.75, True),
+        ([0, 0.75, 1], False, 0.8, 0.75, False),
+        ([0, 0.75, 1], False, 0.8, 1, False),
+        ([0, 0.75, 1], True, 0.8, 0.75, True),
+        ([0, 0.75, 2], False, 0.8, 0.75, True),
+        ([0, 1], False, 0.8, 1, True),
+        ([0, 1], False, math.nan, 1, False),
+        ([], False, 3.5, 4, True),
+    ],
+)
+def test_shares_have_no_levels(golds: Scores, has_levels: bool, judge: float, gold: float, agrees: bool) -> None:
+    assert agreement_rule(golds, has_levels=has_levels)(judge, gold) is agrees
 
 
 @pytest.mark.parametrize(("judge", "gold"), [([3, 3, 3], [1, 3, 5]), ([1, 3, 5], [3, 3, 3])])

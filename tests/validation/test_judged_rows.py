@@ -11,6 +11,9 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import criteria_of
 from judgegym.llm.errors import BudgetError, RunDirectoryError, SettingsError
+from judgegym.validation.attacks import targets as attacks
+from judgegym.validation.attacks.settings import AttackSettings
+from judgegym.validation.audit import asking as audit
 from judgegym.validation.judged_rows import (
     DerivedRows,
     JudgedRows,
@@ -136,3 +139,14 @@ def test_the_users_rows_are_read_as_score_reads_them(tmp_path: Path) -> None:
     assert [(task.judge_task.prompt, task.judge_task.response, task.judge_task.rubric) for task in tasks] == [
         (f"Q{n}", f"A{n}", "R") for n in range(3)
     ]
+
+
+def test_rows_that_can_be_read_and_not_judged_are_left_out(tmp_path: Path) -> None:
+    rubrics = ["Good?", {"criteria": "Good?", "score1_description": "no", "score5_description": "yes"}, "Good?"]
+    rows = [{"prompt": f"Q {n}", "response": "r", "rubric": rubric, "gold": 50} for n, rubric in enumerate(rubrics)]
+    given = {"judge": "peer", "data": str(write_lines(tmp_path / "data.jsonl", rows)), "on_bad_row": "skip"}
+    attacked = AttackSettings.model_validate(given)
+    assert [target.number for target in attacks.targets_of(read_tasks(attacked), attacked)] == [1, 3]
+    audited = audit.CalledAuditSettings.model_validate(given)
+    found = audit.targets_of(read_tasks(audited), audited)
+    assert [row.uid for row in found.rows] == ["row-1", "row-3"] and found.left_out == {"that cannot be judged": 1}

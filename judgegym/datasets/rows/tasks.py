@@ -193,6 +193,10 @@ class ScoreTasks(LazySequence[ScoreTask]):
             return self.reader.task(self.numbers[place])
         return _together([self.reader.task(number) for number in self._groups[place]], self.reader)
 
+    def judgeable(self) -> Iterator[ScoreTask]:
+        """All tasks but those of rows that cannot be judged."""
+        return (self[place] for place in range(len(self)) if self._groups or self.numbers[place] not in self.bad)
+
     def uid(self, index: int) -> str:
         """The id of a task in the ledger, without reading it."""
         return uid_of_row(self.numbers[index] if self._groups is None else self._groups[index][0])

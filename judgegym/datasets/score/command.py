@@ -27,13 +27,14 @@ from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumab
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.help import flags_parser, help_page
-from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.judges.config.sources import LoadedSettings, SettingsT, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
     from judgegym.environments.evaluate.evaluation import EvaluationResult
+    from judgegym.llm.cost.budget import Budget
 
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
 _GROUPS = {
@@ -89,6 +90,28 @@ def _run(words: list[str], prog: str) -> int:
     return run_command("score", loaded, lambda: _score(loaded, [*prog.split(), *words]))
 
 
+def load_command_settings(
+    settings: type[SettingsT], words: Sequence[str], prog: str, *, about: str, group: str, most_used: Sequence[str]
+) -> LoadedSettings[SettingsT] | None:
+    """Load the settings of a command that judges rows into a folder; `None` if it was asked for help alone.
+
+    Args:
+        settings: of the command.
+        words: of the command line.
+        prog: what the user typed to start it.
+        about: what the command does, for help.
+        group: of its own settings, for help.
+        most_used: settings to begin help with.
+
+    Raises:
+        SettingsError: a setting is unknown or wrong.
+    """
+    groups = {"data": "data", group: group, "judge": "judge (the model that scores)", "run": "run"}
+    usage = f"{prog} DATA --judge KIND --out FOLDER"
+    page = partial(help_page, settings, usage=usage, about=about, groups=groups, most_used=most_used)
+    return settings_to_run(words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas))
+
+
 def with_data(words: Sequence[str]) -> list[str]:
     """The words with the data as a flag, which may stand before the flags without one."""
     first, *rest = words or [""]
@@ -118,11 +141,32 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         from judgegym.datasets.score.merge import merge  # late, as below
 
         return _shown(await merge(settings, data, out, settings.merge), settings, out, command)
+    result = await judge_data("score", loaded, data, out, command, settings.budget())
+    return _shown(result, settings, out, command)
+
+
+async def judge_data(
+    name: str, loaded: LoadedSettings[ScoreSettings], data: str, out: Path, words: Sequence[str], budget: Budget | None
+) -> EvaluationResult:
+    """Judge the rows of a data set, or what an earlier run has left of them, into a file with its run beside it.
+
+    Args:
+        name: of the command, for its progress.
+        loaded: the settings, and where each was given.
+        data: the data set.
+        out: the file to write.
+        words: of the command, as the user gave them.
+        budget: of the run, and of others with which it shares it.
+
+    Raises:
+        UserError: the settings are wrong, a row cannot be judged, or the run cannot be resumed.
+        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept, and how to go on.
+    """
     from judgegym.datasets.cluster.actors import check_on_ray, open_pool  # late: errors of the settings come at once
     from judgegym.datasets.score.clients import open_clients
     from judgegym.datasets.score.run import ScoreRun
 
-    budget = settings.budget()
+    settings = loaded.settings
     on_ray = None if settings.ray is None else (settings.ray, settings.ray_actors, settings)
     if on_ray is not None:
         if settings.judge_batch is not None:
@@ -133,20 +177,16 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, data, out, clients)
 
+        def kept() -> str:
+            return kept_words(run.progress.done, run.tasks.places.count, out)
+
         with (
-            resumable(
-                partial(resume_command, settings, command),
-                lambda: kept_words(run.progress.done, run.tasks.places.count, out),
-                "go on",
-                budget,
-            ),
-            terminal.ProgressDisplay("score", "responses") as display,
+            resumable(partial(resume_command, settings, words), kept, "go on", budget),
+            terminal.ProgressDisplay(name, "responses") as display,
         ):
             async with AsyncExitStack() as stack:
                 pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
-                elsewhere = None if pool is None else await stack.enter_async_context(pool)
-                result = await run.run(display, elsewhere)
-    return _shown(result, settings, out, command)
+                return await run.run(display, None if pool is None else await stack.enter_async_context(pool))
 
 
 def _shown(result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]) -> int:

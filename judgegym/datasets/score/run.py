@@ -49,7 +49,7 @@ from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.judges.scorers.registry import open_judge, scale_of
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.page import write_report_after
 
@@ -246,7 +246,7 @@ class ScoreRun:
             )
         places = self.tasks.places
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
-        scale = self.settings.scale if self.settings.judge == "rubric" else None
+        scale = scale_of(self.settings.judge, self.settings)
 
         def count(row: int) -> int:
             return len(places.of_row(row))

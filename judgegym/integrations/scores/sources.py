@@ -17,11 +17,10 @@ Guarantees of a `RewardScorer`:
 from __future__ import annotations
 
 import asyncio
-import difflib
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -29,6 +28,7 @@ from judgegym.integrations.scores.requests import CompletionRow, error_in, plain
 from judgegym.integrations.scores.results import REFUSED, CompletionReward, FirstRequests, RefusedError, failures
 from judgegym.integrations.scores.server import ServerSource
 from judgegym.judges.core.event_loop import BACKGROUND
+from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
@@ -152,19 +152,6 @@ class RewardScorer:
         ], refusal
 
 
-def refuse_unknown(names: Iterable[str], known: Sequence[str], *, within: str) -> None:
-    """Check the names of settings.
-
-    Raises:
-        SettingsError: one is not known; the message has the name that was probably meant.
-    """
-    for name in names:
-        if name not in known:
-            close_ones = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-            hint = f", did you mean {close_ones[0]}?" if close_ones else f"; expected one of {', '.join(known)}"
-            raise SettingsError(f"{within}.{name}: unknown setting{hint}")
-
-
 def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -267,7 +254,7 @@ class JudgeSource:
         if not isinstance(values, Mapping):
             raise SettingsError(f"{within}: expected a mapping of settings, found {type(values).__name__}")
         known = {each.name: each.default for each in fields(cls)}
-        refuse_unknown(values, list(known), within=within)
+        refuse_unknown(values, known, prefix=f"{within}.")
         values = {name: value for name, value in values.items() if value is not None or known[name] is not None}
         try:
             check(**{name: value for name, value in values.items() if value is None})  # numbers that are not finite

@@ -100,6 +100,20 @@ def load_yaml(data: bytes | str) -> object:
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None
 
 
+def read_yaml(path: Path, place: str = "") -> Any:
+    """The value of a YAML file.
+
+    Raises:
+        SettingsError: it cannot be read, or is not YAML; the message begins with `place`, such as `--config: `.
+    """
+    try:
+        return load_yaml(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"{place}{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SettingsError(f"{place}{path} is not a YAML file: {error}") from None
+
+
 def _check_size(text: str) -> None:
     """Count the nodes that the text grows to, without building it.
 

@@ -22,7 +22,7 @@ from pydantic_settings import SettingsError as ParsingError
 from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
 from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
-from judgegym.judges.config.presets import config_file, default_name, load_yaml
+from judgegym.judges.config.presets import config_file, default_name, read_yaml
 from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -347,12 +347,7 @@ def _read_environment(settings_type: type[BaseModel]) -> Values:
 
 
 def _read_yaml(path: Path) -> Values:
-    try:
-        values = load_yaml(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"--config: {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingsError(f"--config: {path} is not a YAML file: {error}") from None
+    values = read_yaml(path, "--config: ")
     if not isinstance(values, dict | None):
         raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
     return {name: value for name, value in (values or {}).items() if value is not None}  # a section may be empty

@@ -199,6 +199,10 @@ class Scale(NamedTuple):
         """A score as a number from 0 (the lowest) to 1 (the highest)."""
         return (score - self.low) / self.span
 
+    def includes(self, score: object) -> bool:
+        """Whether it is a number from the lowest to the highest score, on a level or between two."""
+        return isinstance(score, int | float) and self.low <= score <= self.high
+
     def nearest(self, score: float) -> int:
         """The level nearest to a score that may lie between two levels; a score halfway is rounded up."""
         return max(self.low, min(self.high, int((score - self.low) + 0.5) + self.low))

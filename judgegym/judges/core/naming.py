@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+from judgegym.llm.errors import SettingsError
 
 LONGEST = 80
 """Characters of a name that a metric's name holds unchanged."""
@@ -53,6 +55,18 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
     by_plain = {each.casefold(): each for each in words}
     close = difflib.get_close_matches(word.casefold(), list(by_plain), n=1, cutoff=0.6)
     return f", did you mean {by_plain[close[0]]}?" if close else ""
+
+
+def refuse_unknown(names: Iterable[object], known: Collection[str], *, prefix: str) -> None:
+    """Check the names of settings; `prefix` is what stands before one in a message, such as `reward_kwargs.`.
+
+    Raises:
+        SettingsError: one is not known; the message has the name that was probably meant, or all that are known.
+    """
+    for name in map(str, names):
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; expected one of {', '.join(known)}"
+            raise SettingsError(f"{prefix}{name}: unknown setting{hint}")
 
 
 class MetricNames:

@@ -186,6 +186,11 @@ class ResponseJudgment:
     is_final: bool = False
 
     @property
+    def raw(self) -> float | None:
+        """The score in the judge's own unit, if it has one, else from 0 to 1; `None` without a score."""
+        return None if self.score is None else self.components.get("raw", self.score)
+
+    @property
     def is_invalid(self) -> bool:
         """Whether the response is at fault, and not the judge, which was not asked."""
         return self.status == Status.INVALID_COMPLETION.value

@@ -134,6 +134,12 @@ def yes_or_no(value: JSON) -> bool | None:
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
 
+def yes_no_label(value: JSON) -> str | None:
+    """The same as a label, `yes` or `no`."""
+    verdict = yes_or_no(value)
+    return None if verdict is None else "yes" if verdict else "no"
+
+
 def verdict_reason(text: str, found: ParsedVerdict[bool] | None = None) -> str | None:
     """The reason of the object that `binary_verdict` reads (`found`, if it was read), `None` if there is none."""
     found = found or binary_verdict.find(text)

@@ -25,6 +25,7 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings, Promp
 from judgegym.judges.config.sources import LoadedSettings, SettingsT, settings_from_keywords
 from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.listwise import judge as listwise
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
@@ -115,6 +116,11 @@ MOST_TOGETHER: Mapping[str, int] = {
 """The most responses that a judge which compares them takes together."""
 SINGLE = tuple(kind for kind in JUDGES if kind not in MOST_TOGETHER)
 """The judges that see each response by itself."""
+
+
+def scale_of(kind: str, settings: JudgeSettings) -> Scale | None:
+    """The scale of a judge's raw scores; `None` for all but rubrics, which have no levels, or those of each row."""
+    return settings.scale if kind == "rubric" and isinstance(settings, RubricJudgeSettings) else None
 
 
 def shown_fields(settings: ScorerSettings) -> frozenset[str]:

@@ -36,6 +36,13 @@ _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
 SCORED = "score"
 """The name, in place of an environment's, of the runs of `judgegym score`, whose rows are responses of a data set."""
+_KINDS = {
+    "aspect_critique": "aspect",
+    "arena_hard": "arena_hard",
+    "rubric_absolute": "rubric",
+    "rubric_checklist": "checklist",
+}
+"""The judges of environments that have one kind of judge."""
 _BEGINS = re.compile(rb'\{"uid":"([\x20\x21\x23-\x5b\x5d-\x7e]*)"')
 """The beginning of a line whose uid is plain ASCII without an escape."""
 _READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
@@ -165,6 +172,16 @@ class SavedRun:
         if self.is_scored and not self.is_complete:
             return STAND_IN_JUDGE if self.config.get("offline") else text_of(self.config.get("judge_model_name"))
         return self._said("judge_model_name") or text_of(wire.lookup(self.config, "env.judge_model_name"))
+
+    @property
+    def judge_settings(self) -> Mapping[str, JSON]:
+        """Return the settings of the judge: of `score` they have no section."""
+        return self.config if self.is_scored else mapping_of(self.config.get("env"))
+
+    @property
+    def judge_kind(self) -> str:
+        """Return the kind of its judge, as `score --judge` names it; empty for one of a person's own environment."""
+        return _KINDS.get(self.environment) or text_of(self.judge_settings.get("judge"))
 
     @property
     def headline(self) -> HeadlineOfRun | None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.datasets.score.command import with_data
+from judgegym.datasets.score.command import load_command_settings
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
-from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.help import flags_parser, help_page
-from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.judges.config.help import flags_parser
+from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 ATTACK_SUCCEEDS = 4
 """Exit code."""
 _ABOUT = "Attack a judge on rows of your own: which texts raise a score, or are paid for nothing."
-_GROUPS = {"data": "data", "attack": "attack", "judge": "judge (the model that scores)", "run": "run"}
 MOST_USED = (
     *("data", "out", "limit", "without_responses", "prompt_column", "response_column", "split"),
     *("attacks", "only", "min_gain", "max_success", "max_floor", "false_discoveries", "worst_rows"),
@@ -61,10 +58,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 
 def _run(words: list[str], prog: str) -> int:
-    usage = f"{prog} DATA --judge KIND --out FOLDER"
-    page = partial(help_page, AttackSettings, usage=usage, about=_ABOUT, groups=_GROUPS, most_used=MOST_USED)
-    read = partial(load, AttackSettings, with_data(words), prog=prog, reshape=with_replicas)
-    loaded = settings_to_run(words, page, read)
+    loaded = load_command_settings(AttackSettings, words, prog, about=_ABOUT, group="attack", most_used=MOST_USED)
     if loaded is None:
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})

@@ -81,10 +81,10 @@ def table_of(report: AttackReport) -> Table:
 def cells(result: AttackResult) -> tuple[str, ...]:
     """The cells of one attack."""
     of_twins = (_NONE, _NONE, _NONE)
-    if result.rates is not None and result.counts is not None:
-        interval = result.counts.interval()
-        above = f"{result.counts.difference:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
-        of_twins = (f"{result.rates[0]:.2f}", f"{result.rates[1]:.2f}", above)
+    if (counts := result.counts) is not None:
+        interval, (attack, repeat) = counts.interval(), counts.rates
+        above = f"{counts.difference:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+        of_twins = (f"{attack:.2f}", f"{repeat:.2f}", above)
     gain = _NONE if result.gain is None else f"{result.gain:+.3f}"
     paid = _NONE if result.paid is None else f"{result.paid.mean:.2f}"
     p = "<.001" if result.p < 0.001 else f"{result.p:.3f}"
@@ -115,12 +115,13 @@ def json_of(report: AttackReport) -> Mapping[str, Any]:
 
 
 def _json(result: AttackResult) -> Mapping[str, Any]:
-    rates, counts = result.rates or (None, None), result.counts
+    counts = result.counts
+    success, repeat = (None, None) if counts is None else counts.rates
     return {
         **result.attack.model_dump(mode="json", exclude_none=True),
         **{name: getattr(result, name) for name in ("finding", "rows", "failed")},
-        "success_rate": rates[0],
-        "repeat_rate": rates[1],
+        "success_rate": success,
+        "repeat_rate": repeat,
         "mean_gain": result.gain,
         "p_adjusted": result.p,
         "above_repeat": None if counts is None else counts.difference,

@@ -85,14 +85,6 @@ class AttackResult:
     finding: Finding = "underpowered"
 
     @property
-    def rates(self) -> tuple[float, float] | None:
-        """The success rates of the attack and of the repeat; `None` without twins or rows."""
-        if self.counts is None:
-            return None
-        both, first, second, _ = self.counts
-        return (both + first) / self.rows, (both + second) / self.rows
-
-    @property
     def p_values(self) -> Sequence[float]:
         """The p-values of its tests, not adjusted: above the repeat, and paid too much."""
         return [test.p for test in (self.counts, self.paid) if test is not None]
@@ -132,11 +124,7 @@ def _order(result: AttackResult) -> tuple[bool, float, float]:
 
 
 def _measure(
-    attack: Attack,
-    targets: Sequence[Target],
-    tasks: DerivedRows,
-    judged: JudgedRows,
-    settings: AttackSettings,
+    attack: Attack, targets: Sequence[Target], tasks: DerivedRows, judged: JudgedRows, settings: AttackSettings
 ) -> AttackResult:
     """Measure one attack, before the p-values of all are adjusted together."""
     rows, gains, least = list[AttackedRow](), list[tuple[float, float]](), settings.min_gain + _ROUNDING

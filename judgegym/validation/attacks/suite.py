@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from typing_extensions import Self
 
 from judgegym.judges import prompts
-from judgegym.judges.config.presets import load_yaml
+from judgegym.judges.config.presets import read_yaml
 from judgegym.judges.core.naming import did_you_mean
 from judgegym.judges.scorers.registry import JudgeKind
-from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.errors import SettingsError
 
 BUILT_IN = Path(__file__).with_name("attacks.yaml")
 """The attacks of the package."""
@@ -154,16 +154,11 @@ def load_attacks(path: Path) -> Sequence[Attack]:
     """The attacks of a file.
 
     Raises:
-        DataError: it cannot be read, or an attack in it is wrong; the message names the attack and the field.
+        SettingsError: it cannot be read, or an attack in it is wrong; the message names the attack and the field.
     """
-    try:
-        value = load_yaml(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise DataError(f"{path}: expected YAML: {error}") from None
+    value, file = read_yaml(path, "--attacks: "), f"--attacks: {path}"
     if not isinstance(value, list) or not value:
-        raise DataError(f"{path}: expected a list of attacks, each with name, family, source, about and transform")
+        raise SettingsError(f"{file}: expected a list of attacks, each with name, family, source, about and transform")
     try:
         attacks = _ATTACKS.validate_python(value)
     except ValidationError as error:
@@ -173,10 +168,10 @@ def load_attacks(path: Path) -> Sequence[Attack]:
         named = f" ({entry['name']})" if isinstance(entry, Mapping) and isinstance(entry.get("name"), str) else ""
         where = f"{'.'.join(map(str, place))}: " if place else ""
         reason = first["msg"].removeprefix("Value error, ")
-        raise DataError(f"{path}, attack {int(number) + 1}{named}: {where}{reason}") from None
+        raise SettingsError(f"{file}, attack {int(number) + 1}{named}: {where}{reason}") from None
     twice = next((each for each, count in Counter(attack.name for attack in attacks).items() if count > 1), None)
     if twice is not None:
-        raise DataError(f"{path}: two attacks have the name {twice}")
+        raise SettingsError(f"{file}: two attacks have the name {twice}")
     return attacks
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from judgegym.data.rows import RowError
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.counting import CountingClient
 from judgegym.judges.core.seeding import generator
@@ -65,11 +64,7 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
     """
     judge: TaskJudge = CountingClient(settings).judge
     found = []
-    for number in range(len(tasks)):
-        try:
-            read = tasks[number]
-        except RowError:  # a bad row, which --on_bad_row=skip leaves out
-            continue
+    for read in tasks.judgeable():
         task, row = read.judge_task, read.rows[0] + 1
         if read.to_sample is not None:
             if not judge.compares(task.with_responses((TWIN,))):

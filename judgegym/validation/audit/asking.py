@@ -15,14 +15,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judgegym.data.rows import RowError
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
 from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings
+from judgegym.judges.parsing.labels import yes_no_label
+from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
 from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
@@ -122,26 +122,23 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         raise SettingsError("--second_form: expected rows with two responses, which both forms can judge")
     if settings.group_by is not None:
         raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
-    is_pairs, needs_two = tasks.several, any(map(compares, kinds))
+    is_pairs, needs_two, scale = tasks.several, any(map(compares, kinds)), scale_of(settings.judge, settings)
     columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
     found, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
-    for number in range(len(tasks)):
-        try:
-            read = tasks[number]
-        except RowError:  # a bad row, which --on_bad_row=skip leaves out
-            left_out["that cannot be judged"] += 1
-            continue
+    if tasks.bad:
+        left_out["that cannot be judged"] = len(tasks.bad)
+    for read in tasks.judgeable():
         row, responses = tasks.reader.rows[read.rows[0]], read.judge_task.responses
         cells = read_row(row, _FIELDS, columns)
         label = 0.0 if read.chosen and math.isnan(cells.label) else cells.label
         gold = cells.gold if not is_pairs else label if label >= 0 else None
+        if settings.judge == "aspect" and not is_pairs:
+            gold = yes_no_label(gold) or gold
         if is_pairs and numbers_beyond([label], len(responses)):
             raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
-        if settings.judge == "rubric" and not is_pairs and gold is not None:
-            low, high = settings.scale.low, settings.scale.high
-            if not (isinstance(gold, float) and low <= gold <= high):
-                expected = f"a gold score on the judge's scale, {low} to {high} (--scale_min, --scale_max)"
-                raise row.lacks(f"{expected}, not {gold!r}")
+        if scale is not None and not is_pairs and gold is not None and not scale.includes(gold):
+            expected = f"a gold score on the judge's scale, {scale.low} to {scale.high} (--scale_min, --scale_max)"
+            raise row.lacks(f"{expected}, not {gold!r}")
         if gold is None:
             left_out[NO_GOLD] += 1
         elif any(map(is_blank, responses)) or len({*responses}) < len(responses):
@@ -248,7 +245,8 @@ def judgments_of(
     def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
         """The verdict in each order."""
         if not targets.is_pairs:
-            return [_raw(found[0]) if numeric else _label(found[0], settings)]
+            (sample,) = found
+            return [_components(sample).get("raw", sample.score) if numeric else _label(sample, settings)]
         if orders == 1:
             return [_winner([each.score for each in found])]
         one, other = map(_components, found)
@@ -268,11 +266,10 @@ def judgments_of(
             judged_row = replace(judged_row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]])
         rows.append(judged_row)
         samples.append([*chain.from_iterable(of_repeats)])
-    return Judgments.of(
-        rows,
-        is_choice=targets.is_pairs,
-        judge=judged[FIRST].judge,
-        source=f"{settings.data}, judge {settings.judge}",
+    source = f"{settings.data}, judge {settings.judge}"
+    return replace(
+        Judgments.of(rows, is_choice=targets.is_pairs, judge=judged[FIRST].judge, source=source),
+        has_levels=scale_of(settings.judge, settings) is not None,
         operation=operation_of(samples, judged[FIRST].run),
         left_out=targets.left_out,
         unmeasured=unmeasured,
@@ -290,11 +287,6 @@ def _winner(points: Sequence[float | None]) -> float | None:
 def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
     """The numbers of which the score is made; none of a response that has no score."""
     return {} if sample.detail is None else sample.detail.components
-
-
-def _raw(sample: Sample[ScoreDetail]) -> float | None:
-    """The score on the judge's own scale, where it has one."""
-    return None if sample.score is None else _components(sample).get("raw", sample.score)
 
 
 def _label(sample: Sample[ScoreDetail], settings: ScorerSettings) -> str | None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from judgegym.llm.wire import JSON
 from judgegym.validation.audit.checks import calibration_curve, measure_all
 from judgegym.validation.audit.decision import CheckResult, decide
@@ -64,8 +66,6 @@ class Audit:
 
 def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     """Measure all checks and decide."""
-    import numpy as np
-
     rows, clusters = len(judgments), len(np.unique(judgments.clusters))
     checks = decide(measure_all(judgments), settings, rows)
     tests = sum(check.p is not None for check in checks)
@@ -98,8 +98,6 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
 
 def _categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
     """Of each category, in the order of their first rows: the rows, and how many verdicts are right."""
-    import numpy as np
-
     names = list(dict.fromkeys(judgments.categories))
     if len(names) < 2:
         return []

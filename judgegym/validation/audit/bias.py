@@ -33,15 +33,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from judgegym.judges.config.extras import needs
 from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
 from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
 from judgegym.validation.audit.judgments import SWAPPED, TIE, Judgments
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from judgegym.statistics.agreement import Codes, Floats
 
 FEWEST = 10
@@ -66,8 +66,6 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     Returns:
         By check; or why it is not measured: with fewer than ten clusters in which the property differs, none is.
     """
-    import numpy as np
-
     names = (LENGTH, MARKDOWN, LIST, OWN, KEY, INSTRUCTION)
     found: dict[str, ClusteredEstimate | str] = dict.fromkeys(names, "the texts of the responses were not recorded")
     found[OWN] = "who wrote the responses, or the judge's family, is not known"
@@ -103,8 +101,6 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
 
 def _differs(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
     """Where a property differs within a pair; of single responses, from what is the most frequent value."""
-    import numpy as np
-
     if is_pair:
         return np.abs(values) > 1e-9
     kinds, counts = np.unique(values, return_counts=True)
@@ -114,8 +110,6 @@ def _differs(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
 
 def _pairs(judgments: Judgments) -> _Records:
     """The pairs of a chosen response and each other one, of all orders."""
-    import numpy as np
-
     rows, orders = np.nonzero(judgments.is_read[:, :, 0] & (judgments.first != TIE))
     most = next(iter(judgments.features.values())).shape[1]
     chosen = judgments.first[rows, orders].astype(np.int64)
@@ -139,8 +133,6 @@ def _pairs(judgments: Judgments) -> _Records:
 
 def _single(judgments: Judgments) -> _Records:
     """The responses that were judged by themselves: a label as 1 or 0, a score as a share of its scale."""
-    import numpy as np
-
     rows = np.flatnonzero(judgments.is_read[:, 0, 0])
     said, gold = judgments.first[rows, 0], judgments.gold[rows]
     if judgments.kind == "score":
@@ -172,7 +164,6 @@ def _logistic(
     The reweighted least squares of statsmodels overflow where a property alone decides, as the worst judges have it;
     elsewhere theirs are the same numbers.
     """
-    import numpy as np
     from scipy.optimize import minimize  # late: half a second
     from scipy.special import expit
 

@@ -9,33 +9,32 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from judgegym.datasets.score.command import with_data
+from judgegym.datasets.score.command import load_command_settings
 from judgegym.datasets.score.plan import Plan, plan_lines
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, run_command, settings_to_run
+from judgegym.engine.command import FAILED, exit_code_of, run_command
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal.output import dollars
-from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.help import help_page
-from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym.validation import judged_rows
 from judgegym.validation.audit import FAULT
 from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
-from judgegym.validation.audit.audit import Audit, audit
-from judgegym.validation.audit.page import html, show
 from judgegym.validation.audit.settings import AuditSettings, load_settings
+
+if TYPE_CHECKING:
+    from judgegym.validation.audit.audit import Audit
 
 PAGE, JSON_FILE = "audit.html", "audit.json"
 _ABOUT = "Audit a judge on labelled rows by calling it: both orders, repeats, paraphrases, and a second form."
-_GROUPS = {"data": "data", "audit": "audit", "judge": "judge (the model that scores)", "run": "run"}
 _MOST_USED = (
     *("data", "out", "limit", "label_column", "gold_column", "models_column", "prompt_column", "response_column"),
     *("repeats", "paraphrases", "sample", "second_form", "settings"),
@@ -57,10 +56,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def _run(words: list[str], prog: str) -> int:
-    usage = f"{prog} DATA --judge KIND --out FOLDER"
-    page = partial(help_page, CalledAuditSettings, usage=usage, about=_ABOUT, groups=_GROUPS, most_used=_MOST_USED)
-    read = partial(load, CalledAuditSettings, with_data(words), prog=prog, reshape=with_replicas)
-    loaded = settings_to_run(words, page, read)
+    loaded = load_command_settings(CalledAuditSettings, words, prog, about=_ABOUT, group="audit", most_used=_MOST_USED)
     if loaded is None:
         return 0
     settings = loaded.settings
@@ -71,6 +67,8 @@ def _run(words: list[str], prog: str) -> int:
 
 
 async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]) -> int:
+    from judgegym.validation.audit.audit import audit  # late: it needs numpy, and errors of settings come at once
+
     settings = loaded.settings
     folder = judged_rows.folder_of(settings, settings.out, command="audit", data="labelled rows")
     targets = targets_of(judged_rows.read_tasks(settings), settings)
@@ -97,6 +95,8 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
 
 def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_rows.JudgedRows], folder: Path) -> int:
     """Write the files, print the result; return the exit code."""
+    from judgegym.validation.audit.page import html, show  # late, as above
+
     write_atomic(folder / JSON_FILE, wire.dumps_readable(found.to_json()))
     write_atomic(folder / PAGE, b"".join(html(found)))
     show(found)

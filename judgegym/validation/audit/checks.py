@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from judgegym.statistics.clustered import (
     ClusteredEstimate,
     agreement_sums,
@@ -60,8 +62,6 @@ def measure_all(judgments: Judgments) -> dict[str, ClusteredEstimate | str]:
 
 def accuracy(judgments: Judgments) -> Estimates:
     """Accuracy over all orders, in each and in both. A verdict that cannot be read is wrong; a tie counts half."""
-    import numpy as np
-
     right, clusters = judgments.right, judgments.clusters
     asked = np.isfinite(right)
     name = "exact_rate" if judgments.kind == "score" else "accuracy"
@@ -81,8 +81,6 @@ def position(judgments: Judgments) -> Estimates:
 
     The advantage is that beside gold, so that it is fair also where one order was asked or gold is more often first.
     """
-    import numpy as np
-
     if judgments.kind != "choice":
         return {}
     first, last = judgments.first, (judgments.counts - 1).astype(float)[:, None]
@@ -109,8 +107,6 @@ def position(judgments: Judgments) -> Estimates:
 
 def repetition(judgments: Judgments) -> Estimates:
     """Whether repeats of one question, and other wordings of it, have the same verdict; of those that were read."""
-    import numpy as np
-
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [(repeats[:, :, one], repeats[:, :, other]) for one, other in combinations(range(repeats.shape[2]), 2)]
     wordings = [(judgments.first, other) for other in judgments.paraphrases.values()]
@@ -130,8 +126,6 @@ def repetition(judgments: Judgments) -> Estimates:
 
 def agreement(judgments: Judgments) -> Estimates:
     """Agreement of judge and gold corrected for chance, over the first verdicts that were read, in all orders."""
-    import numpy as np
-
     first = judgments.first
     rows, orders = np.nonzero(np.isfinite(first))
     judge, gold = first[rows, orders], judgments.gold[rows]
@@ -161,8 +155,6 @@ def agreement(judgments: Judgments) -> Estimates:
 
 def drift(judgments: Judgments) -> Estimates:
     """How accuracy changes over the rows in the order of their times: the slope, with categories held fixed."""
-    import numpy as np
-
     times = judgments.times
     if times is None:
         return {"drift": "the rows have no times"}
@@ -190,8 +182,6 @@ def calibration(judgments: Judgments) -> Estimates:
     The squared gap of each bin is reduced by its binomial variance (Kumar, Liang and Ma, 2019), so that a calibrated
     judge has an error near 0 with few rows, too.
     """
-    import numpy as np
-
     curve = _bins(judgments)
     if curve is None:
         reason = "no probabilities were recorded" if judgments.kind != "score" else "scores have no probability"
@@ -224,8 +214,6 @@ def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
 
 def _bins(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
     """The rows with a probability; for each its bin, the probability, and 1 if gold is the predicted one, else 0."""
-    import numpy as np
-
     said = judgments.probabilities
     if said is None or judgments.kind == "score" or not np.isfinite(said).any():
         return None
@@ -238,8 +226,6 @@ def _bins(judgments: Judgments) -> tuple[Codes, Codes, Floats, Floats] | None:
 
 def contradiction(judgments: Judgments) -> Estimates:
     """How often a pairwise verdict prefers the response to which the same judge gave the lower score."""
-    import numpy as np
-
     scores, first = judgments.scores, judgments.first
     if judgments.kind != "choice" or scores is None:
         return {"contradiction": "scores and pairwise verdicts of the same pairs were not both recorded"}

@@ -51,9 +51,7 @@ def properties_of(text: str) -> Mapping[str, float]:
     }
 
 
-def features_of(
-    rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]] = (), judge: str = ""
-) -> Mapping[str, Floats]:
+def features_of(rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], judge: str) -> Mapping[str, Floats]:
     """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
 
     Args:
@@ -61,20 +59,22 @@ def features_of(
         models: who wrote each; with the judge's name they say which are of its own family.
         judge: the judge's name.
     """
-    import numpy as np
-
     if not any(rows):
         return {}
-    most = max(map(len, rows))
-    found = {name: np.full((len(rows), most), np.nan) for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)}
-    for number, texts in enumerate(rows):
-        for place, text in enumerate(texts):
-            for name, value in properties_of(text).items():
-                found[name][number, place] = value
-    own = family_of(judge)
+    most, own = max(map(len, rows)), family_of(judge)
+    properties = [[*map(properties_of, texts)] for texts in rows]
+    found = {
+        name: padded([[each[name] for each in of_row] for of_row in properties], most)
+        for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)
+    }
     if own and any(models):
-        found[OWN] = np.full((len(rows), most), np.nan)
-        for number, names in enumerate(models):
-            for place, name in enumerate(names):
-                found[OWN][number, place] = np.nan if not name else float(family_of(name) == own)
+        is_own = [[float(family_of(name) == own) if name else math.nan for name in names] for names in models]
+        found[OWN] = padded(is_own, most)
     return found
+
+
+def padded(rows: Sequence[Sequence[float]], width: int) -> Floats:
+    """The numbers as an array of this width, NaN where a row has fewer; further ones are cut off."""
+    import numpy as np
+
+    return np.array([[*row[:width], *[math.nan] * (width - len(row))] for row in rows], dtype=float)

@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
-from judgegym.validation.audit.features import features_of
+from judgegym.statistics.agreement import agreement_rule
+from judgegym.validation.audit.features import features_of, padded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,6 +81,7 @@ class Judgments:
         counts: N: how many responses a row has; of other kinds 1.
         levels: the names of the labels.
         scale: the lowest and the highest score.
+        has_levels: whether the scale of scores is known to have levels; else the gold labels say (`agreement_rule`).
         paraphrases: by name, N × orders: the verdicts under another wording of the prompt.
         features: by name, N × the most responses: a property of each response (`features.py`); NaN where unknown.
         categories: N: of the rows.
@@ -103,6 +105,7 @@ class Judgments:
     counts: Codes
     levels: Sequence[str] = ()
     scale: tuple[float, float] = (0.0, 1.0)
+    has_levels: bool = False
     paraphrases: Mapping[str, Floats] = field(default_factory=dict)
     features: Mapping[str, Floats] = field(default_factory=dict)
     categories: Sequence[str | None] = ()
@@ -114,21 +117,11 @@ class Judgments:
     unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        rows: Sequence[RowJudgments],
-        *,
-        is_choice: bool,
-        judge: str,
-        source: str,
-        operation: Mapping[str, tuple[Floats, Floats]] | None = None,
-        left_out: Mapping[str, int] | None = None,
-        unmeasured: Mapping[str, str] | None = None,
-    ) -> Judgments:
+    def of(cls, rows: Sequence[RowJudgments], *, is_choice: bool, judge: str, source: str) -> Judgments:
         """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
         import numpy as np
 
-        said = [[*chain.from_iterable(row.verdicts), *chain.from_iterable(row.paraphrases.values())] for row in rows]
+        said = chain.from_iterable((*row.verdicts, *row.paraphrases.values()) for row in rows)
         everything = [*(row.gold for row in rows), *chain.from_iterable(said)]
         is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
         levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
@@ -144,8 +137,7 @@ class Judgments:
 
         def filled(of_rows: Iterable[Sequence[Value]]) -> Floats:
             """The codes of the verdicts of each row, N × orders."""
-            codes = [[*map(code, verdicts)][:orders] for verdicts in of_rows]
-            return np.array([each + [math.nan] * (orders - len(each)) for each in codes], dtype=float)
+            return padded([[*map(code, verdicts)] for verdicts in of_rows], orders)
 
         orders = max(len(row.verdicts[0]) for row in rows)
         by_repeat = [*zip_longest(*(row.verdicts for row in rows), fillvalue=())]
@@ -170,9 +162,6 @@ class Judgments:
             times=known([row.time for row in rows]),
             probabilities=known([row.probability for row in rows]),
             scores=known([row.scores for row in rows]),
-            operation=operation or {},
-            left_out=left_out or {},
-            unmeasured=unmeasured or {},
         )
 
     def __len__(self) -> int:
@@ -201,13 +190,13 @@ class Judgments:
         """N × orders: how far the first verdict is right: 1, for a tie ½, and 0; NaN where the judge was not asked."""
         import numpy as np
 
-        same = self.first == self.gold[:, None]
-        has_levels = self.kind == "score" and (self.scale[1] > 1 or not ((self.gold > 0) & (self.gold < 1)).any())
-        if has_levels:  # the nearest one; a score halfway is rounded up
-            same = np.floor(self.first + 0.5) == np.floor(self.gold + 0.5)[:, None]
-        elif self.kind == "score":  # shares from 0 to 1 have no levels
-            same = np.isclose(self.first, self.gold[:, None], rtol=0, atol=1e-9)
-        points = np.where(self.first == TIE, 0.5, same.astype(float)) if self.kind == "choice" else same.astype(float)
+        points = (self.first == self.gold[:, None]).astype(float)
+        if self.kind == "choice":
+            points[self.first == TIE] = 0.5
+        elif self.kind == "score":
+            gold = self.gold.tolist()
+            agrees = agreement_rule(gold, has_levels=self.has_levels)
+            points[:, 0] = [*map(agrees, self.first[:, 0].tolist(), gold)]
         return np.where(self.asked[:, :, 0], points, np.nan)
 
     @cached_property

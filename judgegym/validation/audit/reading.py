@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -159,13 +160,10 @@ def read_judgments(
             f"FOLDER); columns found: {', '.join(rows[0][0].values) or 'none'}"
         )
     left_out = {NO_GOLD: len(rows) - len(labelled), NO_JUDGMENT: len(labelled) - len(kept)}
-    return Judgments.of(
-        [_judgments_of(row, cells, is_choice=is_choice) for row, cells in kept],
-        is_choice=is_choice,
-        judge=judge or A_JUDGE,
-        source=f"{data}{f', {verdicts}' if verdicts else ''}",
-        left_out={why: count for why, count in left_out.items() if count},
-    )
+    judgments = [_judgments_of(*each, is_choice=is_choice) for each in kept]
+    source = f"{data}, {verdicts}" if verdicts else data
+    found = Judgments.of(judgments, is_choice=is_choice, judge=judge or A_JUDGE, source=source)
+    return replace(found, left_out={why: count for why, count in left_out.items() if count})
 
 
 def _read_verdicts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,11 +65,10 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
     called = [
         [sample][label:] for sample, of_sample in zip(samples, rows, strict=True) for label in range(len(of_sample))
     ]
-    return Judgments.of(
-        [*chain.from_iterable(rows)],
-        is_choice=is_choice,
-        judge=judge or of_run or A_JUDGE,
-        source=source,
+    judgments = [*chain.from_iterable(rows)]
+    return replace(
+        Judgments.of(judgments, is_choice=is_choice, judge=judge or of_run or A_JUDGE, source=source),
+        has_levels=run.judge_kind == "rubric",
         operation=operation_of(called, run.path),
         left_out={NO_GOLD: len(everything) - len(samples)} if len(everything) > len(samples) else {},
     )

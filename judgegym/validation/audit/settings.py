@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from judgegym.engine.records import explained
-from judgegym.judges.config.presets import load_yaml
-from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.config.presets import read_yaml
+from judgegym.judges.core.naming import did_you_mean, refuse_unknown
 from judgegym.llm.errors import SettingsError
 
 _STATIC = Path(__file__).parent / "static"
@@ -69,11 +69,11 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     Raises:
         SettingsError: the file cannot be read, names a check that there is not, or has a number that cannot be one.
     """
-    values = mapping_of(THRESHOLDS)
+    values = read_mapping(THRESHOLDS)
     if path is not None:
-        own = mapping_of(path, "--settings: ")
+        own = read_mapping(path, "--settings: ")
         where = f"--settings: {path}"
-        _check_names(own, AuditSettings, where)
+        refuse_unknown(own, AuditSettings.model_fields, prefix=f"{where}: ")
         checks: Any = own.pop("checks", None) or {}
         if not isinstance(checks, Mapping):
             raise SettingsError(f"{where}: checks: expected names of checks with their thresholds, found {checks!r}")
@@ -82,7 +82,7 @@ def load_settings(path: Path | None = None) -> AuditSettings:
                 raise SettingsError(f"{where}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}")
             if not isinstance(threshold, Mapping):
                 raise SettingsError(f"{where}: checks.{name}: expected {{at_least: 0.8}} or the like")
-            _check_names(threshold, Threshold, f"{where}: checks.{name}")
+            refuse_unknown(threshold, Threshold.model_fields, prefix=f"{where}: checks.{name}.")
             before = values["checks"][name]
             if set(threshold) & {*_SIDES}:
                 before = {"margin": before["margin"]}
@@ -96,22 +96,10 @@ def load_settings(path: Path | None = None) -> AuditSettings:
 
 def shipped(name: str) -> dict[str, Any]:
     """What a file of the package says: words and patterns of checks."""
-    return mapping_of(_STATIC / name)
+    return read_mapping(_STATIC / name)
 
 
-def _check_names(given: Mapping[Any, object], model: type[BaseModel], where: str) -> None:
-    """Check that a mapping has the names of a model alone.
-
-    Raises:
-        SettingsError: it has another one.
-    """
-    for name in map(str, given):
-        if name not in model.model_fields:
-            hint = did_you_mean(name, model.model_fields) or f"; expected {', '.join(model.model_fields)}"
-            raise SettingsError(f"{where}: unknown setting {name}{hint}")
-
-
-def mapping_of(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
+def read_mapping(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[str, Any]:
     """What a YAML file says.
 
     Args:
@@ -122,12 +110,7 @@ def mapping_of(path: Path, place: str = "", expected: str = _SETTINGS) -> dict[s
     Raises:
         SettingsError: it cannot be read, or is no mapping.
     """
-    try:
-        values = load_yaml(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"{place}{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingsError(f"{place}{path} cannot be read: {error}") from None
+    values = read_yaml(path, place)
     if not isinstance(values, dict):
         raise SettingsError(f"{place}{path}: expected {expected}")
     return values

@@ -14,7 +14,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
-from judgegym.validation.audit.settings import mapping_of, shipped
+from judgegym.validation.audit.settings import read_mapping, shipped
 
 SHIPPED = "shipped"
 _SETTING = "judge_system_prompt"
@@ -60,7 +60,7 @@ def _replaced(prompt: str, wording: Mapping[str, str]) -> str:
 
 
 def _of_file(path: Path) -> Mapping[str, str]:
-    found = mapping_of(path, "--paraphrases: ", "names of wordings with their prompts, such as strict: 'You are …'")
+    found = read_mapping(path, "--paraphrases: ", "names of wordings with their prompts, such as strict: 'You are …'")
     for name, prompt in found.items():
         if not str(name).replace("_", "").replace("-", "").isalnum() or not isinstance(prompt, str) or not prompt:
             raise SettingsError(

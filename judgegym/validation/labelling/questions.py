@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from judgegym.engine.records import Sample
 from judgegym.judges.aspects.judge import AspectDetail, combined_score
@@ -18,13 +17,11 @@ from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
-from judgegym.llm.wire import JSON, mapping_of, text_of
+from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import row_digest
 from judgegym.reports.results.run import SavedRun, objects_in
 
 BASELINE = "baseline"
-_KINDS = {"rubric_absolute": "rubric", "aspect_critique": "aspect", "rubric_checklist": "checklist"}
-"""The judges of environments that have one kind of judge."""
 _COMPARES = "its judge compares responses with each other, so that no response has a value of its own"
 _REFUSED = {
     "pairwise_judgement": "its rows have gold labels; judgegym audit compares the judge with them",
@@ -96,7 +93,7 @@ def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
     """
     if not run.is_complete:
         raise DataError(f"{run.path}: the run has not ended, and its rows are not all there; --resume finishes it")
-    kind = run.environment if run.environment in _REFUSED else judge_of(run)
+    kind = run.environment if run.environment in _REFUSED else run.judge_kind
     if wire.lookup(run.config, "env.role") == "judge":
         kind = "pairwise_judgement"
     if kind in _REFUSED:
@@ -118,20 +115,13 @@ def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
     return values, digests
 
 
-def judge_of(run: SavedRun) -> str:
-    """Return the kind of a run's judge; empty for one of a person's own environment."""
-    if run.environment == "arena_hard":
-        return "arena_hard"
-    return _KINDS.get(run.environment) or text_of(_settings(run).get("judge"))
-
-
 def question_of(run: SavedRun, values: Collection[float]) -> Question:
     """Return what labellers are asked about the rows of a run, which have these headline values.
 
     Raises:
         DataError: values are not from 0 to 1, so that no scale of labels is known.
     """
-    kind, settings = judge_of(run), _settings(run)
+    kind, settings = run.judge_kind, run.judge_settings
     if kind == "arena_hard":
         options = (Option("a", "A is better", 1.0), Option("b", "B is better", 0.0), Option("t", "tie", 0.5))
         return Question((QuestionPart("Which response is better?", options),), compares=True)
@@ -172,11 +162,6 @@ def _aspect_question(aspects: Sequence[Aspect]) -> Question:
         return combined_score(aspects, verdicts, "majority")[0]
 
     return Question(tuple(QuestionPart(each.definition, options, each.name) for each in aspects), combine=combine)
-
-
-def _settings(run: SavedRun) -> Mapping[str, Any]:
-    """The settings of the judge: of `score` they have no section."""
-    return run.config if run.is_scored else mapping_of(run.config.get("env"))
 
 
 def texts_to_label(sample: Sample[JSON], *, is_first: bool, compares: bool) -> tuple[dict[str, str], dict[str, str]]:

@@ -6,7 +6,7 @@ that was killed goes on where it was; each of the first `overlap` rows goes to e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -145,10 +145,8 @@ class Session:
         Raises:
             UserError: the disk refuses it.
         """
-        label: float | None = None
-        parts: Mapping[str, float] = {}
-        if keys is not None:
-            label, parts = self.question.label(keys, is_first=self.is_first(uid, labeller))
+        of_keys = None if keys is None else self.question.label(keys, is_first=self.is_first(uid, labeller))
+        label, parts = of_keys or (None, {})
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         if self._handed.get(labeller) == uid:
             del self._handed[labeller]

@@ -26,7 +26,7 @@ from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.core.naming import did_you_mean, slug
+from judgegym.judges.core.naming import refuse_unknown, slug
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
@@ -249,20 +249,9 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
     if not isinstance(found, dict):
         raise SettingsError(f"--{kind} {word}: env: expected settings by name")
     if found is read:
-        _check_names(found, word, kind)
+        known = ScoreSettings.model_fields
+        of_kind = [*(name for name in known if name.startswith(f"{kind}_")), MADE_OF_JUDGES[kind].field]
+        unknown = [name for name in map(str, found) if name.partition(".")[0] not in known]
+        refuse_unknown(unknown, of_kind, prefix=f"--{kind} {word}: ")
     names = found.get(MADE_OF_JUDGES[kind].field) or {}
     return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(names)
-
-
-def _check_names(read: Mapping[object, object], word: str, kind: str) -> None:
-    """Check that a file without sections has settings of `judgegym score` alone, by their names.
-
-    Raises:
-        SettingsError: it has another one.
-    """
-    of_kind = [name for name in ScoreSettings.model_fields if name.startswith(f"{kind}_")]
-    of_kind.append(MADE_OF_JUDGES[kind].field)
-    for name in map(str, read):
-        if name.partition(".")[0] not in ScoreSettings.model_fields:
-            hint = did_you_mean(name, of_kind) or f"; expected {', '.join(of_kind)}"
-            raise SettingsError(f"--{kind} {word}: unknown setting {name}{hint}")

@@ -11,7 +11,7 @@ import pytest
 from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice
 from judgegym.validation.attacks.forger import PLACEHOLDER, Forger
@@ -50,7 +50,7 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
     ("text", "reason"),
     [
         ("", "a.yaml: expected a list of attacks"),
-        ("- [", "a.yaml: expected YAML"),
+        ("- [", "a.yaml is not a YAML file: "),
         (f"- {GOOD}\n- {GOOD}", "a.yaml: two attacks have the name x"),
         (f"- {GOOD.replace('suffix', 'sufix')}", "a.yaml, attack 1 (x): transform.sufix: Extra inputs"),
         (f"- {GOOD.replace('{suffix: t}', '{suffix: t, prefix: u}')}", "transform: expected exactly one of replace"),
@@ -73,7 +73,7 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
 def test_a_file_that_is_wrong_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text)
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(SettingsError) as raised:
         load_attacks(path)
     assert reason in str(raised.value) and "\n" not in str(raised.value)
 
@@ -87,7 +87,7 @@ def test_a_users_attacks_are_added_and_replace_those_of_their_name(tmp_path: Pat
     assert [attack.name for attack in select_attacks([path], ["markdown", "x"])] == ["bullets", "headings", "bold", "x"]
     with pytest.raises(SettingsError, match="no attack or family 'markdon', did you mean markdown"):
         select_attacks([], ["markdon"])
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="cannot be read"):
         select_attacks([tmp_path / "none.yaml"], [])
 
 

@@ -120,7 +120,7 @@ def test_verdicts_of_one_row_or_none_have_no_agreement_and_no_calibration(count:
 def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
     numbers = np.random.default_rng(2)
     texts = [["word " * int(count)] for count in np.exp(numbers.normal(4, 0.7, 400))]
-    features = features_of(texts)
+    features = features_of(texts, [], "")
     length = (features[LENGTH][:, 0] - features[LENGTH].mean()) / features[LENGTH].std()
     gold = numbers.integers(1, 6, 400).astype(float)
 
@@ -217,7 +217,7 @@ def test_few_rows_that_differ_are_not_measured() -> None:
     ],
 )
 def test_properties_of_a_text(text: str, expected: dict[str, float]) -> None:
-    found = {name: float(values[0, 0]) for name, values in features_of([[text]]).items() if name != LENGTH}
+    found = {name: float(values[0, 0]) for name, values in features_of([[text]], [], "").items() if name != LENGTH}
     assert {name: each for name, each in found.items() if each} == pytest.approx(expected)
 
 

@@ -209,9 +209,9 @@ def test_settings_of_ones_own_change_what_they_name(tmp_path: Path, capsys: pyte
         ("checks: {acuracy: {at_least: 0.9}}", "no check 'acuracy', did you mean accuracy?"),
         ("checks: {accuracy: {at_least: 0.9, at_most: 1}}", "expected one of at_least, at_most, within"),
         ("alpha: 2", "alpha: Input should be less than 1"),
-        ("alfa: 0.1", "unknown setting alfa, did you mean alpha?"),
-        ("zzz: 0.1", "unknown setting zzz; expected alpha, level, power, checks"),
-        ("checks: {accuracy: {at_lest: 0.9}}", "checks.accuracy: unknown setting at_lest, did you mean at_least?"),
+        ("alfa: 0.1", "alfa: unknown setting, did you mean alpha?"),
+        ("zzz: 0.1", "zzz: unknown setting; expected one of alpha, level, power, checks"),
+        ("checks: {accuracy: {at_lest: 0.9}}", "checks.accuracy.at_lest: unknown setting, did you mean at_least?"),
         ("- 1", "expected settings of an audit"),
     ):
         settings.write_text(text)

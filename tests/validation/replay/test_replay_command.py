@@ -141,8 +141,8 @@ def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
         ),
         (["--jury=mean", "--jury_weights=m1=0"], "expected a member that counts, but all weights are 0"),
         (["--jury=mean", "--jury_quorum=4"], "jury_quorum: 4 of 3 members that count can never be reached"),
-        (["--jury=@weights.yaml"], "--jury @weights.yaml: unknown setting weights, did you mean jury_weights?"),
-        (["--jury=@other.yaml"], "--jury @other.yaml: unknown setting zzz; expected jury_rule, jury_weights, "),
+        (["--jury=@weights.yaml"], "--jury @weights.yaml: weights: unknown setting, did you mean jury_weights?"),
+        (["--jury=@other.yaml"], "--jury @other.yaml: zzz: unknown setting; expected one of jury_rule, jury_weights, "),
         (["--jury=@env.yaml"], "--jury @env.yaml: env: expected settings by name"),
     ],
 )
