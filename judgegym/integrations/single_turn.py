@@ -8,8 +8,8 @@ An `OpenedEnvironment` is open in this process. Guarantees: equal sources share 
 judge's limits and its judgment cache; while one is opened, others answer; any thread and any event loop, or none, may
 ask for rewards, which are made on the background loop of the process and closed with it; rewards are those of `serve`:
 equal completions of a row are judged once, a failed judgment is asked for once more, and one that fails for good has no
-reward. A judge that knows neither key nor model from the first request on, or refuses the first eight completions, is
-an error in the settings. A child that was forked from a process with open environments can read their rows. For rewards
+reward. A judge that knows neither key nor model from the first request on, or refuses the first eight calls, is an
+error in the settings. A child that was forked from a process with open environments can read their rows. For rewards
 it must be started with the method spawn, which an error says.
 """
 
@@ -233,7 +233,8 @@ class OpenedEnvironment:
         choices = [Choice(each) if isinstance(each, str) else each for each in completions]
         read = [read_completion(choice, env.config) for choice in choices]
         try:
-            judgments, rewards, together = await judge_completions_of(env, task, [(completion,) for completion in read])
+            with self._first:
+                judgments, rewards, together = await judge_completions_of(env, task, [(each,) for each in read])
         except EndpointOutage as outage:
             results = failures(str(outage), len(choices))
         except RuntimeError:  # aiohttp's, of a session that is closed
@@ -244,10 +245,7 @@ class OpenedEnvironment:
             both = zip(read, judgments, rewards, strict=True)
             results = [self._result(task, *each, together) for each in both]
         # A judge that refuses all requests from the start would leave a trainer without any reward.
-        distinct = {choice.text: result for choice, result in zip(choices, results, strict=True)}
-        refusals = self._first.add(*([results] if self.compares else [[each] for each in distinct.values()]))
-        if any(refusals) and self._first.are_refused():  # one refusal may be the completion's fault
-            raise SettingsError(f"the judge's endpoint refuses its requests: {self._first.refusal}")
+        self._first.check([(uid, results)])
         return results
 
     def _result(

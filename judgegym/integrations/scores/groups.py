@@ -23,13 +23,16 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import timedelta
 from itertools import accumulate
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.results import INVALID_COMPLETION, CompletionReward, failures, stand_in
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import JudgeGymError, SettingsError
+
+if TYPE_CHECKING:
+    from judgegym.integrations.scores.sources import RewardScorer
 
 PartT = TypeVar("PartT")
 _PATIENCE = timedelta(hours=6)
@@ -54,9 +57,9 @@ class GroupedBatch:
     parts. All processes make their first call in the same order.
     """
 
-    def __init__(self, judge: Judge) -> None:
-        """Judge batches by `judge`."""
-        self._judge_groups = judge
+    def __init__(self, scorer: RewardScorer) -> None:
+        """Judge batches by `scorer`."""
+        self._scorer = scorer
         self._distributed: Any = None
         self._processes: Any = None
 
@@ -80,7 +83,7 @@ class GroupedBatch:
         error = ""
         firsts = [start for start in range(0, len(batch), size) if start in own]
         try:
-            judged = await self._judge_groups([batch[start : start + size] for start in firsts])
+            judged = await self._scorer.score_part([batch[start : start + size] for start in firsts])
             for start, of_group in zip(firsts, judged, strict=True):
                 results.update(zip(range(start, start + size), of_group, strict=True))
         except JudgeGymError as failed:  # the other processes wait for an answer: all raise the same
@@ -90,6 +93,8 @@ class GroupedBatch:
             error = error or error_there
         if error:
             raise SettingsError(error)
+        whole = ((start, range(start, start + size)) for start in range(0, len(batch), size))
+        self._scorer.first.check((batch[start].shared, [results[each] for each in places]) for start, places in whole)
         return [results[place] for place in own]
 
     async def _gather(self, part: PartT) -> list[PartT]:

@@ -73,7 +73,7 @@ def completion_row(
         shared |= {name: value for name, value in ids.items() if value is not None} | tool_fields(cells.get("tools"))
         return CompletionRow(shared, conversation_json(response))
     except CellError as error:
-        return CompletionRow({"prompt": ""}, response if isinstance(response, str) else "", str(error))
+        return CompletionRow({"prompt": str(prompt)}, response if isinstance(response, str) else "", str(error))
 
 
 def error_in(group: Sequence[CompletionRow]) -> str:

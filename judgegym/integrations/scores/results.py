@@ -7,7 +7,7 @@ an empty completion is no failed judge.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from judgegym.llm.errors import SettingsError
@@ -137,35 +137,53 @@ class FailuresInARow:
 class FirstRequests:
     """Finds out whether the first requests are refused, all of them: then the settings are at fault, and not the rows.
 
-    Attributes:
-        refused: how many requests were refused so far.
-        refusal: why the last of them was.
+    Completions of one prompt show the judge the same prompt, which alone may be at fault: in a batch they count as one.
+    Refusals come sooner than verdicts: in a `with` statement a call is under way, and the count waits for its end.
     """
 
     def __init__(self) -> None:
         """Begin with no request."""
-        self.refused = 0
-        self.refusal = ""
+        self._refused = self._under_way = 0
         self._is_proven = False
 
-    def add(self, *requests: Sequence[CompletionReward]) -> list[str]:
-        """Count requests by their results; returns why each was refused, or an empty text.
+    def __enter__(self) -> None:
+        """Begin a call."""
+        self._under_way += 1
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._under_way -= 1
+
+    def add(self, results: Sequence[CompletionReward]) -> str:
+        """Read the results of a request; returns why it was refused, or an empty text.
 
         Raises:
             SettingsError: the judge's endpoint knows neither the key nor the model.
         """
-        results = [each for of_one in requests for each in of_one]
-        self._is_proven = self._is_proven or any(each.status == OK for each in results)
-        refusals = [next((each.refusal for each in of_one if each.refusal), "") for of_one in requests]
-        for refusal in filter(None, refusals):
-            self.refused, self.refusal = self.refused + 1, refusal
+        if any(each.status == OK for each in results):
+            self._is_proven = True
+        refusal = next((each.refusal for each in results if each.refusal), "")
         if not self._is_proven and any(each.is_unauthorized for each in results):
-            raise SettingsError(f"the judge's endpoint refuses its requests: {self.refusal}")
-        return refusals
+            raise SettingsError(f"the judge's endpoint refuses its requests: {refusal}")
+        return refusal
 
-    def are_refused(self, *, whole_batch: bool = False) -> bool:
-        """Whether none has a score so far, and `REFUSED_AT_START` or a whole batch of several were refused."""
-        return not self._is_proven and (whole_batch or self.refused >= REFUSED_AT_START)
+    def check(self, batch: Iterable[tuple[object, Sequence[CompletionReward]]]) -> None:
+        """Count the requests of a whole batch, each with its prompt and its results.
+
+        Raises:
+            SettingsError: none has a score so far, and this batch of several prompts was refused, or
+                `REFUSED_AT_START` requests; or see `add`.
+        """
+        if self._is_proven:
+            return
+        added = [(repr(prompt), self.add(results)) for prompt, results in batch]
+        refused = {prompt: refusal for prompt, refusal in added if refusal}
+        self._refused += len(refused)
+        is_whole = len(refused) > 1 and all(refusal for _, refusal in added)
+        is_enough = bool(refused) and self._refused >= REFUSED_AT_START and not self._under_way
+        if not self._is_proven and (is_whole or is_enough):
+            last = list(refused.values())[-1]
+            raise SettingsError(f"the first {self._refused} requests for a score were refused: {last}")
 
 
 def stand_in(rewards: Sequence[float | None], fallback: float) -> float:

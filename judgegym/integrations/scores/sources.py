@@ -8,9 +8,9 @@ Guarantees of a `RewardScorer`:
 * A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a `SettingsError` at the
   first request.
 * A reward server whose budget is spent raises a `BudgetError`: all further rewards would be missing.
-* A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each reason. If the whole
-  first batch, or the first `REFUSED_AT_START` requests, are refused, the settings are at fault: a `SettingsError` says
-  so.
+* A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each reason. If all prompts
+  of a first batch with several, or the first `REFUSED_AT_START` requests, are refused, the settings are at fault: a
+  `SettingsError` says so. Completions of one prompt in a batch are one request: that prompt may be at fault.
 * With a reward server only aiohttp and orjson are imported; a judge in this process needs all packages of the judges.
 """
 
@@ -70,7 +70,11 @@ class Source(Protocol):
 
 
 class RewardScorer:
-    """Scores the completions of a trainer's reward function."""
+    """Scores the completions of a trainer's reward function.
+
+    Attributes:
+        first: whether the first requests are all refused.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,6 @@ class RewardScorer:
         *,
         deadline_s: float | None,
         invalid_completion_score: float | None = None,
-        is_batch: Callable[[Sequence[Sequence[CompletionRow]]], bool] = lambda groups: len(groups) > 1,
     ) -> None:
         """Score with `source`, until the end of the process or until `close`.
 
@@ -86,13 +89,11 @@ class RewardScorer:
             source: what scores.
             deadline_s: seconds after which a request without an answer has no score.
             invalid_completion_score: what an empty completion is worth; `None`: it has no reward.
-            is_batch: whether the settings are at fault where all of these are refused, and not the rows.
         """
         self._source = source
         self._deadline_s = deadline_s
         self._invalid = invalid_completion_score
-        self._is_batch = is_batch
-        self._first = FirstRequests()
+        self.first = FirstRequests()
         self._said: set[str] = set()
         self._is_registered = False
 
@@ -103,6 +104,12 @@ class RewardScorer:
             SettingsError: a setting cannot work.
             BudgetError: what a reward server may spend is spent.
         """
+        results = await self.score_part(groups)
+        self.first.check(zip((group[0].shared for group in groups), results, strict=True))
+        return results
+
+    async def score_part(self, groups: Sequence[Sequence[CompletionRow]]) -> list[list[CompletionReward]]:
+        """As `score`, for a part of a batch; `first.check` is called with the whole of it."""
         return await BACKGROUND.join(self._all(groups))
 
     async def score_each(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
@@ -123,14 +130,11 @@ class RewardScorer:
             BACKGROUND.at_exit(self._source.close)
         keys = [repr(group) for group in groups]
         distinct = dict(zip(keys, groups, strict=True))
-        judged = dict(zip(distinct, await all_results(map(self._one, distinct.values())), strict=True))
-        first = self._first
-        if first.are_refused(whole_batch=self._is_batch(groups) and all(refusal for _, refusal in judged.values())):
-            raise SettingsError(f"the first {first.refused} requests for a score were refused: {first.refusal}")
-        return [judged[key][0] for key in keys]
+        with self.first:
+            judged = dict(zip(distinct, await all_results(map(self._one, distinct.values())), strict=True))
+        return [judged[key] for key in keys]
 
-    async def _one(self, group: Sequence[CompletionRow]) -> tuple[list[CompletionReward], str]:
-        """The results of a request, and why it was refused."""
+    async def _one(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
         try:
             if error := error_in(group):
                 raise RefusedError(error)
@@ -138,10 +142,10 @@ class RewardScorer:
         except asyncio.TimeoutError:
             late = f"no score within {self._deadline_s:g} s"
             logger.warning("%s", late)
-            return failures(late, len(group)), ""
+            return failures(late, len(group))
         except RefusedError as error:
             results = failures(str(error), len(group), REFUSED)
-        (refusal,) = self._first.add(results)
+        refusal = self.first.add(results)
         if refusal and refusal not in self._said and len(self._said) < _MOST_WARNINGS:
             self._said.add(refusal)
             logger.warning("a row has no score, because it cannot be judged (said once for each reason): %s", refusal)
@@ -149,7 +153,7 @@ class RewardScorer:
         return [
             replace(each, reward=self._invalid) if is_empty else each
             for each, is_empty in zip(results, no_reward, strict=True)
-        ], refusal
+        ]
 
 
 def _is_finite(value: object) -> bool:

@@ -5,7 +5,8 @@ what the policy submits with a tool. Both give the rewards of `serve`, in the en
 
 Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged together, which judges
 of groups need, and equal ones are judged once. If the judge's endpoint does not know the key or the model, or refuses
-all of the first batch, the settings are at fault, and a `SettingsError` says so.
+all prompts of a first batch with several, or the first `REFUSED_AT_START`, the settings are at fault, and a
+`SettingsError` says so. The batch is that of all processes if the size of groups is known.
 
 TRL's completions are text, or messages: after calls of tools several of them, of which the last turn of the assistant
 is the answer. Where the chat template of the tokenizer is known to TRL, reasoning has a field of its own.
@@ -155,10 +156,8 @@ class JudgeEnvironment:
         self.name = name
         self._group_size = group_size
         self._sources = {split: replace(source, split=split) for split in _SPLITS}
-        self._scorer = RewardScorer(
-            EnvironmentScores(source), deadline_s=None, is_batch=lambda groups: sum(map(len, groups)) > 1
-        )
-        self._groups = GroupedBatch(self._scorer.score)
+        self._scorer = RewardScorer(EnvironmentScores(source), deadline_s=None)
+        self._groups = GroupedBatch(self._scorer)
         self._close = self._close_now  # one object, so that it is known again
         self._begun: list[weakref.ref[ToolEpisode]] = []
         self._alive: set[int] = set()

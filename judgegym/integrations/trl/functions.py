@@ -162,7 +162,7 @@ def judge_reward(
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions to compare, found {group_size}")
     scoring = source.scoring()
-    groups = GroupedBatch(scoring.score)
+    groups = GroupedBatch(scoring)
 
     def close_now() -> None:
         run_blocking(scoring.close())

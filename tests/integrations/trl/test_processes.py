@@ -60,5 +60,9 @@ async def test_three_processes_with_parts_of_groups(tmp_path: Path) -> None:
     assert logged(result["compared"], "arena_hard") == logged(result["submitted"], "arena_hard") == compared
     assert logged(result["peer"], "self_critique") == of_peer
     assert None in alone and None in of_peer
+    assert {compared[:6].count(None), compared[6:].count(None)} == {
+        0,
+        6,
+    }  # one of two groups is refused: no wrong setting
     assert asked_after == asked_before  # each group was judged whole: we asked what TRL had asked
     assert "Unclosed" not in ended.err

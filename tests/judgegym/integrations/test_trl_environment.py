@@ -20,7 +20,7 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judgegym.integrations.processes import in_processes
-from tests.scripted import Json, Meeting, ScriptedEndpoint
+from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
 
 ANSWERS = ["a short answer", "a rather longer answer with many words in it", "", "yes"]
 PEER, ARENA = "self_critique", "arena_hard"
@@ -157,6 +157,21 @@ async def test_a_group_is_compared_whole_on_several_processes(url: str, monkeypa
         await ours(url, rows[start]["uid"], texts[start : start + 4], ARENA, group_judge="listwise") for start in (0, 4)
     ]
     assert [reward for part in parts for reward in part] == [reward for group in expected for reward in group]
+
+
+@pytest.mark.parametrize(("environment", "settings"), [(PEER, {}), (ARENA, {"group_judge": "listwise"})])
+async def test_a_batch_of_one_prompt_that_is_refused_has_no_rewards(
+    environment: str, settings: dict[str, object]
+) -> None:
+    """It may be that prompt: a filter, or a context that is too short."""
+    async with ScriptedEndpoint(Reply(status=400, body={"error": {"message": "filtered"}})) as endpoint:
+        trained, trainer = environment_of(endpoint.base_url, environment, **settings), Trainer()
+        trainer.num_generations = 2
+        rows = await rows_of(trained, each=2, count=2)
+        two = {**columns_of(rows[:2]), "log_metric": trainer.log_metric}
+        assert await trained.reward(["Q"] * 2, ["a", "b"], **two) == [None, None]
+        with pytest.raises(SettingsError, match=r"requests for a score were refused: .*HTTP 400.*filtered"):
+            await trained.reward(["Q"] * 4, ["a", "b"] * 2, **{**two, **columns_of(rows)})
 
 
 async def test_a_comparing_environment_needs_the_size_of_its_groups(url: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from judgegym.integrations.trl import RewardFunction, close, judge_reward
 from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations import processes
-from tests.scripted import Json
+from tests.scripted import Json, Reply
 from tests.server.running import asked, running
 
 
@@ -59,6 +59,29 @@ async def test_an_error_of_one_process_is_raised_by_all(monkeypatch: pytest.Monk
             await close(reward)
     assert [type(result) for result in results] == [SettingsError] * 2
     assert "HTTP 404" in str(results[0]) == str(results[1])
+
+
+@pytest.mark.parametrize("others", ["judged", "refused"])
+async def test_a_prompt_that_is_refused_ends_the_training_if_those_of_all_processes_are(
+    others: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process has one prompt, so that none can tell by itself."""
+
+    def judge(request: Json, number: int) -> Reply | str:
+        is_refused = others == "refused" or "LONG" in asked(request)
+        return Reply(status=400, body={"error": {"message": "no"}}) if is_refused else best(request, number)
+
+    async with running("--judge=choice", judge=judge) as server:
+        rewards = [judge_reward(server.url, group_size=2) for _ in range(2)]
+        batches = [(["LONG"] * 2, ["a", "good"]), (["Q"] * 2, ["good", "d"])]
+        results = await in_processes(rewards, batches, monkeypatch)
+        for reward in rewards:
+            await close(reward)
+    if others == "judged":
+        assert results == [[None, None], [1.0, 0.0]]
+    else:
+        assert [type(result) for result in results] == [SettingsError] * 2
+        assert "first 2 requests for a score were refused" in str(results[0]) == str(results[1])
 
 
 async def test_a_batch_that_holds_a_part_of_a_group_is_refused_by_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from judgegym.integrations.scores import server as server_source
-from judgegym.integrations.scores.requests import CompletionRow
+from judgegym.integrations.scores.requests import CompletionRow, completion_row
+from judgegym.integrations.scores.results import REFUSED_AT_START
 from judgegym.integrations.scores.sources import JudgeSource, RewardScorer
 from judgegym.llm.errors import BudgetError, SettingsError
 from tests.judgegym.integrations.scoring_server import answering
@@ -95,5 +96,54 @@ async def test_batches_at_the_same_time_do_not_count_each_others_refusals() -> N
         results = await asyncio.gather(*map(source.score_each, batches))
         assert [[result.status for result in of_one] for of_one in results] == [["refused", "judge_failed"]] * 2
         with pytest.raises(SettingsError, match=r"were refused: .*HTTP 422"):
-            await source.score_each([replace(ROW, response=f"BAD {number}") for number in range(2)])
+            await source.score_each([CompletionRow({"prompt": f"Why {number}?"}, "BAD") for number in range(2)])
+        await source.close()
+
+
+async def test_one_prompt_that_is_refused_ends_no_training_and_several_do() -> None:
+    """A process of a training may have one prompt in a batch, or a part of its group."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"error": {"message": "too long"}}, status=422)
+
+    async with answering(answer) as url:
+        source = scoring(url)
+        group = [replace(ROW, response=str(number)) for number in range(2 * REFUSED_AT_START)]
+        for _ in range(REFUSED_AT_START - 1):
+            assert {result.status for result in await source.score_each(group)} == {"refused"}
+        with pytest.raises(
+            SettingsError, match=f"first {REFUSED_AT_START} requests for a score were refused: .*HTTP 422"
+        ):
+            await source.score_each(group)
+        await source.close()
+        other = scoring(url)
+        with pytest.raises(SettingsError, match=r"first 2 requests for a score were refused"):
+            await other.score_each([*group, replace(ROW, shared={"prompt": "Who?"})])
+        unreadable = [completion_row(prompt, "Because.", {"criteria": "[1"}) for prompt in "PPQ"]
+        with pytest.raises(SettingsError, match=r"first 2 requests .*: criteria: expected a list in JSON"):
+            await scoring(url).score_each(unreadable)
+        await other.close()
+
+
+async def test_refusals_of_one_prompt_wait_for_the_first_verdicts_of_others() -> None:
+    """A refusal comes sooner than a verdict: samples that are scored one by one end no training before it."""
+    asked, may_judge = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        if "BAD" in await request.text():
+            return web.json_response({"error": {"message": "too long"}}, status=422)
+        asked.set()
+        await may_judge.wait()
+        return web.json_response({"score": 0.5, "status": "ok"})
+
+    async with answering(answer) as url:
+        source = scoring(url, timeout_s=5.0)
+        judged = asyncio.ensure_future(source.score_each([ROW]))
+        await asked.wait()
+        for number in range(REFUSED_AT_START + 1):
+            [result] = await source.score_each([replace(ROW, response=f"BAD {number}")])
+            assert result.status == "refused"
+        may_judge.set()
+        [result] = await judged
+        assert result.status == "ok"
         await source.close()

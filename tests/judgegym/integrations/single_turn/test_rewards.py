@@ -201,10 +201,10 @@ async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions(
     async with ScriptedEndpoint(judge) as endpoint:
         environment = await open_at(endpoint.base_url, "rubric_absolute")
         uid = environment.uids[0]
-        for number in range(REFUSED_AT_START - 1):  # may be the completions' fault
-            results = await environment.rewards(uid, [f"{GOOD} {number}"] * 3)
+        for number in range(REFUSED_AT_START - 1):  # may be the row's fault, however many completions it has
+            results = await environment.rewards(uid, [f"{GOOD} {number} {each}" for each in range(3)])
             assert all(result.is_failed for result in results)
-        with pytest.raises(SettingsError, match=r"refuses its requests: .*HTTP 400"):
+        with pytest.raises(SettingsError, match=r"first 8 requests for a score were refused: .*HTTP 400"):
             await environment.rewards(uid, [OTHER])
 
 
