@@ -149,6 +149,8 @@ class ScoredTexts:
     def groups(self) -> list[Group]:
         """All responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
 
+        Prompts with other images, tools or contexts are not equal, whatever their words.
+
         A row with a list of responses is a prompt of its own, unless a column gathers rows.
 
         Raises:
@@ -168,7 +170,13 @@ class ScoredTexts:
                     f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first row has "
                     f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
-            prompt = digest_of(orjson.dumps([[turn.heading, turn.shown] for turn in answered.turns]))
+            # What the words of a prompt do not say is of it, too: which images, the tools, the text to go by.
+            asked: list[object] = [
+                [turn.heading, turn.shown, *(image.name for image in turn.images)] for turn in answered.turns
+            ]
+            context = scored.row.value(self._columns.context_column or "context")
+            asked += [*(tool.shown for tool in answered.tools), *([context] if context is not None else [])]
+            prompt = digest_of(orjson.dumps(asked, default=str))
             key = prompt if column is None else digest_of_value(scored.row, column)
             first, of_first = firsts.setdefault(key, (number, prompt))
             if prompt != of_first:

@@ -62,6 +62,32 @@ def test_pairs(scored: Path, name: str) -> None:
     assert written(scored, "--pairs", "--layout=openrlhf-dpo") == written(scored, "--pairs")
 
 
+IMAGE = "https://example.org/{}.png"
+TOOL = {"type": "function", "function": {"name": "add"}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"images": [IMAGE.format(1)]}, {"images": [IMAGE.format(2)]}),
+        ({"tools": [TOOL]}, {}),
+        ({"context": "Cats sleep."}, {"context": "Dogs bark."}),
+    ],
+)
+def test_prompts_of_the_same_words_with_other_images_tools_or_contexts_are_others(
+    tmp_path: Path, one: Row, other: Row
+) -> None:
+    rows = [
+        scored_row({"prompt": "Q", "response": text, **more}, score)
+        for more in (one, other)
+        for text, score in (("good", 0.9), ("bad", 0.1))
+    ]
+    crossed = lines_file(tmp_path / "crossed.jsonl", [rows[0], rows[3]])
+    ended = select(crossed, "--out", tmp_path / "o" / "out.jsonl", "--pairs")
+    assert ended.code == 2 and "2 too_few" in ended.err
+    assert len(written(lines_file(tmp_path / "scored.jsonl", rows), "--pairs")) == 2
+
+
 def test_what_is_left_out_is_counted_by_reason(scored: Path) -> None:
     ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.51")
     assert ended.code == 2
