@@ -93,7 +93,8 @@ class ScoredTexts:
         read: reads a row, from 0. It raises `DataError` for one that has no prompt, or other responses than were
             judged.
         sampled: the responses were sampled by `judgegym score`.
-        statuses: how the responses of all rows ended, once `groups` has read them.
+        columns: the names of the columns of all rows, once `groups` has read them; rows of JSON have their own.
+        statuses: how the responses of all rows ended, likewise.
         orders: for each response whose judge says so, the share of its pairs on which two orders of the answers agree.
     """
 
@@ -110,7 +111,7 @@ class ScoredTexts:
         """
         self.rows = read_scored(path)
         self._columns, self._keep_thinking = columns, keep_thinking
-        self.statuses, self.orders = Counter[str](), list[float]()
+        self.columns, self.statuses, self.orders = dict[str, None](), Counter[str](), list[float]()
         first = self.rows[0].row
         self.sampled = RESPONSE in first.values
         self.read = lru_cache(_AT_HAND)(self._read)
@@ -189,6 +190,7 @@ class ScoredTexts:
         return list(groups.values())
 
     def _count(self, scored: ScoredRow) -> None:
+        self.columns.update(dict.fromkeys(scored.row.values))
         self.statuses.update(scored.status)
         for number, detail in enumerate(scored.detail):
             if detail is not None and "orders_agree" in detail:

@@ -56,7 +56,7 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
             f"{count:,} {name}" + (f" ({words})" if words else "") for count, name, words in _reasons(selection.prompts)
         )
         raise SettingsError(f"nothing can be selected, so {options.out} is not written; {left}")
-    rows = Rows(options, list(texts.rows[0].row.values))
+    rows = Rows(options, list(texts.columns))
     write_rows(options.out, rows, picked(texts, selection, options))
     written = len(selection) * (1 + options.both_labelled)
     return CardFacts(options, origin, texts, selection, written, score_deciles(groups), words)

@@ -348,6 +348,13 @@ def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("words", ["all", "origin"])
+def test_a_column_that_the_first_row_lacks_is_kept(tmp_path: Path, words: str) -> None:
+    later = scored_row({"prompt": "How?", "response": "So.", "origin": "web"}, 1.0)
+    kept = written(lines_file(tmp_path / "scored.jsonl", [*KEPT, later]), "--best", f"--keep_columns={words}")
+    assert [row["origin"] for row in kept] == [None, "web"]
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [("idd", "there is no column idd"), ("prompt", "prompt is a column that select writes itself")],
