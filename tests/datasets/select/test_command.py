@@ -366,6 +366,44 @@ def test_a_column_that_cannot_be_kept_is_an_error(tmp_path: Path, name: str, wor
     assert words in ended.err
 
 
+CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
+CALLED = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+SUM = [{"role": "tool", "content": "4", "tool_call_id": "1"}, *said("It is 4.")]
+ITEMS = [
+    {"type": "function_call", "name": "add", "arguments": '{"a": 2}', "call_id": "1"},
+    {"type": "function_call_output", "call_id": "1", "output": "4"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is 4."}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "completion"),
+    [
+        ({"prompt": "Why?", "response": [CALLED]}, [CALLED]),
+        ({"messages": [*said("Why?", "user"), CALLED, SUM[0], CALLED]}, [CALLED]),
+        (
+            {"responses_create_params": {"input": said("Why?", "user")}, "response": {"output": ITEMS}},
+            [CALLED, *SUM],
+        ),
+        (
+            {
+                "nodes": [
+                    {"message": turn, "parent": place - 1 if place else None, "sampled": place > 0}
+                    for place, turn in enumerate([*said("Why?", "user"), CALLED, *SUM])
+                ],
+                "task": {},
+            },
+            [CALLED, *SUM],
+        ),
+    ],
+)
+def test_calls_of_a_response_are_written_as_calls_and_never_in_the_words_of_a_judge(
+    tmp_path: Path, row: Row, completion: list[Row]
+) -> None:
+    (written_row,) = written(lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]), "--best")
+    assert written_row["completion"] == completion
+
+
 def test_tool_calls_are_kept_in_lines_and_refused_in_a_table(tmp_path: Path) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     talk = [
