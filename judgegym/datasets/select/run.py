@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from judgegym.datasets.files.columns import is_parquet
+from judgegym.datasets.score.numbers import tenths
 from judgegym.datasets.select.candidates import ScoredTexts
 from judgegym.datasets.select.card import CardFacts, card, check_places
 from judgegym.datasets.select.layouts import Rows
 from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
-from judgegym.datasets.select.selection import REASONS, SELECTED, score_deciles, select
+from judgegym.datasets.select.selection import REASONS, SELECTED, select
 from judgegym.datasets.select.writing import open_repository, picked, push, replace_file, write_rows
 from judgegym.engine.terminal.output import offline_notice, say, warn
 from judgegym.judges.config.extras import require
@@ -59,7 +60,8 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
     rows = Rows(options, list(texts.columns))
     write_rows(options.out, rows, picked(texts, selection, options))
     written = len(selection) * (1 + options.both_labelled)
-    return CardFacts(options, origin, texts, selection, written, score_deciles(groups), words)
+    scores = [each.score for group in groups for each in group.candidates if each.score is not None]
+    return CardFacts(options, origin, texts, selection, written, tenths(scores), words)
 
 
 def _say(facts: CardFacts) -> None:
