@@ -95,6 +95,7 @@ class ScoredTexts:
         sampled: the responses were sampled by `judgegym score`.
         columns: the names of the columns of all rows, once `groups` has read them; rows of JSON have their own.
         statuses: how the responses of all rows ended, likewise.
+        has_tools: a prompt has definitions of tools, likewise.
         orders: for each response whose judge says so, the share of its pairs on which two orders of the answers agree.
     """
 
@@ -112,6 +113,7 @@ class ScoredTexts:
         self.rows = read_scored(path)
         self._columns, self._keep_thinking = columns, keep_thinking
         self.columns, self.statuses, self.orders = dict[str, None](), Counter[str](), list[float]()
+        self.has_tools = False
         first = self.rows[0].row
         self.sampled = RESPONSE in first.values
         self.read = lru_cache(_AT_HAND)(self._read)
@@ -166,6 +168,7 @@ class ScoredTexts:
                 groups[number] = Group(b"")
                 continue
             _, answered = self.read(number)
+            self.has_tools |= bool(answered.tools)
             if scored.several != several:
                 raise DataError(
                     f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first row has "

@@ -9,7 +9,7 @@ from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.score.numbers import tenths
 from judgegym.datasets.select.candidates import ScoredTexts
 from judgegym.datasets.select.card import CardFacts, card, check_places
-from judgegym.datasets.select.layouts import Rows
+from judgegym.datasets.select.layouts import ALL_COLUMNS, Rows
 from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.selection import REASONS, SELECTED, select
@@ -88,6 +88,9 @@ def _say(facts: CardFacts) -> None:
     doubt = facts.origin.doubt_about(options.rule)
     if doubt is not None:
         warn(doubt)
+    if facts.texts.has_tools and not {"tools", ALL_COLUMNS} & {*options.kept}:
+        hint = "; --keep_columns tools writes them" if "tools" in facts.texts.columns else ""
+        warn(f"The tools that prompts offer are not written{hint}.")
     if facts.origin.stand_ins:
         warn(offline_notice(facts.origin.stand_ins))
 

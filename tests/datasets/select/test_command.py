@@ -348,6 +348,15 @@ def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("words", [[], ["--keep_columns=tools"]])
+def test_tools_that_are_not_written_are_named(tmp_path: Path, words: list[str]) -> None:
+    row = {"prompt": "Q", "response": "A", "tools": [TOOL]}
+    ended = select(
+        lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]), "--out", tmp_path / "o.jsonl", "--best", *words
+    )
+    assert ("--keep_columns tools" in ended.err) == (not words)
+
+
 @pytest.mark.parametrize("words", ["all", "origin"])
 def test_a_column_that_the_first_row_lacks_is_kept(tmp_path: Path, words: str) -> None:
     later = scored_row({"prompt": "How?", "response": "So.", "origin": "web"}, 1.0)
