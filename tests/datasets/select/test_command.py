@@ -348,6 +348,19 @@ def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "error"),
+    [
+        ("o.jsonl", ["--conversational=false"], "the prompt has the turns user with images"),
+        ("o.parquet", [], "a message has images, for which Parquet has no column"),
+    ],
+)
+def test_images_are_not_left_out_of_texts_and_tables(tmp_path: Path, name: str, words: list[str], error: str) -> None:
+    row = scored_row({"prompt": "Q", "response": "A", "images": [IMAGE.format(1)]}, 1.0)
+    ended = select(lines_file(tmp_path / "scored.jsonl", [row]), "--out", tmp_path / name, "--best", *words)
+    assert ended.code == 2 and f"row 1: {error}" in ended.err
+
+
 @pytest.mark.parametrize("words", [[], ["--keep_columns=tools"]])
 def test_tools_that_are_not_written_are_named(tmp_path: Path, words: list[str]) -> None:
     row = {"prompt": "Q", "response": "A", "tools": [TOOL]}
