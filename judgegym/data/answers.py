@@ -247,6 +247,8 @@ def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]
     for before, turn in pairwise(turns[end:]):
         if turn.role == "system" or (turn.role == "user" and not turn.text.strip()):
             raise UnseenPart(f"expected a text of the user after an answer, found one of {turn.role}: {turn.text!r}")
+        if turn.images:
+            raise UnseenPart("images after an answer are not asked with asked_turns=all")
         if turn.role == "user":
             later = [*later[:-1], f"{later[-1]}\n\n{turn.text}"] if before.role == "user" else [*later, turn.text]
     return turns[:end], [*later]

@@ -29,6 +29,7 @@ from judgegym.data.hub import why_out_of_reach
 from judgegym.data.json_file import digest_of_file
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.judges.config.extras import needs, require
+from judgegym.judges.conversations.tools import without_null
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
@@ -48,6 +49,8 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _END = "\ue000 the end"
 """A line after the last one of a CSV file, which is a row of its own unless a quotation mark is not closed."""
 _NOTE, _JSON_TEXT = b"judgegym", "json_text"
+_OF_CALLS = ("arguments", "input")
+"""What the arguments of a tool call are called, in OpenAI's and in Anthropic's form."""
 
 
 class MappedFiles:
@@ -92,7 +95,8 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         self.table = table
         self.entries_keep_names = entries_keep_names
         self._json_text = json_text_columns(table.schema)
-        self._has_maps = any("map<" in str(kind) for kind in table.schema.types)
+        kinds = " ".join(map(str, table.schema.types))
+        self._has_maps, self._has_calls = "map<" in kinds, any(f"{name}: struct<" in kinds for name in _OF_CALLS)
         self._files = files
         self._mapped = MappedFiles(files)
         self._mapped_each = self._mapped.size // max(len(table), 1)
@@ -118,6 +122,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
                 columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
             rows = [_without_pairs(row) for row in rows] if self._has_maps else rows
+            rows = [with_own_arguments(row) for row in rows] if self._has_calls else rows
             self._block = first, rows
             self._mapped.read(self._mapped_each * len(rows))
         return rows[place - first]
@@ -150,6 +155,15 @@ def _without_pairs(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_pairs(each) for each in value]
     return {name: _without_pairs(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def with_own_arguments(value: Any) -> Any:
+    """A value of Arrow whose calls of tools have no argument of other calls, which a struct has, too, as null."""
+    if isinstance(value, list):
+        return [with_own_arguments(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: (without_null if name in _OF_CALLS else with_own_arguments)(each) for name, each in value.items()}
 
 
 def with_json_text(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:

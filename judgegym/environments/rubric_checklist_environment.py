@@ -30,6 +30,7 @@ from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.juries import CaseJurySettings, open_case_judge
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
+from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
@@ -249,7 +250,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         for task, sample in rows:
             compared += self._compared(task, sample)
             score, detail = sample.score or 0.0, sample.detail
-            tags = detail.tags if detail is not None else {}
+            # A malformed answer meets no criterion: it is in the mean of each tag that it could have a score by.
+            unmet = [GradedCriterion(one, 0.0) for one in task.criteria]
+            tags = detail.tags if detail is not None else tag_scores(unmet, "healthbench")
             for tag, of_tag in {"": score, **tags, **dict.fromkeys(task.tags, score)}.items():
                 scores.setdefault(tag, []).append(of_tag)
             for one in detail.criteria if detail is not None else ():

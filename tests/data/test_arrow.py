@@ -6,13 +6,16 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import datasets
 import pyarrow.parquet
 import pytest
 
 from judgegym.data.arrow import ArrowRows, read_table
+from judgegym.datasets.cluster.batches import rows_of
+from judgegym.datasets.files.own_text import json_texts
+from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 
 ROWS = [
@@ -75,3 +78,17 @@ def write(path: Path) -> Path:
     else:
         pyarrow.parquet.write_table(pyarrow.table({"uid": ["a", "b"]}), path)
     return path
+
+
+def test_a_call_in_a_table_has_its_own_arguments_and_not_those_of_other_rows() -> None:
+    calls = [
+        {"arguments": {"a": 2, "by": {"x": 1}}, "id": None},
+        {"arguments": {"city": "Bonn"}, "input": {"by": {"y": None}}},
+    ]
+    rows = ArrowRows(pyarrow.table({"messages": [[{"tool_calls": [call]}] for call in calls]}))
+    first, second = (row["messages"][0]["tool_calls"][0] for row in cast("list[Any]", [*rows]))
+    assert first == {"arguments": calls[0]["arguments"], "id": None, "input": None}
+    assert second == {"arguments": {"city": "Bonn"}, "id": None, "input": {"by": {}}}
+    texts = [wire.loads(text) for text in json_texts(rows, range(2))]
+    assert texts == [*rows]
+    assert rows_of(rows.table) == [*rows]

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from judgegym.data.rubric_rows import AspectTask
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.rollouts.groups import JudgedGroup
+from judgegym.environments.training.monitoring import monitor_group
+from judgegym.judges.core.judgment import CallRun
 from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, saying, shown, verdict, votes_on, voting
 from tests.command import write_lines
 from tests.judged import never
@@ -226,3 +234,10 @@ def test_a_judge_that_always_says_yes(tmp_path: Path) -> None:
     wanted |= {"accuracy_correctness": 1.0, "precision_harmfulness": 0.0, "f1_harmfulness": 0.0}
     assert run.some(*wanted) == pytest.approx(wanted)
     assert "NaN" not in (run.files.path / "metrics.json").read_text()
+
+
+def test_a_gold_judge_is_shown_the_context() -> None:
+    env: Any = SimpleNamespace(texts=partial(AspectCritiqueEnv.texts, cast(Any, None)))
+    task = AspectTask("row-1", "Q", "Q", None, "Cats sleep.", "A reference.", None)
+    seen = monitor_group(env, task, JudgedGroup((), (), (), (), CallRun()), number=1, step=1).task
+    assert (seen.context, seen.reference) == ("Cats sleep.", "A reference.")

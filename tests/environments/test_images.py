@@ -55,6 +55,15 @@ def test_images_go_along_in_each_turn_to_policy_user_and_judge(tmp_path: Path) -
         assert all("It is [¦image 1]" in body["messages"][-1]["content"][0]["text"] for body in judge.bodies)
 
 
+def test_images_in_a_turn_that_is_asked_after_an_answer_are_refused(tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hi."}, *ROW["prompt"]]
+    data = str(write_lines(tmp_path / "data.jsonl", [{"messages": talk}]))
+    (last,) = prompt_tasks(data, turns="last", shows_images=True)
+    assert last.messages[-1]["images"]
+    with pytest.raises(DataError, match="row 1: images after an answer are not asked"):
+        _ = prompt_tasks(data, turns="all", shows_images=True)[0]
+
+
 @pytest.mark.parametrize("row", [ROW, {"prompt": "What is this?", "image": data_url(png())}])
 def test_an_environment_that_shows_no_images_refuses_them(tmp_path: Path, row: dict[str, object]) -> None:
     data = str(write_lines(tmp_path / "data.jsonl", [row]))

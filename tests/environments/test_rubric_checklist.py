@@ -52,6 +52,19 @@ def test_numbers_of_an_evaluation_are_those_by_hand(tmp_path: Path) -> None:
     assert [one["verdict"] for one in run.details("criteria")["r3"]] == ["met", "unmet", "met"]
 
 
+def test_a_malformed_answer_is_0_in_the_benchmarks_number_of_each_tag(tmp_path: Path) -> None:
+    def policy(request: Json, number: int) -> str:
+        return "<think>Hm.</think>c" if "Question 0" in str(request["messages"]) else "c"
+
+    rows = [{**row(number, "", example_tags=["theme:a"]), "answer": None} for number in range(2)]
+    run = check(tmp_path, "--env.thinking_mode=True", "--env.max_retries=0", rows=rows, judge=JUDGE, policy=policy)
+    assert run.scores("status") == {"r0": "ok", "r1": "invalid_completion"}
+    of_tags = {f"clipped_score_tag_{tag}": value for tag, value in (("axis_form", 0.5), ("theme_a", 0.3))}
+    wanted = {"clipped_score": 0.3, **of_tags, "clipped_score_n_samples_tag_axis_form": 2}
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert "clipped_score_tag_axis_accuracy" not in run.metrics
+
+
 def test_criteria_without_a_signal_are_counted_and_named(tmp_path: Path) -> None:
     run = check(tmp_path, rows=[row(0, "c"), row(1, "cg")], judge=JUDGE)
     wanted = {"criteria_always_met": 1, "criteria_never_met": 1, "criteria_in_several_rows": 3}

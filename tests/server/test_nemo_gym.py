@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from judgegym.server.protocols.nemo_gym import AggregateBody, aggregate
 from tests.scripted import Json
 from tests.server.bodies import DOWN, VERIFY, by_response
 from tests.server.running import asked, running
@@ -230,6 +231,13 @@ async def test_aggregates_have_the_shape_that_the_agent_reads() -> None:
         (1, 1, 1.0),
     ]
     assert nothing.json == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
+
+
+def test_invalid_completions_are_a_share_of_all_rollouts() -> None:
+    rows: list[dict[str, object]] = [{"reward": 1.0}] * 3 + [{"reward": 0.0, "invalid_completion": True}]
+    found = aggregate(AggregateBody(verify_responses=rows))
+    assert found["key_metrics"] == {"mean/reward": 0.75, "mean/invalid_completion": 0.25}
+    assert aggregate(AggregateBody(verify_responses=rows[:3]))["key_metrics"] == {"mean/reward": 1.0}
 
 
 @pytest.mark.slow

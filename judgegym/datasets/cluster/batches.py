@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from judgegym.api.session import stand_in_settings
+from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet
 from judgegym.datasets.cluster.actors import ResultLedger, open_scorer
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
@@ -179,8 +180,7 @@ def rows_of(batch: Batch) -> list[dict[str, JSON]]:
     """
     table = _table(batch)
     if table is not None:
-        rows: list[dict[str, JSON]] = table.to_pylist()
-        return rows
+        return [dict(row) for row in ArrowRows(table)]
     if _is_frame(batch):
         objects = batch.astype(object)
         return _rows({name: objects[name].where(batch[name].notna(), None).tolist() for name in batch.columns})

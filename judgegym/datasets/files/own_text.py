@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from judgegym.data.arrow import ArrowRows, json_text_columns
+from judgegym.data.arrow import ArrowRows, json_text_columns, with_own_arguments
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -134,7 +134,7 @@ def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) 
         if is_json and value is not None:
             yield wire.dumps(wire.loads(value))
         else:
-            yield orjson.dumps(value, default=_plain)
+            yield orjson.dumps(with_own_arguments(value), default=_plain)
 
 
 def _plain(value: object) -> object:

@@ -123,12 +123,13 @@ class Responses:
 
     @property
     def answers(self) -> list[tuple[Turn, ...]]:
-        """The turns that say each response: those of a conversation of messages, or the text as one turn."""
-        traces = self.traces if self.traces and self.columns[0] not in _LOGS else [()] * len(self.texts)
-        return [
-            trace if len(trace) > 1 and answer_text(trace) == text else (text_turn("assistant", text),)
-            for text, trace in zip(self.texts, traces, strict=True)
-        ]
+        """The turns that say each response: those of messages that no text can say, or the text as one turn."""
+        found = []
+        for text, trace in zip(self.texts, self.traces or [()] * len(self.texts), strict=True):
+            own = next((turns for turns in (trace, trace[-1:]) if answer_text(turns) == text), ())
+            is_text = len(own) < 2 and not any(turn.calls for turn in own)
+            found.append((text_turn("assistant", text),) if is_text else own)
+        return found
 
 
 def _names(setting: str) -> tuple[str, ...]:

@@ -74,11 +74,13 @@ class GoldColumn:
             number: which of its responses.
             result: what the judge says; one without a score has no verdict.
         """
-        values = self._values(row)
-        if not any(values):
-            return ()
         compare = partial(GoldLabel.compare, judged=result, agrees=self._agrees, of_aspects=self._of_aspects)
-        return tuple(compare(gold, name=name) for name, gold in values[number].items())
+        return tuple(compare(gold, name=name) for name, gold in self.values(row, number).items())
+
+    def values(self, row: int, number: int) -> Mapping[str, str | float]:
+        """The gold labels of a response of a row, by name; none where the row has none."""
+        values = self._values(row)
+        return values[number] if any(values) else {}
 
     def _values(self, number: int) -> list[Mapping[str, str | float]]:
         """The labels of each response of a row, by name."""

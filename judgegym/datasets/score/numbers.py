@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -234,20 +235,22 @@ def _record_distribution(metrics: MetricAggregator, scores: array[float]) -> Non
         metrics.number(name, float(value))
 
 
-def score_table(scores: array[float]) -> Table:
+def tenths(scores: Sequence[float]) -> list[tuple[str, int]]:
     """How many scores there are in each tenth of the scale, of which the last one holds the highest, too.
 
     The scale is from 0 to 1, or, of a reward model's numbers beyond that, from the lowest to the highest.
     """
-    import numpy as np
-
-    lowest, highest = min(0.0, *scores, 0.0), max(1.0, *scores, 1.0)
-    if (lowest, highest) != (0.0, 1.0):
-        lowest, highest = min(scores), max(scores)
+    lowest, highest = min(scores), max(scores)
+    if lowest >= 0.0 and highest <= 1.0:
+        lowest, highest = 0.0, 1.0
     span = highest - lowest or 1.0
     edges = [lowest + span * place / _BINS for place in range(_BINS + 1)]
-    places = [min(_BINS - 1, int(round((score - lowest) / span, 9) * _BINS)) for score in scores]
-    counts = np.bincount(places, minlength=_BINS)
-    header = ("score", *(f"{low:.1f} to {high:.1f}" for low, high in pairwise(edges)))
+    counts = Counter(min(_BINS - 1, int(round((score - lowest) / span, 9) * _BINS)) for score in scores)
+    return [(f"{low:.1f} to {high:.1f}", counts[place]) for place, (low, high) in enumerate(pairwise(edges))]
+
+
+def score_table(scores: Sequence[float]) -> Table:
+    """How many scores there are in each tenth of the scale, and their shares."""
+    names, counts = zip(*tenths(scores), strict=True)
     shares = (percent(count / len(scores)) for count in counts)
-    return Table("Scores", header, (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)))
+    return Table("Scores", ("score", *names), (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)))

@@ -148,7 +148,9 @@ class ScoreRun:
             return result
 
     def _read_earlier(self, run: RunDirectory, saved: SavedResponses) -> None:
-        """Note which responses an earlier run has judged, unless their rows have changed. Failures are judged again.
+        """Note which responses an earlier run has judged, unless their rows, or gold labels, have changed since.
+
+        Failures are judged again.
 
         Raises:
             RunDirectoryError: a line cannot be read, or is of a row that this run leaves out on purpose.
@@ -158,7 +160,8 @@ class ScoreRun:
             saved.begin_after(FAILURES, line.offset + len(line.data))
         for line, sample, place in samples_of_lines(run.lines(SAMPLES), tasks):
             saved.begin_after(SAMPLES, line.offset + len(line.data))
-            if place is not None:
+            gold = {} if place is None or self.gold is None else self.gold.values(*tasks.places.row(place))
+            if place is not None and gold == {label.name: label.gold for label in sample.gold}:
                 saved.note(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)
                 continue

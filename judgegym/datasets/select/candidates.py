@@ -93,7 +93,9 @@ class ScoredTexts:
         read: reads a row, from 0. It raises `DataError` for one that has no prompt, or other responses than were
             judged.
         sampled: the responses were sampled by `judgegym score`.
-        statuses: how the responses of all rows ended, once `groups` has read them.
+        columns: the names of the columns of all rows, once `groups` has read them; rows of JSON have their own.
+        statuses: how the responses of all rows ended, likewise.
+        has_tools: a prompt has definitions of tools, likewise.
         orders: for each response whose judge says so, the share of its pairs on which two orders of the answers agree.
     """
 
@@ -110,7 +112,8 @@ class ScoredTexts:
         """
         self.rows = read_scored(path)
         self._columns, self._keep_thinking = columns, keep_thinking
-        self.statuses, self.orders = Counter[str](), list[float]()
+        self.columns, self.statuses, self.orders = dict[str, None](), Counter[str](), list[float]()
+        self.has_tools = False
         first = self.rows[0].row
         self.sampled = RESPONSE in first.values
         self.read = lru_cache(_AT_HAND)(self._read)
@@ -149,6 +152,8 @@ class ScoredTexts:
     def groups(self) -> list[Group]:
         """All responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
 
+        Prompts with other images, tools or contexts are not equal, whatever their words.
+
         A row with a list of responses is a prompt of its own, unless a column gathers rows.
 
         Raises:
@@ -163,12 +168,19 @@ class ScoredTexts:
                 groups[number] = Group(b"")
                 continue
             _, answered = self.read(number)
+            self.has_tools |= bool(answered.tools)
             if scored.several != several:
                 raise DataError(
                     f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first row has "
                     f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
-            prompt = digest_of(orjson.dumps([[turn.heading, turn.shown] for turn in answered.turns]))
+            # What the words of a prompt do not say is of it, too: which images, the tools, the text to go by.
+            asked: list[object] = [
+                [turn.heading, turn.shown, *(image.name for image in turn.images)] for turn in answered.turns
+            ]
+            context = scored.row.value(self._columns.context_column or "context")
+            asked += [*(tool.shown for tool in answered.tools), *([context] if context is not None else [])]
+            prompt = digest_of(orjson.dumps(asked, default=str))
             key = prompt if column is None else digest_of_value(scored.row, column)
             first, of_first = firsts.setdefault(key, (number, prompt))
             if prompt != of_first:
@@ -181,6 +193,7 @@ class ScoredTexts:
         return list(groups.values())
 
     def _count(self, scored: ScoredRow) -> None:
+        self.columns.update(dict.fromkeys(scored.row.values))
         self.statuses.update(scored.status)
         for number, detail in enumerate(scored.detail):
             if detail is not None and "orders_agree" in detail:

@@ -87,7 +87,7 @@ class CardFacts:
         texts: the scored file.
         selection: what was selected, and the reasons of the rest.
         written: rows of the file that was written.
-        deciles: scores in each tenth of the range from 0 to 1.
+        tenths: scores in each tenth of their scale, by its bounds in words.
         again: the words after `judgegym select`.
     """
 
@@ -96,7 +96,7 @@ class CardFacts:
     texts: ScoredTexts
     selection: Selection
     written: int
-    deciles: Sequence[int]
+    tenths: Sequence[tuple[str, int]]
     again: Sequence[str]
 
 
@@ -205,7 +205,7 @@ def _body(facts: CardFacts) -> Iterator[str]:
     yield table(
         ("status", "responses"), ((code(name), f"{count:,}") for name, count in sorted(facts.texts.statuses.items()))
     )
-    yield table(("score", "responses", ""), _distribution(facts.deciles))
+    yield table(("score", "responses", ""), _distribution(facts.tenths))
     yield "## Make it again"
     score, again = origin.command(options.scored), ["judgegym", "select", *facts.again]
     yield block([*([shlex.join(["judgegym", "score", *score])] if score else []), shlex.join(again)])
@@ -247,7 +247,7 @@ def _counts(counts: Counter[str]) -> Iterator[tuple[str, str]]:
             yield f"left out: {REASONS.get(reason) or code(reason)}", f"{count:,}"
 
 
-def _distribution(deciles: Sequence[int]) -> Iterator[tuple[str, str, str]]:
-    highest = max(deciles) or 1
-    for number, count in enumerate(deciles):
-        yield f"{number / 10:.1f} to {(number + 1) / 10:.1f}", f"{count:,}", "█" * round(_WIDEST_BAR * count / highest)
+def _distribution(tenths: Sequence[tuple[str, int]]) -> Iterator[tuple[str, str, str]]:
+    highest = max(count for _, count in tenths)
+    for bounds, count in tenths:
+        yield bounds, f"{count:,}", "█" * round(_WIDEST_BAR * count / highest)

@@ -219,7 +219,7 @@ class Rows:
         Raises:
             DataError: a turn holds what a message, or a column of messages in Parquet, cannot hold.
         """
-        more = next((turn.more for turn in turns if turn.more), None)
+        more = next(filter(None, map(_beyond_text, turns)), None)
         if more is not None and self._is_table:
             raise DataError(
                 f"{picked.place}: a message has {', '.join(more)}, for which Parquet has no column here; write .jsonl"
@@ -238,7 +238,12 @@ class Rows:
 
 
 def _text(picked: OutputRow, turns: Turns, what: str, role: str, hint: str = "") -> str:
-    if len(turns) == 1 and turns[0].role == role and not turns[0].more:
+    if len(turns) == 1 and turns[0].role == role and not _beyond_text(turns[0]):
         return turns[0].text
-    roles = ", ".join(turn.role for turn in turns)
+    roles = ", ".join(" with ".join([turn.role, *_beyond_text(turn)]) for turn in turns)
     raise DataError(f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the {role}{hint}")
+
+
+def _beyond_text(turn: Turn) -> list[str]:
+    """What a turn has that no text can say: the fields of its message, and images."""
+    return [*turn.more, *(["images"] if turn.images else [])]

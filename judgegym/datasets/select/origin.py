@@ -29,7 +29,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
 
-_COLUMNS = ("prompt_column", "response_column", "group_by")
+_COLUMNS = ("prompt_column", "response_column", "context_column", "group_by")
 """The columns that matter when responses are selected."""
 _LONGEST_VALUE = 200
 _COMPARE_RESPONSES = ("listwise", "tournament", "choice")
@@ -71,7 +71,7 @@ class Origin:
         Raises:
             SettingsError: the run says what is no column.
         """
-        named = {name: getattr(options, name) or self.settings.get(name) for name in _COLUMNS}
+        named = {name: getattr(options, name, None) or self.settings.get(name) for name in _COLUMNS}
         try:
             return ColumnSettings.model_validate({name: value for name, value in named.items() if value is not None})
         except ValidationError as error:

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from judgegym.datasets.files.columns import is_parquet
+from judgegym.datasets.score.numbers import tenths
 from judgegym.datasets.select.candidates import ScoredTexts
 from judgegym.datasets.select.card import CardFacts, card, check_places
-from judgegym.datasets.select.layouts import Rows
+from judgegym.datasets.select.layouts import ALL_COLUMNS, Rows
 from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
-from judgegym.datasets.select.selection import REASONS, SELECTED, score_deciles, select
+from judgegym.datasets.select.selection import REASONS, SELECTED, select
 from judgegym.datasets.select.writing import open_repository, picked, push, replace_file, write_rows
 from judgegym.engine.terminal.output import offline_notice, say, warn
 from judgegym.judges.config.extras import require
@@ -56,10 +57,11 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
             f"{count:,} {name}" + (f" ({words})" if words else "") for count, name, words in _reasons(selection.prompts)
         )
         raise SettingsError(f"nothing can be selected, so {options.out} is not written; {left}")
-    rows = Rows(options, list(texts.rows[0].row.values))
+    rows = Rows(options, list(texts.columns))
     write_rows(options.out, rows, picked(texts, selection, options))
     written = len(selection) * (1 + options.both_labelled)
-    return CardFacts(options, origin, texts, selection, written, score_deciles(groups), words)
+    scores = [each.score for group in groups for each in group.candidates if each.score is not None]
+    return CardFacts(options, origin, texts, selection, written, tenths(scores), words)
 
 
 def _say(facts: CardFacts) -> None:
@@ -86,6 +88,9 @@ def _say(facts: CardFacts) -> None:
     doubt = facts.origin.doubt_about(options.rule)
     if doubt is not None:
         warn(doubt)
+    if facts.texts.has_tools and not {"tools", ALL_COLUMNS} & {*options.kept}:
+        hint = "; --keep_columns tools writes them" if "tools" in facts.texts.columns else ""
+        warn(f"The tools that prompts offer are not written{hint}.")
     if facts.origin.stand_ins:
         warn(offline_notice(facts.origin.stand_ins))
 

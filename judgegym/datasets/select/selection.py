@@ -263,10 +263,3 @@ def _kept(every: Sequence[_DrawnPair], rule: Rule) -> tuple[list[_DrawnPair], st
         drawn = drawn[:limit]
     kept = {id(each) for each in drawn}
     return [each for each in every if id(each) in kept], reason
-
-
-def score_deciles(groups: Sequence[Group]) -> list[int]:
-    """How many scores are in each tenth of the range from 0 to 1; 1.0 is in the last."""
-    scores = (each.score for group in groups for each in group.candidates if each.score is not None)
-    counts = Counter(min(9, int(score * 10)) for score in scores)
-    return [counts[tenth] for tenth in range(10)]

@@ -14,6 +14,7 @@ judgment, so that sums over the group count them once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +33,13 @@ from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
 
+logger = logging.getLogger(__name__)
+
 AS_GOOD_AS_THE_ANCHOR = 0.5
+_GAINS = (
+    "malformed, refused and empty completions have the reward 0.0, and judged ones have less: the policy gains by "
+    "breaking the format. Set --env.invalid_thinking_reward to the lowest reward, such as -1.0"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,10 @@ async def judge_completions_of(
     rewards = iter(scored)
     given = {Status.INVALID_COMPLETION: config.invalid_thinking_reward}
     of_each = [next(rewards) if each.status is Status.OK else given.get(each.status) for each in judgments]
+    has_malformed = any(each.status is Status.INVALID_COMPLETION for each in judgments)
+    is_usual = has_malformed and "invalid_thinking_reward" not in config.model_fields_set
+    if is_usual and min(reward for reward in of_each if reward is not None) < config.invalid_thinking_reward:
+        env.warn_once(logger, _GAINS)
     return judgments, tuple(of_each), together
 
 

@@ -71,8 +71,8 @@ def monitor_group(
 ) -> MonitorGroup:
     """Return what the monitors see of a group."""
     texts = env.texts(task)
-    reference, rubric, context = (texts.get(name) for name in ("reference", "rubric", "context"))
-    judged = JudgeTask(task.question, (), reference=reference, rubric=rubric, context=context)
+    context = texts.get("context", texts.get("contexts"))  # as aspect critique calls it
+    judged = JudgeTask(task.question, (), texts.get("reference"), texts.get("rubric"), context=context)
     rollouts = tuple(
         MonitorRollout(
             judged_text(rollout.completions),

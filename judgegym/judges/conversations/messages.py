@@ -180,7 +180,9 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
         if kind == "function_call":
             before = messages.pop() if last.get("role") == "assistant" else said
             calls = cast("Sequence[object]", before.get("tool_calls") or ())
-            said = {**before, "tool_calls": [*calls, {**item, "id": item.get("call_id")}]}
+            call = {"name": item.get("name"), "arguments": item.get("arguments")}
+            made = {"id": item.get("call_id"), "type": "function", "function": call}  # as chat messages have it
+            said = {**before, "tool_calls": [*calls, made]}
         elif kind == "function_call_output":
             output = item.get("output")
             content = output if _are_parts(output) else _plain(output)

@@ -51,11 +51,11 @@ def _tool(value: object) -> Tool | None:
     if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
         return None
     schema = next((given[field] for field in _SCHEMAS if given.get(field)), None)
-    return Tool(name, str(given.get("description") or ""), _without_null(schema))
+    return Tool(name, str(given.get("description") or ""), without_null(schema))
 
 
-def _without_null(value: JSON) -> JSON:
-    """A schema without the fields that a table or a model has filled with null."""
+def without_null(value: JSON) -> JSON:
+    """A value without the fields that a table or a model has filled with null."""
     if isinstance(value, Mapping):
-        return {name: _without_null(each) for name, each in value.items() if each is not None}
-    return [_without_null(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: without_null(each) for name, each in value.items() if each is not None}
+    return [without_null(each) for each in value] if isinstance(value, list | tuple) else value

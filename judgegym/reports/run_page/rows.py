@@ -66,7 +66,7 @@ def run_contents(
     report = read_report(run)
     of_judges = [] if report is None else report.tables()
     facts, tables = ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
-    figures, failed, uids, ledger = RunFigures(), list[bool](), list[str](), LedgerRows()
+    figures, failed, uids, ledger, prompts = RunFigures(), list[bool](), list[str](), LedgerRows(), set[str]()
     for sample in run.samples():
         figures.add(
             status=sample.status,
@@ -83,6 +83,7 @@ def run_contents(
         uids.append(sample.uid)
         if run.is_scored:
             ledger.add(sample)
+            prompts.add(sample.prompt_key)
     order = order or ("worst" if run.is_scored else "dataset")
     ranks = [rank(each, figures.value(place)) for place, each in enumerate(failed)]
     places, notices = choose(ranks, most=most, order=order, items=run.items)
@@ -98,7 +99,7 @@ def run_contents(
         "first_facts": [*head.first_facts(run, figures.statuses), *facts],
         "facts": head.facts(run),
         "notices": [*head.notices(run, figures), *notices],
-        "charts": charts(figures, _words(run, uids), overall=so_far, seed=seed),
+        "charts": charts(figures, _words(run, depend=len(prompts) < len(figures)), overall=so_far, seed=seed),
         "total": len(figures),
         "tables": [*tables, *of_judges, *head.tables_of(run)],
     }
@@ -107,13 +108,13 @@ def run_contents(
     return page_head, lambda: _items(run, shown, rows, is_sorted=order == "dataset")
 
 
-def _words(run: SavedRun, uids: Sequence[str]) -> Words:
+def _words(run: SavedRun, *, depend: bool) -> Words:
+    """What the charts call things; `depend`: prompts of a scored data set have several responses, in whichever rows.
+
+    These depend on each other: an interval over single ones would be too narrow.
+    """
     words = run.headline.words if run.headline is not None else "headline metric"
-    if not run.is_scored:
-        return Words(words)
-    # Several responses of one prompt depend on each other: an interval over single ones would be too narrow.
-    depend = wire.lookup(run.config, "group_by") is not None or any("/" in uid for uid in uids[:1])
-    return Words(words, item="response", length="response", intervals=not depend)
+    return Words(words, item="response", length="response", intervals=not depend) if run.is_scored else Words(words)
 
 
 def _items(run: SavedRun, uids: Sequence[str], rows: Mapping[str, str] | None, *, is_sorted: bool) -> Iterator[Item]:

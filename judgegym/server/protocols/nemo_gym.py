@@ -70,8 +70,9 @@ _MEMBERS = ("_ng_rollout_index", "_rowidx")
 
 COMPONENTS = "judge_components"
 _OF_OLDER_SERVERS = "reward_components"
+_INVALID = "invalid_completion"
 _OF_AN_EARLIER_ANSWER = frozenset(
-    {"reward", COMPONENTS, _OF_OLDER_SERVERS, MASK, "failure_kind", "failure_reason", "invalid_completion"}
+    {"reward", COMPONENTS, _OF_OLDER_SERVERS, MASK, "failure_kind", "failure_reason", _INVALID}
 )
 _EARLIER_FAILURE = "_ng_failure_"
 _MASKED_BY_US = "_ng_failure_masked"
@@ -160,7 +161,7 @@ class VerifyBody(RequestBody):
             return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation, reward=reward)
         row = _without_earlier_answer(raw)
         if result.is_invalid:
-            row |= {"reward": answers.invalid_completion_score, "invalid_completion": True}
+            row |= {"reward": answers.invalid_completion_score, _INVALID: True}
             return json_response(row, failed=result.status)
         components: dict[str, JSON] = {**result.components} or {"score": result.score}
         # Metrics are taken from numbers at the top level only; a field of the row keeps its name.
@@ -265,6 +266,8 @@ class AggregateBody(BaseModel):
 def aggregate(body: AggregateBody) -> dict[str, JSON]:
     """The statistics of a run's rollouts."""
     judged = [rollout for rollout in body.verify_responses if FAILURE not in rollout]
+    if any(_INVALID in rollout for rollout in judged):  # a share of all, which those that are valid do not name
+        judged = [{_INVALID: False, **rollout} for rollout in judged]
     by_task: dict[int, list[Rollout]] = {}
     for rollout in judged:
         task = rollout.get(TASK)

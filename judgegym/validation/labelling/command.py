@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.engine.terminal.output import say
+from judgegym.engine.terminal.output import say, warn
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
@@ -63,7 +63,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> 
 
 def _run(flags: argparse.Namespace) -> int:
     require("environments")
-    from judgegym.judges.core import event_loop  # late, as all of it: help comes at once
+    from judgegym.judges.conversations.turns import IMAGE_MARK  # late, as all of it: help comes at once
+    from judgegym.judges.core import event_loop
     from judgegym.reports.labels.file import LABELS
     from judgegym.reports.results.run import SavedRun
     from judgegym.validation.labelling.server import serve
@@ -73,6 +74,9 @@ def _run(flags: argparse.Namespace) -> int:
     path: Path = flags.out or run.path / LABELS
     plan = LabelPlan(flags.rows, flags.half_width, flags.overlap)
     with closing(Session(run, path, plan, how=flags.sampling, seed=flags.seed)) as session:
+        if any(IMAGE_MARK.search(f"{sample.question}{sample.completions}") for sample in run.samples()):
+            report = shlex.join(["judgegym", "report", str(flags.run)])
+            warn(f"rows have images, such as [image 1], which labellers are not shown here; {report} draws them")
         if flags.read is not None or flags.export is not None:
             return _exchange(session, flags)
         code = event_loop.run(serve(session, flags.host, flags.port, opens=flags.open))

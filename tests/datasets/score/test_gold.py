@@ -42,6 +42,20 @@ def test_samples_and_page_say_where_the_judge_is_not_gold(tmp_path: Path, ending
     assert [page.summaries[f"row-{n}"]["gold_differs"] for n in (1, 4, 13, 14)] == [False, True, None, None]
 
 
+@pytest.mark.slow
+def test_a_gold_label_that_has_changed_is_compared_when_a_run_is_resumed_and_nobody_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    out, rows = tmp_path / "scored.jsonl", [{"prompt": "Q", "response": f"{n} points", "stars": 1} for n in (1, 2)]
+    with serving(rated(by_points)) as judge:
+        words = ["--out", out, f"--judge_base_url={judge.base_url}", "--gold_column=stars"]
+        assert score(write_lines(tmp_path / "data.jsonl", rows), *words).code == 0
+        rows[1]["stars"] = 2
+        assert score(write_lines(tmp_path / "data.jsonl", rows), *words, "--resume").code == 0
+    assert [sample["gold"][0]["agrees"] for sample in samples_of(out)] == [True, True]  # type: ignore[index, call-overload]
+    assert len(judge.requests) == 2
+
+
 @pytest.mark.parametrize(
     ("value", "result", "labels"),
     [

@@ -117,6 +117,21 @@ def test_the_worst_come_first_and_a_file_names_its_run(tmp_path: Path, judge: Sc
     assert report(out).code == 0 and page.is_file()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("prompts", [8, 4])
+def test_categories_have_intervals_if_no_prompt_has_several_rows(
+    tmp_path: Path, judge: ScriptedEndpoint, prompts: int
+) -> None:
+    rows = [
+        {"prompt": f"Q{place % prompts}", "response": f"{place % 5 + 1} points {place}", "source": "a"}
+        for place in range(8)
+    ]
+    out = scored(tmp_path / "scored.jsonl", judge, rows, "--category_column=source")
+    charts = {chart["title"]: chart["description"] for chart in run_contents(run_directory_of(out))[0]["charts"]}
+    found = charts["Mean score by category"].partition("; a: ")[2]
+    assert found.startswith("0.") and ("(" in found) == (prompts == 8), "those of one prompt depend on each other"
+
+
 def test_the_list_of_runs_has_a_scored_data_set_once(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     (run,) = runs_in(tmp_path)

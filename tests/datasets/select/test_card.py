@@ -34,6 +34,13 @@ def cell(card: str, name: str) -> str:
     return line.split(" | ")[1].removesuffix(" |")
 
 
+def test_scores_beyond_0_and_1_are_on_the_card_on_their_own_scale(tmp_path: Path) -> None:
+    rows = [scored_row({"prompt": "Q", "response": f"{score}"}, score) for score in (-3.0, 0.5, 7.0)]
+    assert select(lines_file(tmp_path / "scored.jsonl", rows), "--out", tmp_path / "o" / "o.jsonl", "--best").code == 0
+    card = (tmp_path / "o" / "README.md").read_text("utf-8")
+    assert [cell(card, bounds) for bounds in ("-3.0 to -2.0", "0.0 to 1.0", "6.0 to 7.0")] == ["1", "1", "1"]
+
+
 @pytest.mark.slow
 def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"prompt": f"Q{n // 3}", "response": f"{n % 3 + 1} points {n}", "source": "PRIVATE"} for n in range(9)]

@@ -62,6 +62,32 @@ def test_pairs(scored: Path, name: str) -> None:
     assert written(scored, "--pairs", "--layout=openrlhf-dpo") == written(scored, "--pairs")
 
 
+IMAGE = "https://example.org/{}.png"
+TOOL = {"type": "function", "function": {"name": "add"}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"images": [IMAGE.format(1)]}, {"images": [IMAGE.format(2)]}),
+        ({"tools": [TOOL]}, {}),
+        ({"context": "Cats sleep."}, {"context": "Dogs bark."}),
+    ],
+)
+def test_prompts_of_the_same_words_with_other_images_tools_or_contexts_are_others(
+    tmp_path: Path, one: Row, other: Row
+) -> None:
+    rows = [
+        scored_row({"prompt": "Q", "response": text, **more}, score)
+        for more in (one, other)
+        for text, score in (("good", 0.9), ("bad", 0.1))
+    ]
+    crossed = lines_file(tmp_path / "crossed.jsonl", [rows[0], rows[3]])
+    ended = select(crossed, "--out", tmp_path / "o" / "out.jsonl", "--pairs")
+    assert ended.code == 2 and "2 too_few" in ended.err
+    assert len(written(lines_file(tmp_path / "scored.jsonl", rows), "--pairs")) == 2
+
+
 def test_what_is_left_out_is_counted_by_reason(scored: Path) -> None:
     ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.51")
     assert ended.code == 2
@@ -323,6 +349,35 @@ def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "words", "error"),
+    [
+        ("o.jsonl", ["--conversational=false"], "the prompt has the turns user with images"),
+        ("o.parquet", [], "a message has images, for which Parquet has no column"),
+    ],
+)
+def test_images_are_not_left_out_of_texts_and_tables(tmp_path: Path, name: str, words: list[str], error: str) -> None:
+    row = scored_row({"prompt": "Q", "response": "A", "images": [IMAGE.format(1)]}, 1.0)
+    ended = select(lines_file(tmp_path / "scored.jsonl", [row]), "--out", tmp_path / name, "--best", *words)
+    assert ended.code == 2 and f"row 1: {error}" in ended.err
+
+
+@pytest.mark.parametrize("words", [[], ["--keep_columns=tools"]])
+def test_tools_that_are_not_written_are_named(tmp_path: Path, words: list[str]) -> None:
+    row = {"prompt": "Q", "response": "A", "tools": [TOOL]}
+    ended = select(
+        lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]), "--out", tmp_path / "o.jsonl", "--best", *words
+    )
+    assert ("--keep_columns tools" in ended.err) == (not words)
+
+
+@pytest.mark.parametrize("words", ["all", "origin"])
+def test_a_column_that_the_first_row_lacks_is_kept(tmp_path: Path, words: str) -> None:
+    later = scored_row({"prompt": "How?", "response": "So.", "origin": "web"}, 1.0)
+    kept = written(lines_file(tmp_path / "scored.jsonl", [*KEPT, later]), "--best", f"--keep_columns={words}")
+    assert [row["origin"] for row in kept] == [None, "web"]
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [("idd", "there is no column idd"), ("prompt", "prompt is a column that select writes itself")],
 )
@@ -331,6 +386,44 @@ def test_a_column_that_cannot_be_kept_is_an_error(tmp_path: Path, name: str, wor
     ended = select(scored, "--out", tmp_path / "o" / "out.jsonl", "--best", f"--keep_columns={name}")
     assert ended.code == 2
     assert words in ended.err
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
+CALLED = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+SUM = [{"role": "tool", "content": "4", "tool_call_id": "1"}, *said("It is 4.")]
+ITEMS = [
+    {"type": "function_call", "name": "add", "arguments": '{"a": 2}', "call_id": "1"},
+    {"type": "function_call_output", "call_id": "1", "output": "4"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is 4."}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "completion"),
+    [
+        ({"prompt": "Why?", "response": [CALLED]}, [CALLED]),
+        ({"messages": [*said("Why?", "user"), CALLED, SUM[0], CALLED]}, [CALLED]),
+        (
+            {"responses_create_params": {"input": said("Why?", "user")}, "response": {"output": ITEMS}},
+            [CALLED, *SUM],
+        ),
+        (
+            {
+                "nodes": [
+                    {"message": turn, "parent": place - 1 if place else None, "sampled": place > 0}
+                    for place, turn in enumerate([*said("Why?", "user"), CALLED, *SUM])
+                ],
+                "task": {},
+            },
+            [CALLED, *SUM],
+        ),
+    ],
+)
+def test_calls_of_a_response_are_written_as_calls_and_never_in_the_words_of_a_judge(
+    tmp_path: Path, row: Row, completion: list[Row]
+) -> None:
+    (written_row,) = written(lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]), "--best")
+    assert written_row["completion"] == completion
 
 
 def test_tool_calls_are_kept_in_lines_and_refused_in_a_table(tmp_path: Path) -> None:

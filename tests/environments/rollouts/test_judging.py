@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from judgegym.engine.completions import Completion
-from judgegym.environments.rollouts.judging import judge_each
+from judgegym.environments.rollouts.judging import judge_completions_of, judge_each
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.environments.rollouts_of import judgment, rollout
-from tests.environments.words import Word, opened
+from tests.environments.words import Word, WordsEnv, opened
 from tests.scripted import Meeting
 
 OK = judgment(0.5)
@@ -108,3 +108,23 @@ async def test_completions_that_differ_in_anything_a_judge_may_see_are_judged_ap
     found = await judged_by(judge, same, different, same)
     assert len(judged) == 2
     assert [len(each.calls) for each in found] == [1, 1, 0]
+
+
+class BelowZero(WordsEnv):
+    """Its rewards are -1 and 0."""
+
+    def reward(self, judgment: Judgment[Any]) -> float:
+        return super().reward(judgment) - 1.0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said", "is_told"), [([], "wrong", 1), ([], "w", 0), (["--env.invalid_thinking_reward=0"], "wrong", 0)]
+)
+async def test_a_policy_that_gains_by_malformed_completions_is_told_of_once(
+    caplog: pytest.LogCaptureFixture, flags: list[str], said: str, is_told: int
+) -> None:
+    async with opened("unused", *flags, verb="serve", env_type=BelowZero) as (env, _):
+        for _ in range(2):
+            _, rewards, _ = await judge_completions_of(env, Word("w"), [(Completion(said),), (Completion(""),)])
+    assert rewards == (-1.0 if said == "wrong" else 0.0, 0.0)
+    assert caplog.text.count("gains by breaking the format") == is_told

@@ -69,6 +69,15 @@ def test_a_run_without_labels_of_rows_and_a_missing_run_exit_with_2_and_leave_no
     assert not (run / "labels.jsonl").exists()
 
 
+@pytest.mark.parametrize("answer", ["an answer", "It is red:[image 1]"])
+def test_images_that_labellers_are_not_shown_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: str
+) -> None:
+    run = run_of(tmp_path / "run", VALUES, answer=answer)
+    assert main([str(run), "--export", "argilla", str(tmp_path / "records.json"), "--rows=4"]) == 0
+    assert ("rows have images" in capsys.readouterr().err) == ("[image 1]" in answer)
+
+
 def test_labels_go_to_argilla_and_come_back(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     label_some(run, "ann", 3)
     records = tmp_path / "records.json"
