@@ -203,6 +203,11 @@ class Core:
         """
         arrived, judge = time.monotonic() - spent_s, (table or self.judges.table).judges[mount]
         scorer = judge.scorer
+        for name in [name for name in judge.unseen if any(getattr(task, name) for task in tasks)]:
+            judge.unseen.discard(name)
+            logger.warning(
+                "%srequests have %s, which the judge %s is not shown", named(mount), name, judge.settings.judge
+            )
         # An answer takes some time to arrive.
         until = math.inf if within_s is None else arrived + within_s - min(_ON_ITS_WAY_S, within_s / 10)
         wait = _Wait(judge, arrived, until, is_patient)

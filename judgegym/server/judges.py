@@ -21,7 +21,7 @@ import aiohttp
 
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.judges.scorers.registry import TASK_FIELDS, open_judge, shown_fields
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.tracing import Attributes, SpanTracer
@@ -39,6 +39,7 @@ class MountedJudge:
         health: of its endpoint.
         stack: closes its client and its cache.
         scorer: judges.
+        unseen: the fields of a task that it is not shown, until a request has one.
         hurried: what wakes the requests that do not wait for a judge that is away.
     """
 
@@ -47,6 +48,7 @@ class MountedJudge:
     health: JudgeHealth
     stack: AsyncExitStack
     scorer: TaskJudge
+    unseen: set[str]
     hurried: set[asyncio.Future[None]] = field(default_factory=set)
 
     def wake(self) -> None:
@@ -145,7 +147,8 @@ class MountedJudges:
                 scorer = open_judge(mount, client)
             except SettingsError as error:
                 raise SettingsError(f"{named(name)}{error}") from error
-            judge = MountedJudge(name, mount, JudgeHealth(client), stack.pop_all(), scorer)
+            unseen = {*TASK_FIELDS} - shown_fields(mount)
+            judge = MountedJudge(name, mount, JudgeHealth(client), stack.pop_all(), scorer, unseen)
         client.on_outage(judge.wake)
         return judge
 

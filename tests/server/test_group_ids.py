@@ -99,3 +99,12 @@ def test_openrlhf_and_slime_send_no_ids_but_a_label_may_name_its_row(label: Any,
         *SlimeBody.model_validate(of_slime).tasks(of_slime),
     ]
     assert [(item.group, item.member) for item in items] == [(group, None)] * 3
+
+
+async def test_what_a_judge_is_not_shown_of_requests_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    body = {"prompt": "Q", "response": "4", "rubric": "R"}
+    async with running() as server:
+        for more in ({}, {"criteria": ["Is it short?"]}, {"criteria": ["Is it short?"], "context": "C"}):
+            assert (await server.post("/v1/score", {**body, **more})).status == 200
+    said = [record.getMessage() for record in caplog.records if "is not shown" in record.getMessage()]
+    assert said == [f"requests have {name}, which the judge rubric is not shown" for name in ("criteria", "context")]

@@ -178,10 +178,11 @@ class ScoredTexts:
             asked: list[object] = [
                 [turn.heading, turn.shown, *(image.name for image in turn.images)] for turn in answered.turns
             ]
-            context = scored.row.value(self._columns.context_column or "context")
-            asked += [*(tool.shown for tool in answered.tools), *([context] if context is not None else [])]
+            asked += [tool.shown for tool in answered.tools]
             prompt = digest_of(orjson.dumps(asked, default=str))
-            key = prompt if column is None else digest_of_value(scored.row, column)
+            context = scored.row.value(self._columns.context_column or "context")
+            asked += [] if context is None else [context]
+            key = digest_of(orjson.dumps(asked, default=str)) if column is None else digest_of_value(scored.row, column)
             first, of_first = firsts.setdefault(key, (number, prompt))
             if prompt != of_first:
                 raise DataError(

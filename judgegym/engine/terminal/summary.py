@@ -204,6 +204,8 @@ def headline_line(metrics: Metrics, name: str, words: str, *, of: str, counted: 
 def interval_of(metrics: Metrics, name: str, unit: Unit = "number") -> str:
     """The 95 % interval of a metric, in words; empty without one."""
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
+    if low is not None and metrics.observations.get(name) == 1:
+        return "one observation, which has no interval"  # in files both ends are the value
     return "" if low is None or high is None else f"95 %: {number(low, unit)} to {number(high, unit)}"
 
 

@@ -86,6 +86,8 @@ def test_prompts_of_the_same_words_with_other_images_tools_or_contexts_are_other
     ended = select(crossed, "--out", tmp_path / "o" / "out.jsonl", "--pairs")
     assert ended.code == 2 and "2 too_few" in ended.err
     assert len(written(lines_file(tmp_path / "scored.jsonl", rows), "--pairs")) == 2
+    if "context" in one:  # a judge of groups need not read it
+        assert len(written(crossed, "--pairs", "--group_by=prompt")) == 1
 
 
 def test_what_is_left_out_is_counted_by_reason(scored: Path) -> None:

@@ -7,7 +7,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from judgegym.engine.terminal.summary import Section, Summary, SummaryLine, show_summary
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.terminal.summary import Section, Summary, SummaryLine, headline_line, show_summary
 from tests.engine.terminal.odd import ODD
 from tests.engine.terminal.screen import screen
 
@@ -75,3 +76,11 @@ def test_text_of_a_data_set_moves_no_cursor(monkeypatch: pytest.MonkeyPatch) -> 
     show_summary(Summary(f"title {hostile}", SummaryLine("a", "1", hostile), [categories]))
     assert not re.search(r"\x1b\[2J|\x1b\]0;|\x07|\u202e", out.getvalue())
     assert len(out.getvalue().splitlines()) == 4
+
+
+@pytest.mark.parametrize(("prompts", "said"), [(1, "one observation, which has no interval, 3 rows"), (3, "95 %: 0.")])
+def test_one_observation_has_no_interval(prompts: int, said: str) -> None:
+    metrics = MetricAggregator("eval")
+    for number in range(prompts):
+        metrics.ratio("score", number / prompts, 1.0, interval=True)
+    assert headline_line(metrics.result(), "eval/score", "score", of="3 rows", counted=3).remark.startswith(said)
