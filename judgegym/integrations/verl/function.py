@@ -21,6 +21,8 @@ samples with one question and one `extra_info.index` are a group, or with one `e
 one's own puts it into the `extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole
 groups.
 
+verl loads a file by its path without an entry in `sys.modules`, which dataclasses need: there are none in this one.
+
 Source: verl 0.9.1, its custom reward functions and reward managers.
 """
 
@@ -28,12 +30,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from judgegym.integrations.scores.requests import CellError, CompletionRow, completion_row, group_id, plain
-from judgegym.integrations.scores.sources import RewardSettings, close
-from judgegym.integrations.verl.rewards import DEADLINE_S, WITHIN, deployed, prompt_in
+from judgegym.integrations.scores.sources import close
+from judgegym.integrations.verl.rewards import WITHIN, FunctionSettings, deployed, prompt_in
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 
@@ -57,18 +58,6 @@ _NO_GROUPS = (
 
 _SEEN = {"prompt": False}
 """Whether a sample had a question so far: verl calls a function, which has no other memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FunctionSettings(RewardSettings):
-    """What the function reads in `reward.custom_reward_function.reward_kwargs`.
-
-    Attributes:
-        on_failure: `score`, which this form needs: a failed judge is trained as `fallback_score`.
-    """
-
-    deadline_s: float = DEADLINE_S
-    on_failure: str = "leave_out"
 
 
 async def compute_score(

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 from judgegym.integrations.group_rewards import GroupSettings
 from judgegym.integrations.scores.requests import CompletionRow, completion_row, conversation_json, group_id, plain
 from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.sources import RewardSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt
@@ -48,6 +49,18 @@ def deployed(judge: Mapping[str, Any], arguments: Mapping[str, object]) -> Mappi
     name = getattr(arguments.get("reward_model_tokenizer"), "name_or_path", None)
     model = {"judge_model_name": name} if isinstance(name, str) and name else {}
     return {**model, **judge, "judge_base_url": f"http://{address}/v1"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionSettings(RewardSettings):
+    """What the function reads in `reward.custom_reward_function.reward_kwargs`.
+
+    Attributes:
+        on_failure: `score`, which this form needs: a failed judge is trained as `fallback_score`.
+    """
+
+    deadline_s: float = DEADLINE_S
+    on_failure: str = "leave_out"
 
 
 @dataclass(frozen=True, kw_only=True)

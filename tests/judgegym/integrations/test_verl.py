@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,15 @@ async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setitem(function._SEEN, "prompt", False)
     yield
     await close()
+
+
+def test_the_file_can_be_loaded_by_its_path_without_an_entry_among_the_modules() -> None:
+    """As verl's `load_extern_object` loads it; a dataclass would look for its module there."""
+    spec = spec_from_file_location("custom_module", function.__file__)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert {*module.__all__} == {*verl.__all__}
 
 
 @pytest.mark.parametrize(
