@@ -88,7 +88,14 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def watched(
-    browser: Any, target: Path | str, *, width: int = 1200, height: int = 900, script: str = "", **options: Any
+    browser: Any,
+    target: Path | str,
+    *,
+    width: int = 1200,
+    height: int = 900,
+    script: str = "",
+    is_blank: bool = False,
+    **options: Any,
 ) -> Iterator[Watched]:
     """Open a file or a URL in a context of its own.
 
@@ -98,6 +105,7 @@ def watched(
         width: of the window.
         height: of the window.
         script: runs before those of the page.
+        is_blank: the page shows nothing, so that there is no first paint to wait for.
         options: of a Playwright context, such as `color_scheme`.
     """
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
@@ -114,7 +122,8 @@ def watched(
         "request", lambda request: seen.requests.append(request.url) if not request.url.startswith("data:") else None
     )
     page.goto(target.as_uri() if isinstance(target, Path) else target)
-    seen.until_painted()
+    if not is_blank:
+        seen.until_painted()
     try:
         yield seen
     finally:

@@ -89,7 +89,7 @@ def test_its_scripts_run_and_hostile_data_are_text(browser: Any, tmp_path: Path)
 @needs_chromium
 def test_packed_data_come_through(browser: Any, tmp_path: Path) -> None:
     block = packed_block("packed", b'["<!-- \xc3\xa9"]')
-    with watched(browser, written(tmp_path / "page.html", data=[block], scripts=[UNPACK])) as seen:
+    with watched(browser, written(tmp_path / "page.html", data=[block], scripts=[UNPACK]), is_blank=True) as seen:
         seen.until("window.unpacked !== undefined")
         assert seen.page.evaluate("unpacked") == ["<!-- é"]
         seen.assert_clean()
@@ -111,7 +111,7 @@ def test_markup_that_got_into_it_is_refused(
     browser: Any, tmp_path: Path, elsewhere: Elsewhere, body: str, refused: str
 ) -> None:
     path = written(tmp_path / "page.html", body=body.replace("ELSEWHERE", elsewhere.url))
-    with watched(browser, path) as seen:
+    with watched(browser, path, is_blank=True) as seen:
         seen.page.evaluate("document.querySelectorAll('p').forEach((p) => p.click())")  # Chromium refuses at the event
         seen.until_refused(refused)
         assert seen.page.evaluate("window.ran") is None
@@ -121,7 +121,7 @@ def test_markup_that_got_into_it_is_refused(
 @needs_chromium
 def test_a_script_of_its_own_cannot_write_markup(browser: Any, tmp_path: Path) -> None:
     path = written(tmp_path / "page.html", scripts=['"use strict"; document.body.innerHTML = "<b>markup</b>";'])
-    with watched(browser, path) as seen:
+    with watched(browser, path, is_blank=True) as seen:
         assert seen.page.query_selector("b") is None
         assert "TrustedHTML" in "".join(seen.errors)
 
