@@ -128,7 +128,8 @@ class _Object:
 
 def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     """The verdict of a judge's own text: that of the last candidate."""
-    unread, whole = max(0, len(own) - kind.read), whole_object(own)
+    unread = max(0, len(own) - kind.read)
+    whole = whole_object(own) if own.lstrip().startswith(("{", "`")) else None
     if whole is not None:  # nothing else can be a candidate
         value = _value(kind.decode(own[slice(*whole)]), kind)
         return None if value is None else ParsedVerdict(value, whole)
