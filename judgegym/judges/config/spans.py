@@ -1,6 +1,6 @@
 """Spans at a fraction of the SDK's cost, for the provider that `--trace` makes.
 
-With the SDK's spans and encoder a request of the server takes 39 % more CPU, with these 11 to 12 %
+With the SDK's spans and encoder a request of the server takes 39 % more CPU, with these 10 to 15 %
 (`benchmarks/tracing.py`). While a request is answered a span keeps plain values; its message is made when spans are
 sent, many in a row, while that code is in the processor's cache. Sampler, ids, processor and exporter are the SDK's.
 The sampler is asked once for a trace of this process; spans below one that is kept are kept. Most attributes have
