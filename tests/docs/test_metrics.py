@@ -134,9 +134,14 @@ def test_each_metric_of_a_scored_data_set_is_explained_and_each_that_is_explaine
     ]
     data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
     assert score(data, "--out", out, "--offline", "--category_column=subset").code == 0
-    run = Finished(RunFiles(run_directory_of(out)), None)
-    check(run, {**documented(SHARED), **documented(SCORED)}, left_out_together(SCORED))
-    assert never_written(SCORED, [run]) == []
+    aspects, criteria = tmp_path / "aspects.jsonl", tmp_path / "criteria.jsonl"
+    assert score(data, "--out", aspects, "--offline", "--judge=aspect").code == 0
+    polite = json.dumps([{"name": "polite", "text": "Is polite.", "tags": [sorted(_tags())[0]]}])
+    assert score(data, "--out", criteria, "--offline", "--judge=checklist", "--criteria", polite).code == 0
+    found = [Finished(RunFiles(run_directory_of(path)), None) for path in (out, aspects, criteria)]
+    for run in found:
+        check(run, {**documented(SHARED), **documented(SCORED)}, left_out_together(SCORED))
+    assert never_written(SCORED, found) == []
 
 
 def test_each_shared_metric_is_written(runs: Runs) -> None:

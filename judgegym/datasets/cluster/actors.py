@@ -31,7 +31,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -43,6 +43,7 @@ from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow
 from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.extras import require
+from judgegym.judges.core.judgment import NamedVerdict
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm import wire
@@ -497,7 +498,13 @@ class ResultLedger:
             file.seek(offset)
             fields = RawLine(path, 0, offset, file.readline()).fields()
         results = cast("Sequence[dict[str, Any]]", fields["results"])
-        return [ResponseJudgment(**{name: result[name] for name in _FIELDS}) for result in results]
+        return [
+            ResponseJudgment(
+                **{name: result[name] for name in _FIELDS},
+                verdicts=tuple(NamedVerdict(**each) for each in result.get("verdicts", ())),
+            )
+            for result in results
+        ]
 
     def append(self, key: bytes, results: Sequence[ResponseJudgment]) -> None:
         """Append the results of a task, unless one of them is a failure.
@@ -507,7 +514,13 @@ class ResultLedger:
         """
         if any(result.is_failed for result in results):
             return
-        dumped: list[JSON] = [{name: getattr(result, name) for name in _FIELDS} for result in results]
+        dumped: list[JSON] = [
+            {
+                **{name: getattr(result, name) for name in _FIELDS},
+                "verdicts": [asdict(verdict) for verdict in result.verdicts],
+            }
+            for result in results
+        ]
         self._lines.append(wire.dumps({"key": key.hex(), "results": dumped}) + b"\n")
 
     def _refused(self, path: Path, error: OSError) -> None:

@@ -28,7 +28,8 @@ from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet
 from judgegym.datasets.cluster.actors import ResultLedger, open_scorer
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
-from judgegym.datasets.files.columns import SCORE, AddedColumns, judged_values
+from judgegym.datasets.files.columns import AddedColumns, is_number, judged_values
+from judgegym.datasets.rows.questions import Questions
 from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW
 from judgegym.datasets.rows.task import KEY_BYTES, ScoreTask
@@ -67,6 +68,7 @@ class BatchScorer:
         self.share = share_of(self.settings, parts, parts_setting)
         self._several: bool | None = None
         self._columns: Sequence[str] = ()
+        self._verdicts = Questions(self.settings).columns
         self._stack: AsyncExitStack | None = None
         self._scorer: TaskJudge | None = None
         self._ledger: ResultLedger | None = None
@@ -92,8 +94,8 @@ class BatchScorer:
         """
         rows = rows_of(batch)
         results = self._loop.run(self._scored(rows)) if rows else []
-        columns = AddedColumns(self._several or False)
-        added = [columns.in_order(columns.of_row([_judged(each) for each in of_row])) for of_row in results]
+        columns = AddedColumns(self._several or False, verdicts=self._verdicts)
+        added = [columns.in_table(columns.of_row([_judged(each, columns) for each in of_row])) for of_row in results]
         return with_columns(batch, {name: [each[name] for each in added] for name in columns.names}, columns)
 
     async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
@@ -109,6 +111,8 @@ class BatchScorer:
         read_from = tasks.reader.first.columns
         check_same_columns(tasks.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
         self._several, self._columns = tasks.several, read_from
+        # What a batch's rows share, the next one's may not; whether it has such a column is the same in all.
+        self._verdicts = tasks.questions.columns_beside(tasks.reader.columns)
         results: list[list[ResponseJudgment]] = [[] for _ in range(len(tasks))]
         todo = iter([number for number, first in enumerate(tasks.first_equal) if number == first])
 
@@ -167,8 +171,9 @@ class BatchScorer:
         BatchScorer.__init__(self, given, parts=parts, parts_setting=parts_setting)
 
 
-def _judged(result: ResponseJudgment) -> Mapping[str, JSON]:
-    return judged_values(result.score, result.status, result.label, result.explanation, result.components)
+def _judged(result: ResponseJudgment, columns: AddedColumns) -> Mapping[str, JSON]:
+    said = (result.score, result.status, result.label, result.explanation, result.components)
+    return judged_values(*said, verdicts=result.verdicts, columns=columns.verdicts)
 
 
 def rows_of(batch: Batch) -> list[dict[str, JSON]]:
@@ -207,7 +212,7 @@ def with_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Ad
         return table
     if _is_frame(batch):
         pandas = sys.modules["pandas"]
-        kinds = {name: "float64" if name == SCORE and not columns.several else "object" for name in values}
+        kinds = {name: "float64" if is_number(name) and not columns.several else "object" for name in values}
         return batch.assign(
             **{name: pandas.Series(list(found), index=batch.index, dtype=kinds[name]) for name, found in values.items()}
         )

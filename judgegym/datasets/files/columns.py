@@ -11,7 +11,7 @@ Guarantee: an output that passes can be written, unless the disk refuses or the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ import orjson
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.opening import is_pattern
 from judgegym.data.rows import DataSet, Row
+from judgegym.datasets.rows.questions import has_one_value, is_verdict_column, verdict_values
 from judgegym.judges.config.extras import needs, require
+from judgegym.judges.core.judgment import NamedVerdict
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
@@ -60,18 +62,42 @@ class AddedColumns:
     Attributes:
         several: a row has a list of responses, so that each column holds lists.
         sampled: the policy's responses are added, too, before the judge's columns; they are always lists.
+        verdicts: the columns by aspect or criterion, after the judge's others.
     """
 
     several: bool
     sampled: bool = False
+    verdicts: tuple[str, ...] = ()
+
+    @classmethod
+    def of_names(cls, names: Sequence[str], own: Collection[str], *, several: bool) -> AddedColumns | None:
+        """The added columns of a scored file.
+
+        Args:
+            names: all columns of the file, in their order.
+            own: the columns of the data set.
+            several: a row has a list of responses.
+
+        Returns:
+            The columns; `None` if scoring has not written the file.
+        """
+        end = len(names)
+        while end and is_verdict_column(names[end - 1]):
+            end -= 1
+        if tuple(names[max(0, end - len(JUDGED)) : end]) != JUDGED:
+            return None
+        before = tuple(names[max(0, end - len(JUDGED) - len(SAMPLED)) : end - len(JUDGED)])
+        return cls(several, sampled=before == SAMPLED and not {*before} & {*own}, verdicts=tuple(names[end:]))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in their order."""
-        return (*SAMPLED, *JUDGED) if self.sampled else JUDGED
+        return (*SAMPLED, *JUDGED, *self.verdicts) if self.sampled else (*JUDGED, *self.verdicts)
 
     def arrow_types(self) -> Mapping[str, Any]:
-        """The Arrow type of each column, in their order: float64 for the score, text for all others; or lists of it.
+        """The Arrow type of each column, in their order; or lists of it.
+
+        The score and the verdict on an aspect or criterion are float64, lists of those are objects, all others text.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -79,7 +105,10 @@ class AddedColumns:
         with needs("data"):
             import pyarrow  # late: an extra
 
-        plain = {name: pyarrow.float64() if name == SCORE else pyarrow.string() for name in self.names}
+        number, text = pyarrow.float64(), pyarrow.string()
+        plain = {name: number if is_number(name) else text for name in self.names}
+        of_verdict = pyarrow.struct([("name", text), ("points", number), ("value", number)])
+        plain |= {name: pyarrow.list_(of_verdict) for name in self.verdicts if not has_one_value(name)}
         return {name: pyarrow.list_(kind) if self.several or name in SAMPLED else kind for name, kind in plain.items()}
 
     def of_row(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
@@ -96,7 +125,7 @@ class AddedColumns:
 
     def of_bad_row(self, reason: str) -> dict[str, JSON]:
         """The values of a row that could not be judged: no score, and the reason."""
-        nothing: dict[str, JSON] = dict.fromkeys(SAMPLED)
+        nothing: dict[str, JSON] = dict.fromkeys((*SAMPLED, *self.verdicts))
         return self.of_row([{**nothing, **judged_values(None, BAD_ROW, None, reason, {})}])
 
     def in_order(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -109,9 +138,31 @@ class AddedColumns:
             raise ValueError(f"expected the columns {', '.join(self.names)}; found {', '.join(added)}")
         return {name: wire.scrub_all(added[name]) for name in self.names}
 
+    def in_table(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
+        """The same for a table, whose columns have one type: `judge/detail` is JSON text."""
+        found = self.in_order(added)
+        detail = found[DETAIL]
+        return {**found, DETAIL: [_as_text(each) for each in detail] if isinstance(detail, list) else _as_text(detail)}
+
+
+def is_number(name: str) -> bool:
+    """Whether an added column holds numbers."""
+    return name == SCORE or has_one_value(name)
+
+
+def _as_text(detail: JSON) -> str | None:
+    return detail if detail is None or isinstance(detail, str) else orjson.dumps(detail).decode()
+
 
 def judged_values(
-    score: float | None, status: str, label: str | None, explanation: str, components: Mapping[str, JSON]
+    score: float | None,
+    status: str,
+    label: str | None,
+    explanation: str,
+    components: Mapping[str, Any],
+    *,
+    verdicts: Sequence[NamedVerdict] = (),
+    columns: Sequence[str] = (),
 ) -> dict[str, JSON]:
     """What a judge said of a response, by column.
 
@@ -121,9 +172,12 @@ def judged_values(
         label: the verdict in the judge's own words.
         explanation: the judge's reasons, or the error.
         components: of the score.
+        verdicts: on aspects or criteria.
+        columns: those for verdicts.
     """
-    detail = None if score is None else orjson.dumps(dict(components), option=orjson.OPT_SORT_KEYS).decode()
-    return {SCORE: score, STATUS: status, LABEL: label, EXPLANATION: explanation, DETAIL: detail}
+    detail: JSON = None if score is None else {name: components[name] for name in sorted(components)}
+    judged: dict[str, JSON] = {SCORE: score, STATUS: status, LABEL: label, EXPLANATION: explanation, DETAIL: detail}
+    return {**judged, **verdict_values(columns, verdicts, components)}
 
 
 def check_out(out: Path, *, data: str | None = None) -> None:
@@ -188,7 +242,8 @@ def too_many_columns(source: str) -> DataError:
 
 
 def _check_names(row: Row, names: Sequence[str], columns: AddedColumns) -> None:
-    taken = [name for name in columns.names if name in names]
+    taken = [name for name in columns.names if name in names and name not in columns.verdicts]
+    taken += filter(is_verdict_column, names)
     if taken and not columns.sampled and all(name in names for name in JUDGED):
         raise DataError(
             f"{row.place}: there is a column {taken[0]} already, as in a file that judgegym score has written; to "

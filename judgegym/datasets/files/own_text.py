@@ -14,7 +14,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
@@ -50,9 +50,9 @@ def with_keys(text: bytes, added: dict[str, JSON]) -> bytes:
     return begin + (b"," if begin[1:].strip() else b"") + wire.dumps(added)[1:]
 
 
-def without_keys(text: bytes, keys: Collection[str]) -> bytes:
+def without_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
     """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
-    kept = [member for name, member, _ in _members(one_line(text)) if name not in keys]
+    kept = [member for name, member, _ in _members(one_line(text)) if not is_left_out(name)]
     return b"{" + b",".join(kept) + b"}"
 
 

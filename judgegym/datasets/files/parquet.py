@@ -232,7 +232,7 @@ def parquet_parts(
     def tables() -> Iterator[pyarrow.Table]:
         waiting = iter(added)
         for rows, own_arrays in own.groups(places, rows_each):
-            values = [columns.in_order(each) for each in islice(waiting, rows)]
+            values = [columns.in_table(each) for each in islice(waiting, rows)]
             if len(values) < rows:
                 raise ValueError(f"rows without added columns: {rows - len(values)}")
             arrays = [pyarrow.array([each[name] for each in values], kind) for name, kind in types.items()]

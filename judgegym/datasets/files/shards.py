@@ -22,7 +22,7 @@ from pydantic import AfterValidator
 
 from judgegym.data.json_file import json_object
 from judgegym.data.rows import Row
-from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumns, is_parquet
+from judgegym.datasets.files.columns import JUDGED, STATUS, AddedColumns, is_parquet
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import row_groups
 from judgegym.datasets.files.writer import StoredRows, write_scored
@@ -204,10 +204,10 @@ def _columns(path: Path, own: Collection[str]) -> AddedColumns | None:
         if fields is None:
             return None
         names, several = list(fields), isinstance(fields.get(STATUS), list)
-    if tuple(names[-len(JUDGED) :]) != JUDGED:
+    columns = AddedColumns.of_names(names, own, several=several)
+    if columns is None:
         raise _not_scored(path)
-    before = tuple(names[-len(JUDGED) - len(SAMPLED) : -len(JUDGED)])
-    return AddedColumns(several, sampled=before == SAMPLED and not set(before) & set(own))
+    return columns
 
 
 def _count(path: Path) -> int:

@@ -41,6 +41,7 @@ from judgegym.datasets.files.columns import (
 )
 from judgegym.datasets.files.own_text import json_texts, with_keys, without_keys
 from judgegym.datasets.files.parquet import MOST_BYTES, MOST_ROWS, JsonColumns, StoredColumns, parquet_parts
+from judgegym.datasets.rows.questions import is_verdict_column
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
@@ -183,7 +184,8 @@ class ScoredRow:
         status: how judging ended.
         label: the judge's verdict in its own words, if it has one.
         explanation: the judge's reasons, or the error.
-        detail: the score's components, a JSON object as text; `None` where judging failed.
+        detail: the score's components, an object, or JSON text of one in Parquet and in files of older versions; `None`
+            where judging failed.
     """
 
     row: Row
@@ -192,7 +194,7 @@ class ScoredRow:
     status: tuple[str, ...]
     label: tuple[str | None, ...]
     explanation: tuple[str | None, ...]
-    detail: tuple[str | None, ...]
+    detail: tuple[str | Mapping[str, JSON] | None, ...]
 
     def components(self, response: int) -> JSON:
         """The components of a response's score (from 0), parsed; `None` where judging failed.
@@ -200,9 +202,9 @@ class ScoredRow:
         Raises:
             DataError: `judge/detail` is no JSON.
         """
-        text = self.detail[response]
+        detail = self.detail[response]
         try:
-            return None if text is None else wire.loads(text)
+            return wire.loads(detail) if isinstance(detail, str) else detail
         except ValueError as error:
             raise DataError(f"{self.row.place}: {DETAIL} is not JSON: {error}") from error
 
@@ -246,8 +248,9 @@ def scored_row(row: Row) -> ScoredRow:
     several = isinstance(row.values.get(STATUS), list)
     status = _entries(row, STATUS, several, (str,))
     score = _entries(row, SCORE, several, (float, int, type(None)))
-    texts = [_entries(row, name, several, (str, type(None))) for name in (LABEL, EXPLANATION, DETAIL)]
-    if {len(score), *map(len, texts)} != {len(status)}:
+    label, said = (_entries(row, name, several, (str, type(None))) for name in (LABEL, EXPLANATION))
+    detail = _entries(row, DETAIL, several, (str, dict, type(None)))
+    if {len(score), len(label), len(said), len(detail)} != {len(status)}:
         raise DataError(f"{row.place}: the columns {', '.join(JUDGED)} have lists of different lengths")
     for each, one in zip(status, score, strict=True):
         if (each == Status.OK.value) != (one is not None) or isinstance(one, bool):
@@ -257,7 +260,9 @@ def scored_row(row: Row) -> ScoredRow:
         several,
         cast("tuple[float | None, ...]", score),
         cast("tuple[str, ...]", status),
-        *cast("list[tuple[str | None, ...]]", texts),
+        cast("tuple[str | None, ...]", label),
+        cast("tuple[str | None, ...]", said),
+        cast("tuple[str | Mapping[str, JSON] | None, ...]", detail),
     )
 
 
@@ -273,6 +278,10 @@ def _entries(row: Row, column: str, several: bool, kinds: tuple[type, ...]) -> t
     return entries
 
 
+def _is_of_judge(name: str) -> bool:
+    return name in JUDGED or is_verdict_column(name)
+
+
 def without_judge(rows: DataSet) -> DataSet:
     """The rows without the columns that a judge has added.
 
@@ -284,7 +293,8 @@ def without_judge(rows: DataSet) -> DataSet:
     """
     _check_is_scored(rows, f"{rows.source}: --rescore")
     if isinstance(rows.values, ArrowRows):
-        return DataSet(rows.source, rows.values.without(JUDGED))
+        names = [name for name in rows.values.table.schema.names if _is_of_judge(name)]
+        return DataSet(rows.source, rows.values.without(names))
     if isinstance(rows.values, JsonFile):
-        return DataSet(rows.source, rows.values.edited(partial(without_keys, keys=JUDGED)))
+        return DataSet(rows.source, rows.values.edited(partial(without_keys, is_left_out=_is_of_judge)))
     raise TypeError("expected the rows of load_rows, which know how they are stored")

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import DataSet, Row, RowError
+from judgegym.datasets.rows.questions import Questions
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
@@ -48,6 +49,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         first_equal: for each task the first one that is equal to it, which is judged for both; each is its own first
             where responses are sampled, since those of equal prompts are independent.
         empty: how many responses are empty, and are not judged.
+        questions: the aspects or criteria by which the rows are judged.
         chosen: of each task how many of its responses, the first ones, are preferred to the others; empty without any.
     """
 
@@ -85,12 +87,15 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
         self._groups = None if settings.group_by is None else self._grouped(settings.group_by)
         self.empty = 0
+        self.questions = Questions(settings)
         self.chosen = array("I")
         keys, counts = bytearray(), array("q")
         for number in _told(range(len(self))):
             task = self._checked(number, check)
             if task is None and self._groups is not None:
                 continue  # the group is left out
+            if task is not None:
+                self.questions.note(task.judge_task)
             keys += _NO_KEY if task is None else task.key
             counts.append(0 if task is None else task.count)
             self.chosen.append(0 if task is None else task.chosen)
@@ -103,6 +108,12 @@ class ScoreTasks(LazySequence[ScoreTask]):
             self.chosen = array("I")
         self._keys = bytes(keys)
         self.first_equal = first_equals(self._keys, KEY_BYTES) if sampled is None else array("q", range(len(self)))
+
+    def note_questions(self, numbers: Iterable[int]) -> None:
+        """Take note of the questions of further rows, such as those of other shards, whose columns are the same."""
+        for number in numbers if self.questions.kind is not None else ():
+            with suppress(RowError):  # it is a bad row of another shard
+                self.questions.note(self.reader.task(number).judge_task)
 
     def _grouped(self, column: str) -> list[Sequence[int]]:
         """The rows of each group, without those that have no value."""

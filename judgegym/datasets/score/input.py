@@ -20,6 +20,7 @@ from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import earlier_responses
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.judges.core.judgment import NamedVerdict
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, run_of_file
@@ -96,14 +97,20 @@ def added_of_rows(tasks: ScoreTasks, saved: SavedResponses, columns: AddedColumn
         if bad is not None:
             yield columns.of_bad_row(bad.reason)
             continue
-        yield columns.of_row([_columns(saved.line(place)) for place in tasks.places.of_row(row)])
+        yield columns.of_row([_values(saved.line(place), columns) for place in tasks.places.of_row(row)])
 
 
-def _columns(line: bytes) -> Mapping[str, JSON]:
+def _values(line: bytes, columns: AddedColumns) -> Mapping[str, JSON]:
     sample = orjson.loads(line)
     detail = sample.get("detail") or {"explanation": sample.get("error")}  # the policy failed: no judge said anything
     judged = judged_values(
-        sample["score"], sample["status"], sample.get("label"), detail["explanation"], detail.get("components", {})
+        sample["score"],
+        sample["status"],
+        sample.get("label"),
+        detail["explanation"],
+        detail.get("components", {}),
+        verdicts=[NamedVerdict(**each) for each in detail.get("verdicts", ())],
+        columns=columns.verdicts,
     )
     sampled = (sample.get("model_answer"), sample.get("thinking") or None, sample.get("finish_reason"))
     return {**dict(zip(SAMPLED, sampled, strict=True)), **judged}

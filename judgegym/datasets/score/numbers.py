@@ -26,6 +26,7 @@ from typing import Any
 
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import SavedResponses, ScoreDetail
+from judgegym.datasets.score.verdicts import VerdictNumbers
 from judgegym.engine.metrics import MetricAggregator, Metrics, record_parts
 from judgegym.engine.records import Sample
 from judgegym.engine.records import digest as digest_of
@@ -153,13 +154,15 @@ class ScoreNumbers:
         metrics: the metrics.
         digest: a digest of what the judge saw of all rows.
         categories: the mean score by category.
-        tables: how the scores are distributed; none without scores.
+        tables: how the scores are distributed, and those of `by_name`; none without scores.
+        by_name: the verdicts by aspect, criterion and tag.
     """
 
     metrics: Metrics
     digest: str
     categories: Categories
     tables: tuple[Table, ...]
+    by_name: tuple[Table, ...] = ()
 
 
 def score_numbers(
@@ -184,12 +187,14 @@ def score_numbers(
     metrics = MetricAggregator("eval", seed=seed)
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
     mean, within = ClusteredRatio(tasks.first_equal), WithinRows(tasks.first_equal, tasks.chosen)
+    verdicts = VerdictNumbers(tasks.questions, lambda: ClusteredRatio(tasks.first_equal), MOST_CATEGORIES)
     scores, prompts, equal, digest = array("d"), array("Q"), 0, hashlib.sha256()
     for number, first in enumerate(tasks.first_equal):
         samples = [saved.sample(place) for place in tasks.places.of_task(number)]
         prompts.append(int(digest_of(samples[0].prompt_key if samples else number), 16))
         for sample in samples:
             shared.add(sample)
+            verdicts.add(number, sample)
             metrics.names.add(() if sample.category is None else (sample.category,))
             categories.add(sample)
             if sample.headline is not None:
@@ -215,9 +220,12 @@ def score_numbers(
     _record_distribution(metrics, scores)
     for name, found in categories.largest(MOST_CATEGORIES)[0].items():
         metrics.ratio(f"{HEADLINE}_category_{metrics.names(name)}", found.value * found.rows, found.rows)
+    verdicts.record(metrics, prompts)
     shared.record(metrics, outcomes)
+    result = metrics.result()
     tables = (score_table(scores),) if scores else ()
-    return ScoreNumbers(metrics.result(), digest.hexdigest()[:16], categories, tables)
+    by_name = tuple(verdicts.tables(result))
+    return ScoreNumbers(result, digest.hexdigest()[:16], categories, (*tables, *by_name), by_name)
 
 
 def _is_judged(sample: Sample[ScoreDetail]) -> bool:

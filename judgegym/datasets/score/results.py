@@ -33,6 +33,7 @@ from judgegym.datasets.score.numbers import (
 )
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.datasets.score.verdicts import verdict_sections
 from judgegym.engine import terminal
 from judgegym.engine.anchors import AnchorResult
 from judgegym.engine.metrics import Metrics
@@ -157,6 +158,7 @@ async def conclude(
             *([] if correction is None else [section_of(correction)]),
             *([] if judges is None else [judges.section()]),
             Section("scores", [*_distribution(metrics)]),
+            *verdict_sections(numbers.by_name),
             Section("several responses to a prompt", [*_within_rows(metrics)]),
             Section("categories", category_lines(numbers.categories)),
             Section("went wrong", [*_faults(metrics, outcomes, run.path)], is_alarm=True),

@@ -89,7 +89,9 @@ class ScoreRun:
         if settings.on_bad_row == "fail" or len(tasks.bad) == len(found.rows):
             tasks.require_all(f"\n{SKIP_HINT}")
         self.gold = self._gold_labels()
-        self.columns = AddedColumns(tasks.several, sampled=sampled is not None)
+        if settings.shard is not None:
+            tasks.note_questions(number for number in range(len(found.rows)) if number not in tasks.numbers)
+        self.columns = AddedColumns(tasks.several, sampled=sampled is not None, verdicts=tasks.questions.columns)
         check_columns(found.own, self.columns, out)
         self._anchor_judge: AnchorJudge | None = None
         if settings.anchors is not None:

@@ -22,7 +22,7 @@ from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, resp
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.environments.evaluate.saved import SavedRows
-from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judgment import Judgment, NamedVerdict, Status
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
@@ -35,10 +35,14 @@ class ScoreDetail:
     Attributes:
         explanation: the judge's reasons.
         components: numbers from which the score is computed: `raw` in the judge's own task, ….
+        verdicts: on each aspect or criterion, also where others have none, so that there is no score.
+        tags: of a checklist, the score of each tag.
     """
 
     explanation: str
     components: Mapping[str, float] = field(default_factory=dict)
+    verdicts: tuple[NamedVerdict, ...] = ()
+    tags: Mapping[str, float] = field(default_factory=dict)
 
 
 SavedResponses: TypeAlias = "SavedRows[Any, ScoreDetail]"
@@ -120,7 +124,7 @@ def _judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
         status,
         result.label,
         "" if status is Status.OK else result.explanation,
-        detail=ScoreDetail(result.explanation, result.components),
+        detail=ScoreDetail(result.explanation, result.components, result.verdicts, result.tags),
         suspects=result.injection_suspects,
     )
 

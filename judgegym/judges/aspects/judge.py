@@ -30,7 +30,7 @@ from judgegym.judges.aspects.prompt import (
 )
 from judgegym.judges.core.calls import collect_votes, errors_of, failed_judgment
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
@@ -231,6 +231,13 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
         """The verdicts."""
         details = judgment.detail.aspects if judgment.detail is not None else ()
         return {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
+
+    def verdicts(self, task: JudgeTask, judgment: Judgment[PanelDetail]) -> tuple[NamedVerdict, ...]:
+        """The verdict on each aspect; its points are its weight, negative where a yes is bad."""
+        details = judgment.detail.aspects if judgment.detail is not None else ()
+        values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
+        aspects = self.settings.aspects if task.aspects is None else task.aspects
+        return tuple(NamedVerdict(one.name, one.polarity * one.weight, values.get(one.name)) for one in aspects)
 
     def confidences(self, judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
         """Also `votes`, if there are several: how far they agree on the aspect on which they agree the least."""

@@ -32,7 +32,7 @@ from judgegym.judges.checklists.prompt import (
 )
 from judgegym.judges.core.calls import NoVerdict, Vote, ask, collect_votes, errors_of, failed_judgment
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.criteria import (
     CRITERIA_FORM,
@@ -124,11 +124,16 @@ class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Chec
         # The prompts of all parts show the same submission.
         suspects = max((prompt.prompt.suspects for prompt in prompts), default=0)
         details: list[CriterionDetail] = []
+        failed: list[str] = []
         for part, prompt, of_part in zip(parts, prompts, asked, strict=True):
             votes = [call.value for call in of_part if call.value is not None]
             if len(votes) < self.settings.vote_count():
-                return replace(failed_judgment(calls, explanation=_why(part, votes, of_part)), suspects=suspects)
-            details += decide(part, prompt, votes)
+                failed.append(_why(part, votes, of_part))
+            else:
+                details += decide(part, prompt, votes)
+        if failed:
+            kept = ChecklistDetail(tuple(details), self.settings.formula) if details else None
+            return replace(failed_judgment(calls, explanation=failed[0], detail=kept), suspects=suspects)
         judgment = checklist_judgment(case.criteria, details, self.settings.formula, self.settings.cannot_assess)
         assert judgment.detail is not None
         detail = replace(judgment.detail, redrawn=sum(call.value is None for call in calls))
@@ -171,6 +176,17 @@ class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Chec
         details = judgment.detail.criteria if judgment.detail is not None else ()
         agreed = [max(0.0, 2.0 * one.agreement - 1.0) for one in details if len(one.votes) > 1]
         return {**super().confidences(judgment), **({"votes": min(agreed)} if agreed else {})}
+
+    def verdicts(self, task: JudgeTask, judgment: Judgment[ChecklistDetail]) -> tuple[NamedVerdict, ...]:
+        """The verdict on each criterion."""
+        details = judgment.detail.criteria if judgment.detail is not None else ()
+        values = {detail.name: detail.value for detail in details}
+        criteria = task.criteria or self.settings.criteria
+        return tuple(NamedVerdict(one.name, one.points, values.get(one.name)) for one in criteria)
+
+    def tags(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
+        """The score of each tag that has one."""
+        return {} if judgment.detail is None else judgment.detail.tags
 
     def components(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
         """The formula's own number, and the value of each criterion that was assessed."""

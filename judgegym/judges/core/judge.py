@@ -21,7 +21,7 @@ from judgegym.judges import prompts
 from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.images import check_images, showing
-from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
+from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment, NamedVerdict
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, response_judgment
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.thinking import after_thinking
@@ -94,6 +94,14 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         """The numbers from which the score is computed: the judge's own, as `raw`."""
         return {} if judgment.score is None else {"raw": judgment.score}
 
+    def verdicts(self, task: JudgeTask, judgment: Judgment[DetailT]) -> tuple[NamedVerdict, ...]:
+        """The verdict on each aspect or criterion of a task; empty of a judge that has none."""
+        return ()
+
+    def tags(self, judgment: Judgment[DetailT]) -> Mapping[str, float]:
+        """The score of each tag of the criteria; empty of a judge that has none."""
+        return {}
+
     def contributions(self, judgment: Judgment[DetailT]) -> Mapping[str, float]:
         """What each part adds to the score, if that is a sum of parts; empty otherwise."""
         return {}
@@ -113,7 +121,8 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         """The response's score."""
         judgment = await self.judge_task(task)
         score = None if judgment.score is None else self.unit(judgment.score)
-        return [response_judgment(judgment, score, self.components(judgment))]
+        result = response_judgment(judgment, score, self.components(judgment))
+        return [replace(result, verdicts=self.verdicts(task, judgment), tags=self.tags(judgment))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,26 @@ class Judgment(Generic[DetailT_co]):
 
 
 @dataclass(frozen=True, slots=True)
+class NamedVerdict:
+    """The verdict on one aspect or criterion of a response.
+
+    Attributes:
+        name: of the aspect or criterion.
+        points: how much it counts; negative if a yes is bad.
+        value: 1 for yes or met, 0 for no or unmet, between them for an option; `None` if there is no verdict on it.
+    """
+
+    name: str
+    points: float
+    value: float | None
+
+    @property
+    def good(self) -> float | None:
+        """The value as a number from 0 (bad) to 1 (good)."""
+        return self.value if self.value is None or self.points >= 0 else 1.0 - self.value
+
+
+@dataclass(frozen=True, slots=True)
 class ScoreParts:
     """The numbers from which a score was computed.
 

@@ -19,7 +19,7 @@ import orjson
 from judgegym.judges.conversations.shortening import shorten
 from judgegym.judges.conversations.tools import Tool
 from judgegym.judges.conversations.turns import IMAGE_MARK, Turn, images_of, renumbered
-from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.judges.core.judgment import CallRun, Judgment, NamedVerdict, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
 from judgegym.llm.errors import BudgetError, UserError
@@ -158,6 +158,8 @@ class ResponseJudgment:
         label: the verdict in the judge's terms.
         explanation: the judge's reasons; for a failure, the error.
         components: numbers from which the score is computed: `raw` (in the judge's unit), an aspect's verdict, ….
+        verdicts: on each aspect or criterion, also where others have none, so that there is no score.
+        tags: of a checklist, the score of each tag.
         usage: tokens and cost; zero for calls answered by the cache. A call that was made for several responses counts
             for the first of them.
         judge_calls: calls to the judge, counted in the same way.
@@ -175,6 +177,8 @@ class ResponseJudgment:
     label: str | None = None
     explanation: str = ""
     components: Mapping[str, float] = field(default_factory=dict)
+    verdicts: tuple[NamedVerdict, ...] = ()
+    tags: Mapping[str, float] = field(default_factory=dict)
     usage: Usage = Usage()
     judge_calls: int = 0
     runs: Mapping[str, CallRun] = field(default_factory=dict, compare=False)

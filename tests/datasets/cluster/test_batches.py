@@ -79,7 +79,11 @@ def test_the_values_are_those_of_the_command(tmp_path: Path, judge: ScriptedEndp
     score(write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}")
     added = scorer(judge)(lists(rows))
     for number, written in enumerate(read_rows(out)):
-        assert {name: added[name][number] for name in JUDGED} == {name: written[name] for name in JUDGED}
+        text = written["judge/detail"] and json.dumps(written["judge/detail"], separators=(",", ":"))  # as in a table
+        assert {name: added[name][number] for name in JUDGED} == {
+            **{name: written[name] for name in JUDGED},
+            "judge/detail": text,
+        }
     assert added["judge/status"] == ["ok", "ok", "ok", "judge_failed", "invalid_completion"]
     assert added["judge/score"][3:] == [None, None]
 

@@ -31,7 +31,7 @@ def test_a_run_of_rows_with_a_response_each(command: Scoring) -> None:
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
     assert command.column("judge/score") == [(n % 5) / 4 for n in range(20)]
     assert {row["judge/status"] for row in rows} == {"ok"}
-    assert (rows[3]["judge/label"], rows[3]["judge/detail"]) == ("4", '{"raw":4.0}')
+    assert (rows[3]["judge/label"], rows[3]["judge/detail"]) == ("4", {"raw": 4.0})
     assert rows[3]["judge/explanation"].startswith("Because.")
     samples = command.samples
     assert [sample["uid"] for sample in samples] == [f"row-{n}" for n in range(1, 21)]

@@ -32,7 +32,7 @@ def scoring(tmp_path: Path) -> Iterator[Scoring]:
 def test_judge_calls_are_the_rows_that_the_rule_could_not_settle(scoring: Scoring) -> None:
     assert scoring(*RULE_FIRST, rows=ROWS).code == 0
     assert (scoring.column("judge/score"), len(scoring.judge.requests)) == ([1.0, 0.0, 0.75], 1)
-    assert scoring.column("judge/detail")[2] == '{"rubric":0.75,"rubric.raw":4.0}'
+    assert scoring.column("judge/detail")[2] == {"rubric": 0.75, "rubric.raw": 4.0}
     assert [*scoring.samples[2]["run"]["judge_calls"]] == ["rubric/judgment_1"]
     metrics = scoring.run.metrics
     assert (metrics["part_rule"], metrics["part_rubric"]) == (0.5, 0.75)

@@ -175,7 +175,7 @@ def test_a_row_keeps_its_own_text_but_for_the_judges_keys(tmp_path: Path) -> Non
     ],
 )
 def test_keys_are_taken_out_of_a_text_and_nothing_else(text: bytes, kept: bytes) -> None:
-    assert without_keys(text, ("judge/x",)) == kept
+    assert without_keys(text, "judge/x".__eq__) == kept
 
 
 @pytest.mark.slow

@@ -50,10 +50,10 @@ def test_scored_data_and_its_plan(tmp_path: Path) -> None:
     assert "step               2\n" in planned.out, planned.out
     assert (ended.code, len(endpoint.requests)) == (0, 2), ended.err
     (row,) = read_rows(tmp_path / "out.jsonl")
-    assert (row["judge/score"], json.loads(str(row["judge/detail"]))) == (0.25, EXPECTED)
+    assert (row["judge/score"], row["judge/detail"]) == (0.25, EXPECTED)
     of_rules = score(data, f"--out={tmp_path / 'rules.jsonl'}", "--judge=composite", f"--reward={json.dumps(RULES)}")
     (row,) = read_rows(tmp_path / "rules.jsonl")
-    found = json.loads(str(row["judge/detail"]))
+    found = row["judge/detail"]
     assert of_rules.code == 0 and [found[name] for name in RULES] == [1.0, 1.0, 0.0]
 
 

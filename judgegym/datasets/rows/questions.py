@@ -1,0 +1,118 @@
+"""The columns of a scored file by aspect and by criterion.
+
+Where all rows are judged by the same questions, each has a column of its own, `judge/aspect/NAME` or
+`judge/criterion/NAME`, with a number or null. Where rows bring their own, as HealthBench's do, a column by name would
+hold a value in a few rows and null in all others, and there would be thousands: then one column holds a list of
+objects for each response, in the order of the row's questions.
+
+Guarantee: NAME is `slug(name)`, as in the names of metrics, so that different names never share a column. Scoring
+owns these names: data that has a column of one of them is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from judgegym.judges.core.judgment import NamedVerdict
+from judgegym.judges.core.naming import slug
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.llm.wire import JSON
+
+QuestionKind: TypeAlias = Literal["aspect", "criterion"]
+
+_PREFIXES: Mapping[QuestionKind, str] = {"aspect": "judge/aspect/", "criterion": "judge/criterion/"}
+_LISTS: Mapping[QuestionKind, str] = {"aspect": "judge/aspects", "criterion": "judge/criteria"}
+_BESIDE = ("raw", "left_out")
+"""Components of a score that are no verdicts."""
+
+
+class Questions:
+    """The aspects or criteria by which rows are judged, and whether all rows have the same ones.
+
+    Attributes:
+        kind: which of the two; `None` for a judge that has neither.
+        shared: of each its name and points, where all rows have the same ones; else empty.
+    """
+
+    def __init__(self, settings: object) -> None:
+        """Know of no row; the questions are those of the settings until a row has others."""
+        kinds: Mapping[str, QuestionKind] = {"aspect": "aspect", "checklist": "criterion"}
+        self._settings = settings if isinstance(settings, ScorerSettings) else None
+        self.kind: QuestionKind | None = None if self._settings is None else kinds.get(self._settings.judge)
+        self.shared: Mapping[str, float] = {}
+        self._first: Sequence[object] | None = None
+        if self._settings is not None and self.kind is not None:
+            self._share(self._settings.aspects if self.kind == "aspect" else self._settings.criteria)
+
+    def note(self, task: JudgeTask) -> None:
+        """Take note of the questions of a row."""
+        settings = self._settings
+        if settings is None or self.kind is None:
+            return
+        own: Sequence[Any] | None = task.aspects if self.kind == "aspect" else task.criteria
+        asked = own or (settings.aspects if self.kind == "aspect" else settings.criteria)
+        if self._first is None:
+            self._first = asked
+            self._share(asked)
+        elif asked is not self._first and tuple(asked) != tuple(self._first):
+            self.shared = {}
+
+    def _share(self, questions: Sequence[Any]) -> None:
+        is_aspect = self.kind == "aspect"
+        self.shared = {one.name: one.polarity * one.weight if is_aspect else one.points for one in questions}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a scored file has of them."""
+        if self.kind is None:
+            return ()
+        return tuple(_PREFIXES[self.kind] + slug(name) for name in self.shared) or (_LISTS[self.kind],)
+
+    def columns_beside(self, read: Collection[str]) -> tuple[str, ...]:
+        """The columns of a batch, which those of its rows do not decide, but what is read of them.
+
+        Args:
+            read: what is read of the rows, such as `criteria`.
+        """
+        if self.kind is None or ("aspects" if self.kind == "aspect" else "criteria") not in read:
+            return Questions(self._settings).columns
+        return (_LISTS[self.kind],)
+
+
+def is_verdict_column(name: str) -> bool:
+    """Whether a column is one of these."""
+    return has_one_value(name) or name in _LISTS.values()
+
+
+def has_one_value(name: str) -> bool:
+    """Whether a column is that of one aspect or criterion."""
+    return name.startswith(tuple(_PREFIXES.values()))
+
+
+def named_values(verdicts: Sequence[NamedVerdict], components: Mapping[str, float]) -> Mapping[str, float | None]:
+    """The value of each verdict by name; of a line of an older version those among the components of the score."""
+    if verdicts:
+        return {one.name: one.value for one in verdicts}
+    return {name: value for name, value in components.items() if name not in _BESIDE}
+
+
+def verdict_values(
+    columns: Sequence[str], verdicts: Sequence[NamedVerdict], components: Mapping[str, float]
+) -> dict[str, JSON]:
+    """The values of a response's columns.
+
+    Args:
+        columns: the columns.
+        verdicts: on its aspects or criteria.
+        components: of its score; a line of an older version has the verdicts there alone.
+    """
+    if not columns:
+        return {}
+    found, points = named_values(verdicts, components), {one.name: one.points for one in verdicts}
+    if not has_one_value(columns[0]):
+        listed: list[JSON] = [{"name": name, "points": points.get(name), "value": found[name]} for name in found]
+        return {columns[0]: listed or None}
+    values = {slug(name): value for name, value in found.items()}
+    return {name: values.get(name.rpartition("/")[2]) for name in columns}

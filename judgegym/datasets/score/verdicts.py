@@ -1,0 +1,145 @@
+"""The metrics of a run by aspect, criterion and tag, and how people see them.
+
+Guarantees: a verdict counts wherever there is one, also where another question of the response has none, so that the
+response has no score; a missing verdict is no number. Names of metrics are those of the environments aspect_critique
+and rubric_checklist. Where rows have different questions, there are no metrics by name, but those by tag.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from judgegym.datasets.rows.questions import Questions, named_values
+from judgegym.engine.metrics import MetricAggregator, Metrics, slug
+from judgegym.engine.records import Sample
+from judgegym.engine.terminal import Table
+from judgegym.engine.terminal.summary import Section, SummaryLine, interval_of
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.naming import MetricNames
+from judgegym.statistics import percent
+
+MOST_WITH_INTERVAL = 20
+"""The most aspects or criteria whose metrics have an interval, which takes sixteen bytes for each row and name."""
+_MOST_LINES = 20
+"""So many are in the summary of the terminal; the page has all."""
+_NO_VERDICT = "no response has a verdict on it"
+
+
+class Ratio(Protocol):
+    """Adds up what tasks contribute to a ratio."""
+
+    def add(self, task: int, total: float, weight: float = 1.0) -> None:
+        """Add what a task contributes."""
+
+    def record(self, metrics: MetricAggregator, name: str, keys: array[int] | None = None) -> None:
+        """Record the ratio."""
+
+
+class PlainRatio:
+    """A ratio without an interval."""
+
+    def __init__(self) -> None:
+        """Know of no observation."""
+        self.total = self.weight = 0.0
+
+    def add(self, task: int, total: float, weight: float = 1.0) -> None:
+        """Add what a task contributes."""
+        self.total += total
+        self.weight += weight
+
+    def record(self, metrics: MetricAggregator, name: str, keys: array[int] | None = None) -> None:
+        """Record the ratio, if there is an observation."""
+        if self.weight:
+            metrics.ratio(name, self.total, self.weight)
+
+
+class VerdictNumbers:
+    """Collects verdicts and the scores of tags, response by response."""
+
+    def __init__(self, questions: Questions, new_ratio: Callable[[], Ratio], most_tags: int) -> None:
+        """Begin without a response.
+
+        Args:
+            questions: of all rows.
+            new_ratio: makes a ratio that has an interval.
+            most_tags: so many tags have a metric, those of the most responses.
+        """
+        self._questions, self._most_tags = questions, most_tags
+        names, has_intervals = questions.shared, len(questions.shared) <= MOST_WITH_INTERVAL
+        self._rates: dict[str, Ratio] = {name: new_ratio() if has_intervals else PlainRatio() for name in names}
+        self._yes = {name: PlainRatio() for name in names}
+        self._tags: dict[str, PlainRatio] = {}
+        self._invalid = 0
+
+    def add(self, task: int, sample: Sample[Any]) -> None:
+        """Add a response; one that is empty or malformed passes no aspect."""
+        is_aspect = self._questions.kind == "aspect"
+        if sample.status == Status.INVALID_COMPLETION.value and is_aspect:
+            self._invalid += 1
+            for rate in self._rates.values():
+                rate.add(task, 0.0)
+        elif sample.detail is not None:
+            values = named_values(sample.detail.verdicts, sample.detail.components)
+            for name, points in self._questions.shared.items():
+                value = values.get(name)
+                if value is not None:
+                    self._rates[name].add(task, 1.0 - value if is_aspect and points < 0 else value)
+                    self._yes[name].add(task, value)
+            for tag, score in sample.detail.tags.items():
+                self._tags.setdefault(tag, PlainRatio()).add(task, score)
+
+    @property
+    def _largest_tags(self) -> Sequence[tuple[str, PlainRatio]]:
+        return sorted(self._tags.items(), key=lambda item: (-item[1].weight, item[0]))[: self._most_tags]
+
+    def record(self, metrics: MetricAggregator, prompts: array[int]) -> None:
+        """Record the metrics; their intervals resample tasks with the same of `prompts` together."""
+        for name, rate in self._rates.items():
+            first, *others = metric_names(self._questions, name)
+            rate.record(metrics, first, prompts)
+            for other in others:
+                self._yes[name].record(metrics, other)
+            metrics.expect(_NO_VERDICT, first, *others)
+        part = MetricNames(self._tags)
+        for tag, ratio in self._largest_tags:
+            ratio.record(metrics, f"tag_score_{part(tag)}")
+
+    def tables(self, metrics: Metrics) -> Iterator[Table]:
+        """The tables of the page, by aspect or criterion and by tag, each of those that have a verdict."""
+        is_aspect = self._questions.kind == "aspect"
+        rows = []
+        for name, points in self._questions.shared.items():
+            metric, yes = f"eval/{metric_names(self._questions, name)[0]}", self._yes[name]
+            if metric in metrics.values and yes.weight:
+                beside = percent(yes.total / yes.weight) if is_aspect else f"{points:g}"
+                interval = interval_of(metrics, metric, "share").removeprefix("95 %: ")
+                counted = f"{yes.weight + self._invalid:,.0f}"
+                rows.append((name, beside, percent(metrics.values[metric]), interval, counted))
+        header = ("aspect", "yes", "passes") if is_aspect else ("criterion", "points", "met")
+        if rows:
+            yield Table("Aspects" if is_aspect else "Criteria", (*header, "95 %", "responses"), tuple(rows))
+        tags = [(tag, f"{of.total / of.weight:.4f}", f"{of.weight:,.0f}") for tag, of in self._largest_tags]
+        if tags:
+            yield Table("Tags", ("tag", "score", "responses"), tuple(tags))
+
+
+def metric_names(questions: Questions, name: str) -> tuple[str, ...]:
+    """The names of the metrics of an aspect (passes, yes) or a criterion (met)."""
+    if questions.kind == "aspect":
+        return f"pass_rate_{slug(name)}", f"score_{slug(name)}"
+    return (f"met_rate_{slug(name)}",)
+
+
+def verdict_sections(tables: Sequence[Table]) -> Iterator[Section]:
+    """The same tables for the summary of the terminal: of each line the name, the rate or score, its interval."""
+    for table in tables:
+        value = 1 if table.title == "Tags" else 2
+        lines = []
+        for row in table.rows[:_MOST_LINES]:
+            interval = f"95 %: {row[3]}" if value == 2 and row[3] else ""
+            lines.append(SummaryLine(row[0], row[value], ", ".join(filter(None, (interval, f"{row[-1]} responses")))))
+        more = len(table.rows) - len(lines)
+        lines += [SummaryLine("…", f"{more:,}", "more, in metrics.json and on the page")] if more else []
+        yield Section(f"{table.title.lower()}: {table.header[value]}", lines)
