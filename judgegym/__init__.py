@@ -2,7 +2,7 @@
 
     from judgegym import RubricJudge
 
-    judge = RubricJudge("Is the answer correct?", judge_model_name="gpt-4.1-mini",
+    judge = RubricJudge("Is the answer correct?", judge_model_name="gpt-6-luna",
                         judge_base_url="https://api.openai.com/v1", judge_api_key_env="OPENAI_API_KEY")
     table = await judge.judge("What is 2 + 2?", ["4", "5", "It is four."])    # in a script: judge.judge_sync(…)
 

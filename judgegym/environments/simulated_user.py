@@ -28,6 +28,7 @@ from judgegym.judges.core.seeding import derive
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.llm.at_once import holding
 from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, UserFailure, let_go
 from judgegym.llm.ledger import component
@@ -59,7 +60,7 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     """Tell the simulated user who it is, in rows without a column persona."""
     user_goal: str | None = setting(None)
     """Tell the simulated user what it wants, in rows without a column goal."""
-    user_model_name: str = setting("gpt-4.1", common=True)
+    user_model_name: str = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the simulated user's endpoint."""
     user_base_url: BaseUrls = operational("https://api.openai.com/v1", common=True)
     """Call the simulated user at this OpenAI-compatible URL; separate several replicas with commas."""

@@ -1,7 +1,7 @@
 """The judges as scorers of inspect_ai, and the environments as its tasks.
 
     inspect score LOG --scorer judgegym/rubric -S url=http://127.0.0.1:8400
-    inspect eval judgegym/arena_hard -T offline=true --model openai/gpt-5-mini
+    inspect eval judgegym/arena_hard -T offline=true --model openai/gpt-6-luna
 
 Guarantees: a judge that fails leaves the sample unscored, with the reason, so that inspect's metrics and reducers leave
 it out and count it in `unscored_samples`; an empty completion is a wrong answer, flagged with inspect's own reason; a

@@ -59,7 +59,7 @@ class EnvironmentSource:
 
     Attributes:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
-        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-4.1-mini`. As there,
+        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-6-luna`. As there,
             environment variables are read beside them, and relative paths are those of the process that opens it.
         split: which rows.
     """
@@ -82,7 +82,7 @@ class EnvironmentSource:
 
         Args:
             environment: as in the attribute.
-            settings: the settings under `env`, without that prefix, such as `{"judge_model_name": "gpt-4.1-mini"}`;
+            settings: the settings under `env`, without that prefix, such as `{"judge_model_name": "gpt-6-luna"}`;
                 one that is `None` is left at its default.
             config: a YAML file or a preset with further settings.
             offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.

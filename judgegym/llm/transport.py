@@ -31,6 +31,7 @@ from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.cost.images import tokens_of_images
+from judgegym.llm.cost.models import retired_words, warn_of_end
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
 from judgegym.llm.outcome import (
@@ -233,6 +234,9 @@ class Transport:
             SettingsError: the settings have fields that the model's API does not take.
         """
         self.settings = settings
+        warn_of_end(
+            tuple(each.base_url for each in settings.endpoints), settings.endpoints[0].model, settings.model_setting
+        )
         self.api = api_of(settings.endpoints[0].api)
         where = f"--{settings.price_settings.removesuffix('price_')}"
         self.api.check(settings.extra_body, f"{where}extra_body")
@@ -497,7 +501,7 @@ class Transport:
             EndpointError: there must be no other attempt.
             RunStop: there may be none any more.
         """
-        failure = call.failure = _error(replica, outcome, call)
+        failure = call.failure = _error(replica, outcome, call, self.settings.model_setting)
         if outcome.kind is FailureKind.AWAY:
             call.attempts -= 1  # nothing was sent
             call.stays()
@@ -563,7 +567,8 @@ class Transport:
                     with on_its_way():
                         outcome = await self._exchange(replica, call)
             if outcome.tokens is not None:
-                usage = (self.settings.prices if batches is not None else self._live_prices).priced(outcome.tokens)
+                prices = self.settings.prices if batches is not None else self._live_prices
+                usage = prices.for_prompt(outcome.tokens.prompt_tokens).priced(outcome.tokens)
                 call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
                 cost = usage.cost
         finally:
@@ -713,9 +718,11 @@ async def _body_of(response: aiohttp.ClientResponse, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _error(replica: Replica, failed: AttemptFailure, call: RequestRecord) -> EndpointError:
+def _error(replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str) -> EndpointError:
     """A failed attempt as an error, without secrets."""
     answer = wire.shorten(replica.redact(failed.answer, call.body))
+    if failed.status == 404:
+        answer += retired_words(replica.endpoint.model, model_setting)
     if failed.status in (404, 405) and call.path is not None:
         answer += f" (at {call.path})"
     elif failed.status in (404, 405) and (meant := with_version(replica.endpoint.base_url)) is not None:

@@ -285,6 +285,11 @@ class ChatSettings:
         return f"{self.title} at {names}"
 
     @property
+    def model_setting(self) -> str:
+        """The setting that names the model on the command line, for messages."""
+        return self.url_setting.replace("base_url", "model_name")
+
+    @property
     def limits(self) -> tuple[int | None, ...]:
         """How many requests may run at once, and how many requests and tokens a minute."""
         return self.max_concurrency, self.requests_per_minute, self.tokens_per_minute

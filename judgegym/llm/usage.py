@@ -52,12 +52,28 @@ class Prices:
 
     Without a price of its own a prompt token from the endpoint's prefix cache costs as much as any other: the cost is
     then an upper bound. One that is written to it costs as much as any other, unless it has a price.
+
+    Attributes:
+        long_above: a request whose prompt has more tokens has the prices `long`; `None` if all have the same.
+        long: those prices.
     """
 
     input: float | None = None
     output: float | None = None
     cached_input: float | None = None
     cache_write: float | None = None
+    long_above: int | None = None
+    long: Prices | None = None
+
+    def for_prompt(self, tokens: int) -> Prices:
+        """The prices of a request whose prompt has so many tokens."""
+        return self if self.long is None or tokens <= (self.long_above or 0) else self.long
+
+    def times(self, share: float) -> Prices:
+        """These prices, each multiplied."""
+        names = ("input", "output", "cached_input", "cache_write")
+        costs = {name: cost * share for name in names if (cost := getattr(self, name)) is not None}
+        return Prices(**costs, long_above=self.long_above, long=None if self.long is None else self.long.times(share))
 
     @property
     def highest_input(self) -> float:

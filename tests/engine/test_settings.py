@@ -6,6 +6,7 @@ import yaml
 from pydantic import ValidationError
 
 from judgegym.engine.settings import EnvConfig, EnvSettings, PolicySettings
+from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import Endpoint
 from judgegym.llm.usage import Prices
@@ -38,8 +39,8 @@ def shown(endpoint: Endpoint) -> tuple[str, str, str | None]:
     [
         ({"base_url": ONE, "model_name": "m"}, [(ONE, "m", None)]),
         ({"base_url": f"{ONE} , {TWO},", "model_name": "m"}, [(ONE, "m", None), (TWO, "m", None)]),
-        ({"base_url": ONE, "api_key": "k"}, [(ONE, "gpt-4.1", "k")]),
-        ({"base_url": ELSEWHERE, "api_key": "k"}, [(ELSEWHERE, "gpt-4.1", "k")]),
+        ({"base_url": ONE, "api_key": "k"}, [(ONE, DEFAULT_POLICY, "k")]),
+        ({"base_url": ELSEWHERE, "api_key": "k"}, [(ELSEWHERE, DEFAULT_POLICY, "k")]),
         (
             {"model_name": "m", "api_key": "k", "replicas": [{"base_url": ONE}, {"base_url": TWO, "api_key": "l"}]},
             [(ONE, "m", "k"), (TWO, "m", "l")],

@@ -13,6 +13,7 @@ from pydantic import BaseModel, SecretStr
 from judgegym.engine.settings import EnvConfig, PolicySettings
 from judgegym.engine.settings.policy import ReasoningEffort, reasoning_body
 from judgegym.engine.settings.training import IGNORED
+from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.errors import SettingsError
 from tests.engine.loading import loaded_from
 
@@ -23,7 +24,7 @@ OTHER_DEFAULT: dict[str, Any] = {
     "env.worker_timeout": -1,
     "openai.api_key": None,
     "openai.base_url": "https://api.openai.com/v1",
-    "openai.model_name": "gpt-4.1",
+    "openai.model_name": DEFAULT_POLICY,
     "openai.num_requests_for_eval": 256,
 }
 OTHER_TYPE: dict[str, Any] = {

@@ -19,6 +19,7 @@ from judgegym.judges.config.judge import (
     endpoints_of,
     served_at,
 )
+from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.outcome import FinishRules
 from judgegym.llm.providers import ApiName
@@ -88,7 +89,7 @@ class PolicySettings(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
     help_group: ClassVar[str] = "policy"
 
-    model_name: str = setting("gpt-4.1", common=True)
+    model_name: str = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the policy's endpoint."""
     base_url: BaseUrls = operational(_HOSTED, common=True)
     """Call the policy at this OpenAI-compatible URL; separate several replicas with commas."""

@@ -3,7 +3,7 @@
 Which environment is said by arguments, or by environment variables, as a container has them:
 
     OPENENV_JUDGEGYM_ENVIRONMENT=arena_hard                             a name, path/to/file.py:Class or module:Class
-    OPENENV_JUDGEGYM_SETTINGS='{"judge_model_name": "gpt-4.1-mini"}'    those under `env`, as JSON or YAML, or a file
+    OPENENV_JUDGEGYM_SETTINGS='{"judge_model_name": "gpt-6-luna"}'    those under `env`, as JSON or YAML, or a file
     OPENENV_JUDGEGYM_SPLIT=train                                        or eval
     OPENENV_JUDGEGYM_SESSIONS=256                                       WebSocket sessions at once
 

@@ -1,6 +1,6 @@
 """SkyRL: our single-turn environments, and our judges alone, as environments of skyrl-gym.
 
-    source = EnvironmentSource.of("arena_hard", {"judge_model_name": "gpt-4.1-mini"})
+    source = EnvironmentSource.of("arena_hard", {"judge_model_name": "gpt-6-luna"})
     register_environment(source)                      # in the training entry point
     write_dataset("train.jsonl", source)              # for data.train_data
 

@@ -4,7 +4,7 @@
     trainer = GRPOTrainer(..., reward_funcs=judge_reward("http://127.0.0.1:8400"))
 
     from judgegym.integrations.trl import judge_environment
-    arena = judge_environment("arena_hard", {"judge_model_name": "gpt-4.1-mini"})
+    arena = judge_environment("arena_hard", {"judge_model_name": "gpt-6-luna"})
     trainer = GRPOTrainer(..., reward_funcs=arena.reward, train_dataset=arena.dataset())
     trainer = GRPOTrainer(..., reward_funcs=combined_reward([arena.reward, short]), train_dataset=arena.dataset())
     trainer = GRPOTrainer(..., environment_factory=arena, train_dataset=arena.dataset())

@@ -127,7 +127,7 @@ def judge_environment(
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
-        settings: its settings under `env`, such as `{"judge_model_name": "gpt-4.1-mini"}`.
+        settings: its settings under `env`, such as `{"judge_model_name": "gpt-6-luna"}`.
         config: a YAML file or a preset with further settings.
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
         group_size: the trainer's `num_generations`; needed with `group_judge` as `environment_factory`.

@@ -6,7 +6,7 @@ A judge's client, whose requests go there if the settings say so.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -20,7 +20,6 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import BatchKind, BatchOptions, ChatSettings
-from judgegym.llm.usage import Prices
 
 BATCH_SHARE = 0.5
 """What a request costs in a provider's batch, as a share of what it costs live (OpenAI, Anthropic)."""
@@ -101,10 +100,8 @@ def with_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
     if len(chat.endpoints) > 1:
         raise SettingsError(f"{where}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint")
     live = chat.prices
-    costs = {each.name: getattr(live, each.name) for each in fields(live)}
-    prices = Prices(**{name: None if cost is None else cost * batch.share for name, cost in costs.items()})
     batch = replace(batch, live_prices=live, live_concurrency=chat.max_concurrency)
-    return replace(chat, batch=batch, prices=prices)
+    return replace(chat, batch=batch, prices=live.times(batch.share))
 
 
 async def open_client(

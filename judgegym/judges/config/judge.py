@@ -23,6 +23,7 @@ from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.parsing.verdict_parser import VerdictForm
+from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import FinishRules, accepted_reasons
@@ -117,7 +118,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
     how_to_gather: ClassVar[str] = ""
     """How single responses come to be judged together, for the message about a response that is alone."""
 
-    judge_model_name: str = setting("claude-sonnet-4-20250514", common=True)
+    judge_model_name: str = setting(DEFAULT_JUDGE, common=True)
     """Ask for this model at the judge's endpoint."""
     judge_base_url: BaseUrls = operational("https://api.anthropic.com/v1", common=True)
     """Call the judge at this OpenAI-compatible URL; separate several replicas with commas."""

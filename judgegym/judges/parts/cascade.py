@@ -56,7 +56,7 @@ class CascadeSettings(JudgeSettings):
     cascade: Members = setting({}, common=True)
     """With the judge cascade: let the first of these two judges decide where it is sure, and the second one the rest.
     A list such as [{"judge_model_name": "a"}, {"judge_model_name": "b"}], an object by names, or names of models:
-    gpt-4o-mini,gpt-4o. Settings that a judge leaves out are the command's."""
+    gpt-6-luna,gpt-6.1-sol. Settings that a judge leaves out are the command's."""
     cascade_confidence: Confidence = setting("margin", common=True)
     """Measure how sure the first judge is by this: margin (of its score from 0.5), orders (which agree), votes (which
     agree), probability (of its verdict), members (of a jury, which agree)."""

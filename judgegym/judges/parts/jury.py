@@ -69,7 +69,7 @@ class JurySettings(JudgeSettings):
     judges: Members = setting({}, common=True)
     """With the judge jury: let these judges judge each response. A list such as [{"judge_model_name": "a"}, {"judge":
     "aspect", "name": "harm"}], or an object by names; each has the settings of its judge (rubric by default), and those
-    that it leaves out are the command's. Or names of models: gpt-4o,claude-sonnet-4. @FILE reads YAML or JSON."""
+    that it leaves out are the command's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
     jury_rule: JuryRule = setting("mean", common=True)
     """Make one score of the members' in this way. mean; median; trimmed_mean: without the lowest and the highest fifth;
     majority: the score of the most members; unanimous: the mean, and no score unless all are on one side of 0.5."""

@@ -167,7 +167,8 @@ class Budget:
         completion = max(limits, default=0) * (n if isinstance(n, int) else 1) if is_chat else 0
         texts, images = without_images(wire.dumps(body), settings.endpoints[0].api, settings.endpoints[0].model)
         prompt = len(texts) + images + _TEMPLATE_TOKENS
-        return (prompt * prices.highest_input + completion * prices.output) / 1e6
+        prices = prices.for_prompt(prompt)
+        return (prompt * prices.highest_input + completion * (prices.output or 0.0)) / 1e6
 
     async def reserve(self, worst: float = 0.0, *, urgent: bool = False) -> float:
         """Reserve a call that may cost `worst` dollars; it is unfinished until `finish` or `give_back`.

@@ -77,7 +77,7 @@ def _say_missing(core: ModuleType, choice: type) -> None:
 
 
 class LiteLLMApi(Api):
-    """Whatever litellm can reach by a model's name, such as `azure/gpt-4.1` or `bedrock/anthropic.claude-…`."""
+    """Whatever litellm can reach by a model's name, such as `azure/gpt-6-luna` or `bedrock/anthropic.claude-…`."""
 
     name: ApiName = "litellm"
     path = ""

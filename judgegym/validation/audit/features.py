@@ -28,7 +28,7 @@ _TOKENS = re.compile(r"[a-z]+\d*")
 def family_of(model: str) -> str:
     """The family of a model by its name: its maker where that is known, else the name's first word.
 
-    >>> family_of("gpt-4o-mini"), family_of("meta-llama/Llama-3.1-8B"), family_of("acme-7b"), family_of("")
+    >>> family_of("gpt-6-luna"), family_of("meta-llama/Llama-3.1-8B"), family_of("acme-7b"), family_of("")
     ('openai', 'meta', 'acme', '')
     """
     own = model.rpartition("/")[2].casefold()

@@ -12,6 +12,7 @@ import pytest
 from judgegym.datasets.score.numbers import score_table
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.judges.core.naming import MetricNames
+from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.rows import RowsOfRun, common_rows
 from judgegym.reports.results.run import SavedRun
@@ -98,7 +99,7 @@ def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(comman
 def test_the_file_can_be_cited_alone(command: Scoring) -> None:
     command("--rubric=Is it long?", rows=single("5 points", "3 points"))
     run = run_of(command)
-    assert (run.environment, run.policy, run.judge) == ("score", "data", "claude-sonnet-4-20250514")
+    assert (run.environment, run.policy, run.judge) == ("score", "data", DEFAULT_JUDGE)
     (data,) = run.general["datasets"]  # type: ignore[union-attr, misc]
     assert isinstance(data, Mapping) and str(data["digest"]).startswith("sha256:")
     protocol = run.general["protocol"]

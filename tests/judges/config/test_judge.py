@@ -13,6 +13,7 @@ from judgegym.judges.config.judge import JudgeSettings, endpoints_of
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
+from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Prices
 
@@ -99,7 +100,7 @@ def test_the_setting_that_names_the_variable_is_named() -> None:
 
 def test_the_defaults_of_a_judge() -> None:
     settings = JudgeSettings()
-    assert settings.judge_model_name == "claude-sonnet-4-20250514"
+    assert settings.judge_model_name == DEFAULT_JUDGE
     assert (settings.judge_temperature, settings.judge_max_tokens, settings.judge_max_retries) == (0.2, 4096, 100)
     assert (settings.judge_cache, settings.judge_requests_per_minute, settings.judge_extra_body) == (None, None, {})
 
