@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from benchmarks.judge_texts.texts import IDS, TOKENS
+from benchmarks.judge_texts.texts import IDS, TAGS, TOKENS
 from judgegym.judges.parsing.json_objects import prose_before
 from judgegym.judges.parsing.labels import (
     arena_label,
@@ -44,16 +44,45 @@ def _lower(text: str) -> str:
 
 
 def own_text(text: str) -> str:
-    """What follows the judge's thinking."""
-    lower, start = _lower(text), 0
-    while start >= 0 and "</think>" in lower[start:]:  # tags within an object that is all of the rest end no thinking
-        if _is_an_object(text[start:]):
+    """What follows the judge's last thinking, up to a line that begins some which never ends."""
+    tags = list(_tags(text))
+    for start in (0, *(end for _, end, _, begins in tags if not begins)):
+        if tags and _is_an_object(text[start:]):  # tags within an object that is all of the rest end no thinking
             return text[start:]
-        start = lower.find("</think>", start) + len("</think>")
-    end = lower.rfind("</think>")
-    if end >= 0:
-        return text[end + len("</think>") :]
-    return "" if lower.strip().startswith("<think>") else text
+    start, opened, inner = 0, dict[str, int](), set[str]()
+    for at, end, kind, begins in tags:
+        lines = text[start:at].split("\n")
+        if begins and not lines[-1].strip() and (len(lines) > 1 or not text[start:at].strip()):
+            opened.setdefault(kind, at)
+        elif begins:
+            inner.add(kind)
+        else:
+            if kind in opened:
+                opened = {name: place for name, place in opened.items() if place < opened[kind]}
+            elif kind not in inner:
+                opened = {}
+            inner -= {kind}
+            start = end
+    until = min([*opened.values(), len(text)])
+    return text[start:until] if until > start else ""
+
+
+def _tags(text: str) -> Iterator[tuple[int, int, str, bool]]:
+    """The tags that begin or end thinking, with their places, without quoted ones."""
+    lower = _lower(text)
+    for at in range(len(text)):
+        for pair in TAGS:
+            for tag in pair:
+                if lower.startswith(tag, at) and not _is_quoted(text, at, at + len(tag)):
+                    yield at, at + len(tag), pair[0], tag is pair[0]
+
+
+def _is_quoted(text: str, at: int, end: int) -> bool:
+    before, after = text[max(0, at - 120) : at], text[end : end + 120]
+    if before.endswith(("'", '"', "`")) and after.lstrip("\\").startswith(("'", '"', "`")):
+        return True
+    codes = [part.replace("```", "").count("`") for part in (before.rpartition("\n")[2], after.partition("\n")[0])]
+    return codes[0] % 2 == 1 and codes[1] > 0
 
 
 def _is_an_object(text: str) -> bool:

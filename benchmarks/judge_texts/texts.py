@@ -52,7 +52,17 @@ OBJECT_NEARLY = (
 SCALED = ("4", "5", "(3)", "[2]", "4/5", "3 out of 5", "4.5", "6", "**1**", ": 2", "3-4", "five", "٤", "- 2", "5 stars")
 REASONS = ('"so"', '"it says {\\"verdict\\": 0}"', '"two\nlines"', '"[SCORE] 2"', '"\\u0031"', "null", '"a } b { c"')
 TOKENS = ("<|im_end|>", "</s>", "<|eot_id|>", "<pad>", "<end_of_turn>", "<｜end▁of▁sentence｜>")
-THINKING = ("<think>", "</think>", "<Think>", "</THINK>", "<think>\nHm. [[B>A]] [SCORE] 1\n</think>\n", "<think")
+TAGS = (
+    ("<think>", "</think>"),
+    ("<reasoning>", "</reasoning>"),
+    ("[think]", "[/think]"),
+    ("<|start_thinking|>", "<|end_thinking|>"),
+)
+"""Of the markers of thinking those that occur here, in lower case."""
+THINKING = (
+    *("<think>", "</think>", "<Think>", "</THINK>", "<think>\nHm. [[B>A]] [SCORE] 1\n</think>\n", "<think"),
+    *("<reasoning>", "</reasoning>", "[THINK]Hm. [[B>A]] [SCORE] 1[/THINK]\n", "<|END_THINKING|>"),
+)
 _SPACES = ("\n", " ")
 PIECES = (
     *ARENA[:5], *CHOICE[:4], *THINKING, *TOKENS, "{", "}", '"', "\\", "[SCORE]", "[RESULT]", "[FEEDBACK]", "Feedback:",

@@ -242,6 +242,7 @@ class ChatSettings:
         section: prefix of its settings on the command line, for messages.
         url_setting: the setting that names the endpoints on the command line, for messages.
         price_settings: what the names of the settings of its prices begin with on the command line, for messages.
+        thinking_markers: what begins and what ends thinking in its texts, beside the known markers.
         images: whether a judge is sent images: `auto`, `yes` or `no`; with `auto` until it refuses them.
         image_max_side: pixels of the longer side to which local images are scaled down; 0 scales none.
         batch: how its requests are sent in batches; `None` if each is sent by itself. `prices` are those of a batch.
@@ -269,6 +270,7 @@ class ChatSettings:
     section: str = ""
     url_setting: str = "base_url"
     price_settings: str = "price_"
+    thinking_markers: tuple[tuple[str, str], ...] = ()
     images: ImageUse = "auto"
     image_max_side: int = 0
     batch: BatchOptions | None = None

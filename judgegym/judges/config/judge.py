@@ -22,6 +22,7 @@ from typing_extensions import Self, TypedDict
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.cost.prices import prices_of
@@ -108,7 +109,7 @@ FinishReasons: TypeAlias = Annotated[list[str], AfterValidator(lambda words: sor
 """Finish reasons that are whole beside the known ones, normalized."""
 
 
-class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True):
+class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True):
     """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
 
     Each judge's package subclasses it with that judge's own settings; environments and the reward server inherit those.
@@ -327,6 +328,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
             prices=self.prices,
             identity=identity,
             title="the judge",
+            thinking_markers=self.added_markers,
             images=self.judge_images,
             image_max_side=self.judge_image_max_side,
             section=section,

@@ -2,6 +2,7 @@
 
 Guarantees: an endpoint's failure returns a call without a value and raises nothing; an answer that was cut off is not
 parsed; every other answer is parsed once, and the place of its verdict that the ledger gets is that of this reading.
+Thinking in an answer is taken out of its text here, so that no verdict, explanation or critique holds any.
 
 Several independent votes on one question: requested at once, and again for each vote that has no verdict.
 """
@@ -9,13 +10,14 @@ Several independent votes on one question: requested at once, and again for each
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from judgegym.judges.core.images import note_refusal, with_images
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import TaskError
+from judgegym.judges.parsing.thinking import AddedMarkers, own_part
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient, structured_chat
@@ -83,6 +85,7 @@ async def ask(
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
     """
     last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
+    added = client.settings.thinking_markers
     try:
         messages = await with_images(messages, client)
     except TaskError as refused:
@@ -94,8 +97,8 @@ async def ask(
         if last is None or last[0] is not choice:
             # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
             whole = choice.state == "whole"
-            found = (read.find(choice.text) if isinstance(read, VerdictParser) else read(choice)) if whole else None
-            last = choice, found or NoVerdict(_why_no_verdict(choice))
+            found = _read(read, choice, added) if whole else None
+            last = choice, found or NoVerdict(_why_no_verdict(choice, added))
         return last[1]
 
     chat = chat or partial(client.chat, messages)
@@ -118,9 +121,33 @@ async def ask(
     choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     found = verdict(choice)
+    said = _without_thinking(choice, added)
     if isinstance(found, NoVerdict):
-        return JudgeCall(name, choice.text, choice.reasoning, None, found.reason, run, state=choice.state)
-    return JudgeCall(name, choice.text, choice.reasoning, found.value, None, run)
+        return JudgeCall(name, said.text, said.reasoning, None, found.reason, run, state=choice.state)
+    return JudgeCall(name, said.text, said.reasoning, found.value, None, run)
+
+
+def _without_thinking(choice: Choice, added: AddedMarkers) -> Choice:
+    """A judge's choice with the thinking in its text as its reasoning; as it is if nothing else is there."""
+    parts = own_part(choice.text, added).parts
+    text = choice.text[parts.start : parts.end]
+    if not parts.is_found or not text.strip():
+        return choice
+    return replace(choice, text=text, reasoning="\n\n".join(filter(None, (choice.reasoning, parts.thinking))))
+
+
+def _read(
+    read: VerdictParser[[], ValueT] | Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None],
+    choice: Choice,
+    added: AddedMarkers,
+) -> ParsedVerdict[ValueT] | NoVerdict | None:
+    """The verdict in a choice behind its thinking, with its place in the whole text."""
+    own = own_part(choice.text, added)
+    start = own.parts.start
+    # Whether a known marker in a later line begins thinking that never ends is asked by the parsers, too.
+    said = replace(choice, text=own.text if added else own.until_the_end) if start or added else choice
+    found = read.find(said.text) if isinstance(read, VerdictParser) else read(said)
+    return found.behind(start) if start and isinstance(found, ParsedVerdict) else found
 
 
 async def ask_again(
@@ -170,11 +197,13 @@ def errors_of(calls: Sequence[JudgeCall[object]]) -> str:
     return "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
 
 
-def _why_no_verdict(choice: Choice) -> str:
+def _why_no_verdict(choice: Choice, added: AddedMarkers) -> str:
     if choice.state == "refused":
         return f"the judge refused: {choice.refusal or 'content filter'}"
     if choice.state == "cut_off":
         return "the judge's text was cut off at its longest length before a verdict"
+    if not own_part(choice.text, added).parts.is_ended:
+        return "the judge's thinking never ends, so that its text has no verdict"
     line = " ".join(choice.text[-_SHOWN * 4 :].split())
     line = "".join(sign if sign.isprintable() else " " for sign in line)
     shown = line if len(line) <= _SHOWN else f"…{line[-_SHOWN:]}"

@@ -26,7 +26,7 @@ from judgegym.judges.parsing.candidates import (
     last_candidate,
 )
 from judgegym.judges.parsing.json_objects import decoded, last_first
-from judgegym.judges.parsing.thinking import OPENED, after_thinking
+from judgegym.judges.parsing.thinking import own_part
 from judgegym.judges.parsing.verdict_parser import (
     ParsedVerdict,
     VerdictForm,
@@ -221,7 +221,7 @@ LISTWISE_FORM = VerdictForm("listwise_scores", {"scores": entries(_ENTRY)})
 
 _MOST_NAMED = 5
 _LONGEST_NAMED = 30
-_AMBIGUOUS = "there is a verdict before `<think>` and another one after it"
+_AMBIGUOUS = "there is a verdict before `<think>`, or another such tag, and another one after it"
 _NOT_THE_LAST = "the JSON object is not the last thing in the text that could be a verdict"
 
 
@@ -252,8 +252,8 @@ def listwise_scores(own: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScore
 
 def listwise_fault(text: str, ids: Sequence[str]) -> str:
     """What is wrong with a text in which `listwise_scores` finds no verdict, in words that the judge understands."""
-    own = after_thinking(text)
-    objects = last_first(own, most_read(len(ids)))
+    own = own_part(text)
+    objects = last_first(own.text, most_read(len(ids)))
     match = next((match for match in objects if "scores" in match.fields), None)
     if match is None:
         return 'there is no JSON object with the field "scores"'
@@ -263,7 +263,7 @@ def listwise_fault(text: str, ids: Sequence[str]) -> str:
         return f"a JSON object has the field {error} twice"
     if isinstance(scores, str):
         return scores
-    return _AMBIGUOUS if OPENED.search(own) else _NOT_THE_LAST
+    return _NOT_THE_LAST if own.mentioned is None else _AMBIGUOUS
 
 
 def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:

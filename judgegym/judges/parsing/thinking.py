@@ -1,12 +1,19 @@
-"""What surrounds the answer in a model's text: thinking in `<think>…</think>`, and template tokens at the end.
+"""Thinking and answer in a text of a model: what stands between markers, of which each family of models has its own.
 
-The rule of valid thinking, for a policy's completion in thinking mode: exactly one `<think>` and one `</think>`, in
-that order, and behind them an answer that is not empty. Text before `<think>` is allowed, and is no part of the answer.
-Tags are matched in lower case: `<Think>` is text. Where the chat template has opened the thinking, `</think>` alone is
-valid, too. A completion that breaks the rule has a reason that can be counted.
+`thinking_markers.json` has the markers; settings add to them (`thinking_markers`). Thinking is begun and ended; or it
+is ended alone, since the template has begun it in the prompt; or it never ends, and then there is no answer. Where a
+server leaves out special tokens, some markers leave a trace (`assistantfinal`), which is read, too. A marker in
+quotation marks or in inline code, or in a JSON object that is all of the text, is none.
 
-A judge's text is read leniently: its own text is what follows its thinking, without the chat-template tokens that some
-endpoints and trainers leave at the end. A tag within a JSON object that is all of it is quoted, and ends no thinking.
+`split_thinking` is the one function for the texts of policies and judges. Of a completion the thinking at its start is
+taken away, and what follows is the answer, whatever it shows. Of a judge's text only what follows its last thinking is
+read, since a verdict before that is a draft, up to thinking that a later line begins, and without the chat-template
+tokens that some endpoints and trainers leave at the end.
+
+The rule of valid thinking, for a policy's completion in thinking mode, is another one (`split`): exactly one `<think>`
+and one `</think>`, in that order, and behind them an answer that is not empty. Text before `<think>` is allowed, and is
+no part of the answer. Tags are matched in lower case: `<Think>` is text. Where the chat template has opened the
+thinking, `</think>` alone is valid, too. A completion that breaks the rule has a reason that can be counted.
 
 Guarantees: linear time on any text. `split` strips nothing from the answer but the white space around it.
 """
@@ -15,23 +22,31 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
-from typing import Literal
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
 
 from judgegym.llm.template_tokens import without_trailing_tokens
 
 OPEN = "<think>"
 CLOSE = "</think>"
 
-# ASCII alone, so that no other letter is taken for one of these in another case.
-_TO_LAST_CLOSE = re.compile(f"(?s:.*){CLOSE}", re.IGNORECASE | re.ASCII)
-_CLOSED = re.compile(CLOSE, re.IGNORECASE | re.ASCII)
+AddedMarkers: TypeAlias = tuple[tuple[str, str], ...]
+"""What begins thinking and what ends it, beside the built-in markers."""
+
+_FILE = Path(__file__).with_name("thinking_markers.json")
 _TO_OBJECT = re.compile(r"\s*(?:```\w*\s*)?(?=\{)")
 _MOST_TRIED = 4
 _DECODER = json.JSONDecoder(strict=False)
-OPENED = re.compile(OPEN, re.IGNORECASE | re.ASCII)
+_QUOTES = frozenset("\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb")
+_NEAR = 120
+"""Characters around a marker in which it is looked for what quotes it."""
+_GOES_ON = re.compile(r"[ \t]+[a-z]|[ \t]*[,;:.)]")
+_FENCE = "```"
+_GLUED = r"(?![a-z\s.,:;!?'\u2019)\-]|\Z)"
 
 ThinkingFault = Literal[
     "no_open_tag",
@@ -94,33 +109,228 @@ def _fault(text: str, opens: int, closes: int, *, opened_by_template: bool) -> T
     return "close_before_open" if opens and text.index(CLOSE) < text.index(OPEN) else None
 
 
-def after_thinking(text: str) -> str:
-    """The part of a judge's text that may hold a verdict: what follows its thinking.
+class ThinkingParts(NamedTuple):
+    """Where the answer of a text is, and the thinking before it.
 
-    Lenient, because a judge's format is not under test: the text after the last `</think>`; nothing if the text begins
-    with thinking that never ends; otherwise all of it. Tags that an object quotes do not count. Tags match in any case.
-    Template tokens at the very end are removed.
+    Attributes:
+        start: where the answer begins.
+        end: where it ends; the answer is empty if the thinking never ends.
+        thinking: the thinking at the start of the text, without its markers.
+        is_found: there is thinking before the answer.
+        is_ended: it ends; true of a text without any.
+        mentioned: where a judge's answer first mentions what begins thinking; `None` if it does not.
     """
-    return own_part(text)[1]
+
+    start: int
+    end: int
+    thinking: str = ""
+    is_found: bool = False
+    is_ended: bool = True
+    mentioned: int | None = None
 
 
-@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
-def own_part(text: str) -> tuple[int, str]:
-    """Where the part begins that follows a judge's thinking, and the part itself (`after_thinking`)."""
-    thinking = _TO_LAST_CLOSE.match(text)
-    if thinking is None and OPENED.match(text.lstrip()):
-        return len(text), ""
-    start = 0 if thinking is None else _before_an_object(text, thinking.end())
-    return start, without_trailing_tokens(text[start:])
+class _Mark(NamedTuple):
+    """A marker in a text: its place, its family, and whether it begins thinking."""
+
+    at: int
+    until: int
+    family: int
+    begins: bool
 
 
-def _before_an_object(text: str, last: int) -> int:
-    """Where an object begins that is all of the text after some thinking and quotes tags; otherwise `last`."""
-    body = without_trailing_tokens(text).rstrip().removesuffix("```").rstrip()
+class ThinkingMarkers:
+    """The markers of all families, ready to be looked for.
+
+    Those that begin with a letter are words: they are matched as they are written, and begin thinking only at the start
+    of a text. The others, which are tags, are matched in any case.
+    """
+
+    def __init__(self, added: AddedMarkers = ()) -> None:
+        """Read the built-in markers, and add others."""
+        families = json.loads(_FILE.read_text(encoding="utf-8"))["families"]
+        families += [{"begin": [begin], "end": [end]} for begin, end in added]
+        begins, ends, around = list[str](), list[str](), list[str]()
+        self._families: dict[tuple[str, bool], int] = {}
+        self._later: dict[int, re.Pattern[str]] = {}
+        """What ends the thinking of families whose ends count only where their beginning is there."""
+        for number, family in enumerate(families):
+            stripped = family.get("stripped", {"begin": [], "end": []})
+            beginnings, endings = [*family["begin"], *stripped["begin"]], [*family["end"], *stripped["end"]]
+            self._families |= {(_key(text), True): number for text in beginnings}
+            self._families |= {(_key(text), False): number for text in endings}
+            begins += beginnings
+            around += family.get("answer", ())
+            if family.get("alone", True):
+                ends += endings
+            else:
+                self._later[number] = re.compile(_any_of(endings))
+        self._words = [text for text in ends if _is_of_words(text)]
+        self._ending_words = re.compile(_any_of(self._words))
+        tags = [text for text in begins if not _is_of_words(text)]
+        tagged = [*tags, *(text for text in ends if not _is_of_words(text))]
+        signs = {text[0] for text in tagged}
+        self._tags = {sign: re.compile(_any_of(text for text in tagged if text[0] == sign)) for sign in signs}
+        self._start = re.compile(rf"\s*({_any_of(begins, glued=True)})")
+        self._next_start = re.compile(rf"\s*({_any_of(tags)})")
+        self._before_answer = re.compile(rf"\s*(?:(?:{_any_of(around)})\s*)+")
+        self._after_answer = re.compile(rf"(?:{_any_of(around)})\s*\Z")
+
+    def parts(self, text: str, *, is_judges: bool) -> ThinkingParts:
+        """See `split_thinking`."""
+        begun = self._start.match(text)
+        marks = [*self._marks(text, begun)]
+        if not marks and begun is None:
+            return ThinkingParts(0, len(text))
+        quoting = _object_behind(text, [mark.until for mark in marks if not mark.begins]) if marks else None
+        if quoting is not None:
+            marks = [mark for mark in marks if mark.until <= quoting]
+            begun = begun if quoting else None
+        if not is_judges:
+            return self._answer(text, marks, begun)
+        parts = _own_part(text, marks)
+        around = self._before_answer.match(text, parts.start, parts.end) if parts.start else None
+        start = parts.start if around is None else around.end()
+        mentioned = next((mark.at for mark in marks if mark.begins and start <= mark.at < parts.end), None)
+        return parts._replace(start=start, mentioned=mentioned)
+
+    def _marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
+        """The markers of a text in their order, without quoted ones; of those at its start words, too."""
+        found = self._tags_in(text)
+        started = [*found[::-1], begun] if begun is not None else found[::-1]
+        since = {self._families.get((_key(match.group(match.lastindex or 0)), True)): match.end() for match in started}
+        for family, ends in self._later.items():
+            found += ends.finditer(text, since[family]) if family in since else ()
+        if begun is not None and _is_of_words(begun[1]):
+            yield _Mark(begun.start(1), begun.end(1), self._families[_key(begun[1]), True], begins=True)
+        if any(word in text for word in self._words):
+            found += self._ending_words.finditer(text)
+        found.sort(key=re.Match.start)
+        for match in found:
+            if not _is_quoted(text, *match.span()):
+                key = _key(match[0])
+                begins = (key, False) not in self._families
+                yield _Mark(*match.span(), self._families[key, begins], begins)
+
+    def _tags_in(self, text: str) -> list[re.Match[str]]:
+        """All tags of a text: a literal sign is found much faster than a pattern."""
+        found = []
+        for sign, pattern in self._tags.items():
+            at = text.find(sign)
+            while at >= 0:
+                match = pattern.match(text, at)
+                found += [] if match is None else [match]
+                at = text.find(sign, at + 1 if match is None else match.end())
+        return found
+
+    def _answer(self, text: str, marks: Sequence[_Mark], begun: re.Match[str] | None) -> ThinkingParts:
+        """A completion, without the thinking at its start, once and again."""
+        start, thoughts, number = 0, list[str](), 0
+        if begun is None:
+            number = _alone(text, marks)
+            if number == len(marks):
+                return ThinkingParts(0, len(text))
+            start, thoughts, number = marks[number].until, [text[: marks[number].at]], number + 1
+            begun = self._next_start.match(text, start)
+        while begun is not None:
+            while number < len(marks) and marks[number].until < begun.end(1):
+                number += 1
+            last = _end_of(marks, number)
+            if last is None:
+                thinking = "\n\n".join([*thoughts, text[begun.end(1) :]])
+                return ThinkingParts(len(text), len(text), thinking.strip(), is_found=True, is_ended=False)
+            thoughts.append(text[begun.end(1) : marks[last].at])
+            start, number = marks[last].until, last + 1
+            begun = self._next_start.match(text, start)
+        around, end = self._before_answer.match(text, start), len(text)
+        start = start if around is None else around.end()
+        while (closed := self._after_answer.search(text, max(start, end - _NEAR), end)) is not None:
+            end = closed.start()
+        thinking = "\n\n".join(filter(None, map(str.strip, thoughts)))
+        return ThinkingParts(start, end, thinking, is_found=True)
+
+
+def _alone(text: str, marks: Sequence[_Mark]) -> int:
+    """The number of the first marker that ends thinking which the template has begun; their count without one."""
+    begun, fences, counted = set[int](), 0, 0
+    for number, mark in enumerate(marks):
+        fences, counted = fences + text.count(_FENCE, counted, mark.at), mark.at
+        if mark.begins:
+            begun.add(mark.family)
+        elif mark.family not in begun and fences % 2 == 0 and not _is_within_a_sentence(text, mark):
+            return number
+    return len(marks)
+
+
+def _end_of(marks: Sequence[_Mark], first: int) -> int | None:
+    """The number of the marker that ends the thinking begun by the marker of this number; `None` without one.
+
+    Nested thinking of the same family ends first. Where only another family's marker ends it, that does.
+    """
+    family, depth, last, begun = marks[first].family, 0, None, set[int]()
+    other: int | None = None
+    for number, mark in enumerate(marks[first:], first):
+        if mark.family == family:
+            depth += 1 if mark.begins else -1
+            last = last if mark.begins else number
+            if depth <= 0:
+                return number
+        elif mark.begins:
+            begun.add(mark.family)
+        elif mark.family not in begun and other is None:
+            other = number
+    return other if last is None else last
+
+
+def _own_part(text: str, marks: Sequence[_Mark]) -> ThinkingParts:
+    """A judge's text behind its last thinking, up to thinking that a line of it begins and that never ends."""
+    begun, within, start = dict[int, int](), set[int](), 0
+    for mark in marks:
+        if mark.begins:
+            if _begins_a_line(text, mark.at, start):
+                begun.setdefault(mark.family, mark.at)
+            else:
+                within.add(mark.family)
+            continue
+        if mark.family in begun:
+            begun = {family: at for family, at in begun.items() if at < begun[mark.family]}
+        elif mark.family not in within:
+            begun = {}
+        within.discard(mark.family)
+        start = mark.until
+    end = min(begun.values(), default=len(text))
+    if begun and not text[start:end].strip():
+        return ThinkingParts(len(text), len(text), text.strip(), is_found=True, is_ended=False)
+    return ThinkingParts(start, end, text[:start].strip(), is_found=start > 0)
+
+
+def _begins_a_line(text: str, at: int, start: int) -> bool:
+    """Whether nothing but white space stands before this place in its line, or between it and the end of thinking."""
+    begins = max(start, at - _NEAR)
+    _, line_break, line = text[begins:at].rpartition("\n")
+    return not line.strip() and bool(line_break or begins == start)
+
+
+def _is_quoted(text: str, at: int, until: int) -> bool:
+    """Whether a marker stands in quotation marks or in inline code."""
+    before, after = text[max(0, at - _NEAR) : at], text[until : until + _NEAR]
+    if before[-1:] in _QUOTES and after.lstrip("\\")[:1] in _QUOTES:
+        return True
+    line = before.rpartition("\n")[2].replace(_FENCE, "")
+    return line.count("`") % 2 == 1 and "`" in after.partition("\n")[0].replace(_FENCE, "")
+
+
+def _is_within_a_sentence(text: str, mark: _Mark) -> bool:
+    """Whether a sentence goes on behind a marker that it only mentions."""
+    before = text[max(0, mark.at - _NEAR) : mark.at].rstrip(" \t")
+    return before[-1:].isalnum() and _GOES_ON.match(text, mark.until) is not None
+
+
+def _object_behind(text: str, ends: Sequence[int]) -> int | None:
+    """Where an object begins that is all of the text behind some thinking, and quotes markers; `None` without one."""
+    body = without_trailing_tokens(text).rstrip().removesuffix(_FENCE).rstrip()
     if not body.endswith("}"):
-        return last
-    starts = (0, *(close.end() for close in _CLOSED.finditer(text, 0, last)))
-    begun = ((start, opening.end()) for start in starts for opening in [_TO_OBJECT.match(text, start)] if opening)
+        return None
+    begun = ((start, opening.end()) for start in (0, *ends) for opening in [_TO_OBJECT.match(text, start)] if opening)
     for start, brace in islice(begun, _MOST_TRIED):
         try:
             _, end = _DECODER.raw_decode(body, brace)
@@ -128,4 +338,84 @@ def _before_an_object(text: str, last: int) -> int:
             continue
         if end == len(body):
             return start
-    return last
+    return None
+
+
+def _key(marker: str) -> str:
+    return marker if _is_of_words(marker) else marker.lower()
+
+
+def _is_of_words(marker: str) -> bool:
+    return marker[0].isalpha() or marker[0] in "/\n"
+
+
+def _any_of(markers: Iterable[str], *, glued: bool = False) -> str:
+    """The pattern of any of some markers, the longest first; each begins with a sign that is quickly looked for.
+
+    Args:
+        markers: the markers.
+        glued: a word counts only where its text follows without a space, as a stripped token leaves it.
+    """
+    ordered = sorted(dict.fromkeys(markers), key=lambda marker: (marker[0], -len(marker)))
+    patterns = []
+    for sign, group in groupby(ordered, key=lambda marker: marker[0]):
+        rests = [re.escape(marker[1:]) for marker in group]
+        if not _is_of_words(sign):
+            rests = [f"(?ai:{rest})" for rest in rests]
+        elif glued:
+            rests = [rest + _GLUED if rest[-1].isalpha() else rest for rest in rests]
+        patterns.append(f"{re.escape(sign)}(?:{'|'.join(rests)})")
+    return "|".join(patterns) or "(?!)"
+
+
+@lru_cache(maxsize=16)
+def markers_with(added: AddedMarkers = ()) -> ThinkingMarkers:
+    """The built-in markers and others."""
+    return ThinkingMarkers(added)
+
+
+def split_thinking(text: str, added: AddedMarkers = (), *, is_judges: bool = False) -> ThinkingParts:
+    """Split a text of any model into thinking and answer.
+
+    >>> parts = split_thinking("<think>2 + 2 is 4</think>4")
+    >>> parts.thinking, "<think>2 + 2 is 4</think>4"[parts.start : parts.end]
+    ('2 + 2 is 4', '4')
+
+    Args:
+        text: as the model wrote it.
+        added: markers beside the built-in ones.
+        is_judges: it is a judge's, in which no thinking at all may hold a verdict.
+    """
+    return markers_with(added).parts(text, is_judges=is_judges)
+
+
+class OwnPart(NamedTuple):
+    """What a judge says behind its thinking.
+
+    Attributes:
+        text: it, without template tokens at its end.
+        until_the_end: the same with thinking that begins in a line of it and never ends.
+        parts: where it is in the whole text, and the thinking before it.
+    """
+
+    text: str
+    until_the_end: str
+    parts: ThinkingParts
+
+    @property
+    def mentioned(self) -> int | None:
+        """Where a tag that begins thinking stands first in it; `None` without one."""
+        return None if self.parts.mentioned is None else self.parts.mentioned - self.parts.start
+
+
+@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
+def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
+    """The part of a judge's text that may hold a verdict: what follows its thinking."""
+    parts = split_thinking(text, added, is_judges=True)
+    own = without_trailing_tokens(text[parts.start : parts.end])
+    return OwnPart(own, own if parts.end == len(text) else without_trailing_tokens(text[parts.start :]), parts)
+
+
+def after_thinking(text: str) -> str:
+    """The own part of a judge's text."""
+    return own_part(text).text

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from judgegym.judges.parsing.thinking import OPENED, own_part
+from judgegym.judges.parsing.thinking import own_part
 from judgegym.llm import wire
 from judgegym.llm.template_tokens import without_trailing_tokens
 from judgegym.llm.wire import JSON, Message
@@ -75,19 +75,23 @@ class VerdictParser(Generic[P, T]):
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
         """The verdict of a text with its place in it; `None` if there is none.
 
-        A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a
-        verdict before it, and another one with the text after it, they are ambiguous: there is no verdict.
+        Thinking that begins in a later line and never ends holds none. A tag such as `<think>` within a line may begin
+        such thinking, or only be mentioned. If there is a verdict before either, and another one with the text after
+        it, they are ambiguous: there is no verdict.
         """
-        offset, own = own_part(text)
-        found = self._read(own, *args, **kwargs)
+        own = own_part(text)
+        found = self._read(own.text, *args, **kwargs)
         if found is None:
             return None
-        opened = OPENED.search(own)
-        if opened is not None:
-            before = self._read(without_trailing_tokens(own[: opened.start()]), *args, **kwargs)
+        if own.until_the_end is not own.text:
+            later = self._read(own.until_the_end, *args, **kwargs)
+            if later is None or later.value != found.value:
+                return None
+        if own.mentioned is not None:
+            before = self._read(without_trailing_tokens(own.text[: own.mentioned]), *args, **kwargs)
             if before is not None and before.value != found.value:
                 return None
-        return found.behind(offset) if offset else found
+        return found.behind(own.parts.start) if own.parts.start else found
 
     def given(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
         """The parser with these arguments, which takes the text alone."""
