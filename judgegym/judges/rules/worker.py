@@ -3,7 +3,8 @@
 `math-verify` has a time limit of its own, which works in the main thread alone; Python's `re` has none.
 
 Guarantees: no response blocks the event loop (opening a judge waits for its worker); the time limit holds for what a
-rule does with one response, and begins when its library or file is loaded; a process judges in at most as many workers
+rule does with one response, and begins when its library or file is loaded; an answer names its job, and a process that
+a user's function forks ends where the function ends in it, so that no response has the score of another; a process judges in at most as many workers
 as it has CPUs, and at most 8; they end with the process; where it is killed, a busy one ends at the latest two minutes
 and twice its limit later. A fork of the process starts its own.
 """
@@ -19,14 +20,16 @@ import pickle
 import resource
 import select
 import signal
+import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from io import FileIO
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from judgegym.judges.rules.finding import RuleFinding, cannot_say, shorten
 
@@ -35,7 +38,8 @@ _LOAD_S = 120.0
 _MOST_WORKERS = 8
 _MEMORY = 4 << 30
 """Bytes of memory that a library may use for one response."""
-_LOADED = b"\0"
+_LENGTH = struct.Struct("!Q")
+"""The bytes of an answer, before it."""
 _CODE = "import sys; sys.path[:] = {path!r}; from judgegym.judges.rules.worker import work; work()"
 
 
@@ -44,12 +48,12 @@ class Job(NamedTuple):
 
     Attributes:
         load: a function of this package: it loads a library or the user's file, and returns what applies the rule.
-        of_load: its arguments.
+        load_arguments: its arguments.
         arguments: what the rule is applied to, such as a text and the expected value; `None` if it is loaded alone.
     """
 
     load: Callable[..., Callable[..., RuleFinding]]
-    of_load: tuple[str, ...]
+    load_arguments: tuple[str, ...]
     arguments: tuple[object, ...] | None
 
 
@@ -64,34 +68,85 @@ async def apply_in_worker(job: Job, limit_s: float) -> RuleFinding | JobFailure:
 
 def apply_now(job: Job, limit_s: float) -> RuleFinding | JobFailure:
     """Apply a rule in the worker of this thread, which waits for it."""
-    child: subprocess.Popen[bytes] | None = getattr(_OF_THREAD, "child", None)
-    if child is None or child.poll() is not None:
+    worker: _Worker | None = getattr(_OF_THREAD, "worker", None)
+    if worker is None or worker.has_died:
+        worker = _OF_THREAD.worker = _Worker()
+    return worker.apply(job, limit_s)
+
+
+class _Answer(NamedTuple):
+    """What a worker writes of a job: that it is loaded, or how it ended."""
+
+    number: int
+    outcome: RuleFinding | JobFailure | None
+
+
+class _Worker:
+    """A worker process, as the thread sees it that waits for its answers."""
+
+    def __init__(self) -> None:
         command = [sys.executable, "-c", _CODE.format(path=sys.path)]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-        _OF_THREAD.child = child
-        _CHILDREN.add(child)
-    assert child.stdin is not None and child.stdout is not None  # both are pipes
-    with contextlib.suppress(BrokenPipeError):  # it has died, and is not readable either
-        child.stdin.write(pickle.dumps((job, limit_s)))
-        child.stdin.flush()
-    pipe = child.stdout.fileno()
-    data = _read(pipe, _LOAD_S)
-    if data == _LOADED:
-        data = _read(pipe, limit_s)
-    if data:
-        found: RuleFinding | JobFailure = pickle.loads(data.removeprefix(_LOADED))
-        return found
-    _kill(child)
-    if data is None:
-        return cannot_say(f"timeout after {limit_s:g} s")
-    return JobFailure(f"its process has died (exit code {child.returncode})")
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        _CHILDREN.add(self._process)
+        self._loaded: set[tuple[object, ...]] = set()
+        self._number = 0
+        self._unread = bytearray()
 
+    @property
+    def has_died(self) -> bool:
+        """Whether it takes no more jobs."""
+        return self._process.poll() is not None
 
-def _read(pipe: int, timeout_s: float) -> bytes | None:
-    """What the worker has written: an answer is one write; nothing if it has died, `None` if it takes too long."""
-    poll = select.poll()  # select() refuses the file numbers of a process with many connections
-    poll.register(pipe, select.POLLIN)
-    return os.read(pipe, 1 << 16) if poll.poll(timeout_s * 1000) else None
+    def apply(self, job: Job, limit_s: float) -> RuleFinding | JobFailure:
+        """Send a job and wait for its answer. A worker that takes too long is killed."""
+        self._number += 1
+        assert self._process.stdin is not None  # a pipe
+        with contextlib.suppress(BrokenPipeError):  # it has died, and is not readable either
+            self._process.stdin.write(pickle.dumps((self._number, job, limit_s)))
+            self._process.stdin.flush()
+        loads = (job.load, *job.load_arguments)
+        answer = self._read(limit_s if loads in self._loaded else _LOAD_S)
+        if isinstance(answer, _Answer) and answer.outcome is None:
+            self._loaded.add(loads)
+            answer = self._read(limit_s)
+        if isinstance(answer, _Answer) and answer.outcome is not None:
+            return answer.outcome
+        _kill(self._process)
+        if answer == "late":
+            return cannot_say(f"timeout after {limit_s:g} s")
+        return JobFailure(f"its process has died (exit code {self._process.returncode})")
+
+    def _read(self, timeout_s: float) -> _Answer | Literal["late", "ended"]:
+        """Read the next answer to the job that was sent last; answers to others are passed over."""
+        deadline = time.monotonic() + timeout_s
+        assert self._process.stdout is not None  # a pipe
+        pipe = self._process.stdout.fileno()
+        poll = select.poll()  # select() refuses the file numbers of a process with many connections
+        poll.register(pipe, select.POLLIN)
+        while True:
+            answer = self._next_answer()
+            if answer is not None and answer.number == self._number:
+                return answer
+            if answer is not None:
+                continue
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                return "late"
+            data = os.read(pipe, 1 << 16)
+            if not data:
+                return "ended"
+            self._unread += data
+
+    def _next_answer(self) -> _Answer | None:
+        """Take the first whole answer of what was read."""
+        head = _LENGTH.size
+        if len(self._unread) < head:
+            return None
+        (length,) = _LENGTH.unpack_from(self._unread)
+        if len(self._unread) < head + length:
+            return None
+        answer: _Answer = pickle.loads(bytes(self._unread[head : head + length]))
+        del self._unread[: head + length]
+        return answer
 
 
 _OF_THREAD = threading.local()
@@ -136,22 +191,38 @@ def work() -> None:
         os.dup2(2, 1)
         while True:
             try:
-                job, limit_s = pickle.load(jobs)
+                number, job, limit_s = pickle.load(jobs)
             except EOFError:
                 return
             # Where the parent is gone nobody kills it.
             faulthandler.dump_traceback_later(_LOAD_S + 2 * limit_s, exit=True, file=nothing)
-            answers.write(pickle.dumps(_apply(job, answers)))
+            _answer(answers, number, _apply(number, job, answers))
             faulthandler.cancel_dump_traceback_later()
 
 
-def _apply(job: Job, answers: FileIO) -> RuleFinding | JobFailure:
+def _answer(answers: FileIO, number: int, outcome: RuleFinding | JobFailure | None) -> None:
+    data = pickle.dumps(_Answer(number, outcome))
+    answers.write(_LENGTH.pack(len(data)) + data)
+
+
+def _apply(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailure:
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    unlimited = job.of_load or 0 <= most < _MEMORY  # the user's own function may need what it needs
+    unlimited = job.load_arguments or 0 <= most < _MEMORY  # the user's own function may need what it needs
     resource.setrlimit(resource.RLIMIT_AS, (most if unlimited else _MEMORY, most))
+    process = os.getpid()
     try:
-        apply = job.load(*job.of_load)
-        answers.write(_LOADED)
-        return cannot_say("nothing to apply") if job.arguments is None else apply(*job.arguments).shortened()
+        apply = job.load(*job.load_arguments)
+        _leave_fork(process, 0)
+        _answer(answers, number, None)
+        finding = cannot_say("nothing to apply") if job.arguments is None else apply(*job.arguments).shortened()
+        _leave_fork(process, 0)
     except BaseException as error:  # noqa: BLE001  # whatever a library or a user's function raises, sys.exit() too
+        _leave_fork(process, 1)
         return JobFailure(shorten(f"{type(error).__name__}: {error}"))
+    return finding
+
+
+def _leave_fork(process: int, code: int) -> None:
+    """End this process if it is a fork that a user's function has left behind: only the worker answers."""
+    if os.getpid() != process:
+        os._exit(code)
