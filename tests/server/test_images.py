@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command import serving
 from tests.pictures import data_url, png
-from tests.server.running import running
+from tests.server.running import judged_by, running
+from tests.server.served import started
+from tests.server.test_process import post
 
 RED, URL = data_url(png()), "https://example.org/a.png"
 
@@ -86,3 +94,58 @@ async def test_the_limit_of_a_request_counts_images() -> None:
         large = data_url(png() + b"\0" * (2 << 20))
         answer = await server.post("/v1/score", {"prompt": [message("user", large)], "response": "A"})
         assert (answer.status, server.judge.requests) == (413, [])
+
+
+def black(side: int) -> bytes:
+    """A black PNG with a small file."""
+    packer = zlib.compressobj()
+    row = bytes(1 + 3 * side)
+    data = b"".join([*(packer.compress(row) for _ in range(side)), packer.flush()])
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    written = []
+    for kind, content in ((b"IHDR", header), (b"IDAT", data), (b"IEND", b"")):
+        checksum = struct.pack(">I", zlib.crc32(kind + content))
+        written.append(struct.pack(">I", len(content)) + kind + content + checksum)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(written)
+
+
+async def test_an_image_of_too_many_pixels_is_refused_by_its_header() -> None:
+    declared = bytearray(png())
+    declared[16:24] = struct.pack(">II", 13_000, 13_000)
+    async with running() as server:
+        shown = [message("user", data_url(bytes(declared)))]
+        answer = await server.post("/v1/score", {"prompt": shown, "response": "A"})
+        assert server.judge.requests == []
+    assert answer.status == 422, answer.text
+    assert "13000 × 13000 pixels" in answer.text and "judge_image_max_side=1568" in answer.text
+
+
+@pytest.mark.slow
+async def test_five_large_images_at_once_take_the_memory_of_one() -> None:
+    """Of at most 64 million pixels; one of 13,000 x 13,000 is refused beside them."""
+    pytest.importorskip("PIL")
+    images = [*(black(7900 + number) for number in range(5)), black(13_000)]
+    shown = [[message("user", data_url(image))] for image in images]
+    with serving("[FEEDBACK] fine [SCORE] 4") as judge:
+        flags = [f"--{name}={value}" for name, value in judged_by(judge).items()]
+        with started(*flags) as (process, url):
+            warm = await asyncio.to_thread(post, url)
+            idle = _peak_mb(process.pid)
+            answers = await asyncio.gather(
+                *(asyncio.to_thread(_score, url, prompt) for prompt in shown), return_exceptions=True
+            )
+            peak = _peak_mb(process.pid)
+    assert warm["score"] == 0.75
+    assert answers[:5] == [0.75] * 5
+    assert isinstance(answers[5], OSError), "refused by its header"
+    assert peak - idle < 400
+
+
+def _score(url: str, prompt: object) -> float:
+    score: float = post(url, body=json.dumps({"prompt": prompt, "response": "A"}).encode())["score"]
+    return score
+
+
+def _peak_mb(pid: int) -> float:
+    (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(kilobytes) / 1024

@@ -44,6 +44,10 @@ ENDINGS = (JSON_LINES, PARQUET)
 MOST_COLUMNS = 2_000
 """Of a Parquet file that is made of JSON rows."""
 
+_LONGEST_NAME = 255
+"""Bytes of a file's name, of most file systems."""
+_LONGEST_ENDING = ".quarantine.jsonl"
+
 
 def has_known_ending(path: Path) -> bool:
     """Whether it is a file of one of these kinds."""
@@ -196,6 +200,7 @@ def check_out(out: Path, *, data: str | None = None) -> None:
         raise SettingsError(f"--out: expected a file with the ending .parquet or .jsonl; found {out}")
     if is_parquet(out):
         require("data")
+    _check_length(out)
     if out.is_dir():
         raise SettingsError(f"--out: {out} is a folder; expected a file")
     try:
@@ -209,6 +214,16 @@ def check_out(out: Path, *, data: str | None = None) -> None:
         raise SettingsError(f"--out: {out} would be one of the files of {data}; name one that the pattern leaves out")
     if read is not None and out.exists() and read.exists() and out.samefile(read):
         raise SettingsError(f"--out: {out} is the data set itself, which is not overwritten; name another file")
+
+
+def _check_length(out: Path) -> None:
+    """Check that the files beside it can have its name with an ending of theirs."""
+    size, most = len(os.fsencode(out.stem)), _LONGEST_NAME - len(_LONGEST_ENDING)
+    if size > most:
+        raise SettingsError(
+            f"--out: the name {out.stem[:20]}… has {size} bytes without its ending; expected at most {most}, since "
+            f"files beside it have its name with endings such as {_LONGEST_ENDING}"
+        )
 
 
 def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None:

@@ -109,6 +109,38 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
     return {str(name): value for name, value in found.items()}
 
 
+def _config_file(run: Path, config: Mapping[str, JSON]) -> bytes:
+    """Return the bytes of `config.yaml`, which are read back as the same settings.
+
+    Raises:
+        RunDirectoryError: a setting, or the directory's name, holds bytes that are no UTF-8: no file of a run can.
+    """
+    for name, text in [("the run directory's name", str(run)), *_texts(config)]:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise RunDirectoryError(
+                f"{name}: {os.fsencode(text)!r} holds bytes that are no UTF-8 text, which the files of a run cannot "
+                "hold; expected UTF-8 (rename a file that is called so)"
+            ) from None
+    written = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode()
+    if written.isascii() or load_yaml(written) == config:
+        return written
+    return yaml.safe_dump(dict(config), sort_keys=False).encode()  # U+0085, which YAML reads as a line break
+
+
+def _texts(value: JSON, name: str = "") -> Iterator[tuple[str, str]]:
+    """Each text of the settings with its dotted name."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(inner, f"{name}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _texts(inner, f"{name}.{number}")
+
+
 _OF_A_RUN = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
 _LONGEST_NAME = 70  # a file's name has at most 255 bytes
 
@@ -206,7 +238,7 @@ class RunDirectory:
                 )
             elif resume:
                 logger.warning("%s holds no run: there is nothing to resume, so a new run begins", path)
-            write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
+            write_atomic(path / CONFIG, _config_file(path, config))
         except OSError as error:
             self._lock.release()
             raise RunDirectoryError(f"run directory {path} cannot be used: {error.strerror}") from error

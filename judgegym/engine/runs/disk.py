@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -23,6 +24,9 @@ from typing import TypeVar
 
 from judgegym.engine.runs.lines import DiskFile, LineWriter, OpenFile
 from judgegym.llm.errors import UserError
+
+_LONGEST_NAME = 240
+"""Bytes of a name that a temporary one still holds: most file systems take 255."""
 
 Content = bytes | Callable[[], Iterable[bytes]]
 """The bytes of a file, or a function that gives its parts; it is called again when a write is retried."""
@@ -39,7 +43,7 @@ def write_atomic(path: Path, content: Content) -> None:
     """
     parts = (lambda: (content,)) if isinstance(content, bytes) else content
     target = path.resolve() if path.is_symlink() else path
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    temporary = target.with_name(f"{_temporary_stem(target)}.{secrets.token_hex(4)}")
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             with path.open("wb") as file:
@@ -58,15 +62,24 @@ def write_atomic(path: Path, content: Content) -> None:
         raise
 
 
+def _temporary_stem(target: Path) -> str:
+    """Return how the names of a file's temporary files begin; of a long name a part, with a digest of all of it."""
+    name = os.fsencode(target.name)
+    if len(name) <= _LONGEST_NAME:
+        return f".{target.name}"
+    return f".{os.fsdecode(name[: _LONGEST_NAME - 20])}-{hashlib.sha256(name).hexdigest()[:16]}"
+
+
 def remove_unfinished(path: Path) -> None:
     """Remove the temporary files of `path` that a killed process has left; nobody may be writing it now.
 
     One that cannot be removed stays.
     """
     target = path.resolve() if path.is_symlink() else path
+    stem = re.escape(_temporary_stem(target))
     with contextlib.suppress(OSError):
         for entry in target.parent.iterdir():
-            if re.fullmatch(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}", entry.name) and entry.is_file():
+            if re.fullmatch(rf"{stem}\.[a-z0-9_]{{8}}", entry.name) and entry.is_file():
                 entry.unlink()
 
 

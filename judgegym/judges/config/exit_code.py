@@ -21,6 +21,8 @@ from judgegym.llm.errors import UserError
 BAD_INPUT = 2
 
 _COMMANDS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+_RAISING = ("strict", "surrogateescape")
+"""What Python does with a character that the output lacks: of the locale C it writes the bytes of file names."""
 _REFUSED = frozenset(
     {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS}
 )
@@ -58,7 +60,7 @@ def quiet_at_broken_pipe(command: Callable[[], int]) -> int:
     Raises:
         UserError: the system refuses a path; the message names it.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in _RAISING:
         sys.stdout.reconfigure(errors="replace")
     try:
         code = command()

@@ -2,15 +2,18 @@
 
 Guarantees: a task with images is never judged without them. They follow the text of the judge's first question, each
 after its mark; a judge that may not see images refuses the task before the first call, and one whose endpoint refuses
-them (HTTP 4xx) fails it with the endpoint's words and is not asked about images again (`judge_images=auto`).
+them (HTTP 4xx) fails it with the endpoint's words and is not asked about images again (`judge_images=auto`). One image
+at a time is decoded to be scaled down, and none of more than `MOST_PIXELS`, whatever the size of its file.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -23,6 +26,9 @@ from judgegym.llm.at_once import holding
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.wire import Image, Message
+
+MOST_PIXELS = 64_000_000
+"""Of an image that is scaled down: decoded, a pixel takes four bytes."""
 
 _SHOWN: ContextVar[tuple[Image, ...]] = ContextVar("images of the task", default=())
 _REFUSALS = frozenset({400, 404, 415, 422, 501})
@@ -50,7 +56,11 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
         raise TaskError("images: a message says that there is one, and the image is not there")
     if images and settings.images == "no":
         raise TaskError("images: judge_images=no, and without them the judge would judge blind")
-    if any(_is_beyond(each, settings.image_max_side) for each in images) and find_spec("PIL") is None:
+    large = [image for image in images if _is_beyond(image, settings.image_max_side)]
+    for image in large:
+        if image.width * image.height > MOST_PIXELS:
+            raise TaskError(f"images: {_too_many_pixels(image.width, image.height, settings.image_max_side)}")
+    if large and find_spec("PIL") is None:
         raise TaskError(
             f"images: one is larger than judge_image_max_side={settings.image_max_side} pixels, and scaling it down "
             "takes Pillow: pip install pillow (the extra images); 0 sends images as they are"
@@ -70,7 +80,8 @@ async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequen
         raise TaskError(client.image_refusal)
     try:
         if any(_is_beyond(each, side) for each in images):
-            images = await asyncio.to_thread(lambda shown: tuple(_scaled(each, side) for each in shown), images)
+            loop = asyncio.get_running_loop()
+            images = tuple([await loop.run_in_executor(_decoder(), _scaled, image, side) for image in images])
     except (OSError, ValueError) as error:
         raise TaskError(f"an image cannot be scaled down to judge_image_max_side={side}: {error}") from None
     place = next((number for number, message in enumerate(messages) if message["role"] == "user"), None)
@@ -90,6 +101,22 @@ def _is_beyond(image: Image, side: int) -> bool:
     return 0 < side < max(image.width, image.height)
 
 
+def _too_many_pixels(width: int, height: int, side: int) -> str:
+    return (
+        f"one has {width} × {height} pixels, and at most {MOST_PIXELS // 10**6} million are scaled down to "
+        f"judge_image_max_side={side}; make it smaller, or send images as they are with 0"
+    )
+
+
+@lru_cache
+def _decoder() -> ThreadPoolExecutor:
+    """The one thread that decodes images."""
+    return ThreadPoolExecutor(1, thread_name_prefix="image")
+
+
+os.register_at_fork(after_in_child=_decoder.cache_clear)  # the thread is not there in a fork
+
+
 @lru_cache(maxsize=32)
 def _scaled(image: Image, side: int) -> Image:
     """The image, scaled down to this many pixels of its longer side."""
@@ -99,6 +126,8 @@ def _scaled(image: Image, side: int) -> Image:
 
     try:
         with Pillow.open(io.BytesIO(image.data)) as opened:
+            if opened.width * opened.height > MOST_PIXELS:
+                raise ValueError(_too_many_pixels(opened.width, opened.height, side))
             opened.thumbnail((side, side))
             opened.save(file := io.BytesIO(), "JPEG" if image.name.endswith("jpeg") else "PNG", quality=90)
     except Pillow.DecompressionBombError as error:

@@ -4,9 +4,9 @@
 
 Guarantees: no response blocks the event loop (opening a judge waits for its worker); the time limit holds for what a
 rule does with one response, and begins when its library or file is loaded; an answer names its job, and a process that
-a user's function forks ends where the function ends in it, so that no response has the score of another; a process judges in at most as many workers
-as it has CPUs, and at most 8; they end with the process; where it is killed, a busy one ends at the latest two minutes
-and twice its limit later. A fork of the process starts its own.
+a user's function forks ends where the function ends in it, so that no response has the score of another; a process
+judges in at most as many workers as it has CPUs, and at most 8; they end with the process; where it is killed, a busy
+one ends at the latest two minutes and twice its limit later. A fork of the process starts its own.
 """
 
 from __future__ import annotations
