@@ -29,6 +29,7 @@ import pytest
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.main import main
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.llm import request_fields
 from tests.forking import ROOT, Forked
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
@@ -148,6 +149,7 @@ def called(command: Callable[[], int], variables: Mapping[str, str]) -> Ended:
     """A command in this process, with these environment variables, which are as they were at its end."""
     out, err = io.StringIO(), io.StringIO()
     before = dict(os.environ)
+    request_fields.forget_all()  # as a process of its own
     with _log_kept(), _forked_stand_ins(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         os.environ.clear()
         os.environ.update(variables)

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from judgegym.llm import request_fields
 from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.providers import ApiName
 from judgegym.llm.types import Endpoint
 from tests.chromium import browser  # noqa: F401  # a fixture: tests name it as an argument
+from tests.forking import HEAD_START_S
 from tests.scripted import ScriptedEndpoint
 
 MODEL = "judge-model"
@@ -29,6 +31,14 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 pytest.register_assert_rewrite("tests.conformance.lab")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _short_head_start() -> Iterator[None]:
+    """Scripts that answer only when several requests have arrived need not wait long for the second one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(request_fields, "HEAD_START_S", HEAD_START_S)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -54,6 +64,12 @@ def pytest_collection_finish() -> None:
     """Take what was imported and collected out of the garbage collector's rounds."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_learned() -> None:
+    """What a test has learned of its endpoints is not true of those of the next one, which may have their ports."""
+    request_fields.forget_all()
 
 
 @pytest.fixture(autouse=True)

@@ -56,6 +56,8 @@ _PRELOADED = (
     "uvloop",
 )
 Stream = Literal["out", "err"]
+HEAD_START_S = 0.02
+"""For how long the first request to a model goes ahead of the others, in the tests and in commands that are forked."""
 _LARGEST_REQUEST = 1 << 18
 
 cpu_seconds = 0.0
@@ -275,6 +277,7 @@ if __name__ == "__main__":
     _control = socket.socket(fileno=int(sys.argv[1]))
     for _name in _PRELOADED:
         importlib.import_module(_name)
+    importlib.import_module("judgegym.llm.request_fields").HEAD_START_S = HEAD_START_S  # type: ignore[attr-defined]
     gc.collect()
     gc.freeze()
     _run(_next_command(_control))

@@ -8,7 +8,7 @@ The chat clients of one command: its judges, and the policy in evaluations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -33,6 +33,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import component
+from judgegym.llm.request_fields import FIELDS
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS, Choice, Message, is_blank
@@ -42,6 +43,9 @@ TaskT = TypeVar("TaskT")
 DetailT = TypeVar("DetailT")
 
 _NAME = "policy"
+
+
+_LIMITS = "eval_max_tokens (in training train_max_tokens)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Completion:
         """Return why no judge may be asked, or `None`: a refusal, malformed thinking, or an empty answer."""
         if self.finish_reason in REFUSALS:
             return "the policy refused to answer"
+        if self.finish_reason == CUT_OFF and is_blank(self.answer) and not self.thinking_fault:
+            return f"the answer is empty: thinking used up its completion limit; raise {_LIMITS}"
         if self.thinking_fault is None and is_blank(self.answer):
             return "the answer is empty: there is nothing to judge"
         return self.thinking_fault
@@ -289,6 +295,7 @@ class RunClients:
         self._clients: dict[str, list[ChatClient]] = {"policy": [], "judge": []}
         """By role; those of simulated users are there where one is opened."""
         self._served_before: dict[str, Mapping[str, int]] = {}
+        self._refused_before: Mapping[str, Mapping[str, Collection[str]]] = {}
 
     def add(self, role: str, client: ChatClient) -> ChatClient:
         """Add a client of a role; return it."""
@@ -304,7 +311,8 @@ class RunClients:
                 clients[0].note_served(self._served_before.pop(role, {}))
 
     def begin_after(self, earlier: RunUsage) -> None:
-        """Count in the budget what an earlier part of the run has spent, at the prices of now."""
+        """Count in the budget what an earlier part of the run has spent, at the prices of now; note what it learned."""
+        self._refused_before = earlier.refused
         if self.budget is not None:
             clients = chain.from_iterable(self._clients.values())
             asked = [each.settings for client in clients for each in (client, *client.siblings)]
@@ -330,9 +338,24 @@ class RunClients:
         return {role: sum((client.served_models for client in found), Counter[str]()) for role, found in roles}
 
     @property
+    def refused_fields(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Return what became of the request fields that endpoints refused, by role, model and field."""
+        found: dict[str, dict[str, dict[str, str]]] = {}
+        for role, models in self._refused_before.items():
+            for model, names in models.items():
+                becomes = {name: FIELDS[name].becomes for name in sorted(names) if name in FIELDS}
+                found.setdefault(role, {}).setdefault(model, {}).update(becomes)
+        for role, clients in self._clients.items():
+            for client in clients:
+                for model, becomes in client.refused_fields.items():
+                    found.setdefault(role, {}).setdefault(model, {}).update(becomes)
+        return found
+
+    @property
     def notices(self) -> list[str]:
-        """Return what a reader of the numbers must know of how the judges were asked."""
-        return list(dict.fromkeys(sentence for client in self._clients["judge"] for sentence in client.notices))
+        """Return what a reader of the numbers must know of how the models were asked."""
+        clients = chain.from_iterable(self._clients.values())
+        return list(dict.fromkeys(sentence for client in clients for sentence in client.notices))
 
 
 class Clients(RunClients):

@@ -37,7 +37,7 @@ from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices
-from judgegym.llm.wire import Choice, Message
+from judgegym.llm.wire import Choice, Message, is_blank
 
 ROW_TEXTS = ("persona", "goal")
 """The columns of a row that the user is told."""
@@ -126,6 +126,7 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
             section="env.",
             url_setting="--env.user_base_url",
             price_settings="env.user_price_",
+            limit_setting="--env.user_max_tokens",
         )
 
 
@@ -166,6 +167,9 @@ class SimulatedUser:
                 return message or None
         states = {"cut_off": "was cut off", "refused": "is a refusal"}
         wrong = states.get(answer.first.state, "is empty, or has the closing line elsewhere than at its end")
+        if answer.first.state == "cut_off":
+            wrong = "is empty: thinking used up its completion limit" if is_blank(answer.first.text) else wrong
+            wrong = f"{wrong} ({self._client.settings.limit_setting} raises the limit)"
         said = f"none of its {1 + _ASKED_AGAIN} messages can be used; the last one {wrong}"
         raise UserFailure(f"{settings.user_model_name} at {self._client.settings.endpoints[0].shown}: {said}")
 

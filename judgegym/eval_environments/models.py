@@ -366,6 +366,7 @@ class ModelSettings(BaseModel):
             title=f"the model {self.name!r}",
             section="env.",
             url_setting=f"base_url of {self.name!r}",
+            limit_setting="--env.judge_max_tokens",
         )
 
 

@@ -303,13 +303,14 @@ class ChatClient(Transport):
             self._n_is_ignored = record.received == 1
             return answer
 
-        if not call.parts and not self._n_is_ignored and not singly:
+        if not call.parts and not self._n_is_ignored and not singly and "n" not in self.fields.refused:
             try:
                 await call.ask(ask_together)
             except EndpointError as error:
                 if error.kind is not FailureKind.REJECTED or not _NAMES_N.search(error.answer):
                     raise
                 refused = error
+                self.fields.note("n", error, is_sure=False)
         # The first `n` seeds are taken by a request for `n` choices, also those of choices that cannot be used.
         first, failures, seed = n if call.parts else 0, dict[int, EndpointError](), parameters.get("seed")
 
@@ -328,10 +329,11 @@ class ChatClient(Transport):
         others = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, EndpointError)]
         if others:
             raise next((each for each in others if isinstance(each, RunStop)), others[0])
-        if refused is not None and call.parts and not self._n_is_ignored:
-            self._n_is_ignored = True  # only now: the message may have named it for another reason
-            shown = self.settings.endpoints[0].shown
-            logger.info("%s refuses n=%d (%s): each completion is asked for by itself", shown, n, refused.answer)
+        if refused is not None and not call.parts:
+            self.fields.forget(("n",))  # the message has named it for another reason
+        elif "n" in self.fields.refused and n > 1 and not singly:
+            self.fields.confirm("n", refused, self.settings.endpoints[0].shown)
+            self.changed.add("n")
         return failures
 
     async def _one(
@@ -454,6 +456,7 @@ async def structured_chat(
         if refused is not None:
             error.attempts, error.usage = error.attempts + refused.attempts, error.usage + refused.usage
         raise
+    client.changed.add(RESPONSE_FORMAT)
     if refused is None:
         return answer
     client.formats.note_accepted_without(refused)

@@ -126,6 +126,8 @@ class RequestRecord:
         failure: of the attempt before; `None` before the first one.
         is_probe: it is sent although the circuit breaker is open.
         is_live: it is sent by itself, also where requests go into batches.
+        dropped: the fields that its attempts were refused, with the refusals (`request_fields.py`).
+        changed: the fields that its last attempt was sent without, or with another name.
     """
 
     part: int = 0
@@ -150,6 +152,8 @@ class RequestRecord:
     failure: EndpointError | None = None
     is_probe: bool = False
     is_live: bool = False
+    dropped: dict[str, EndpointError] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
     def elapsed(self) -> float:
         """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""

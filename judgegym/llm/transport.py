@@ -48,7 +48,8 @@ from judgegym.llm.outcome import (
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability
-from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
+from judgegym.llm.request_fields import FIELDS, habits_of, only_streams, refuses
+from judgegym.llm.response_format import RESPONSE_FORMAT, as_refused
 from judgegym.llm.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica
 from judgegym.llm.urls import with_version
@@ -214,7 +215,9 @@ class Transport:
         meter: what was answered and paid for.
         limit: of the requests in flight.
         rates: requests and tokens a minute.
-        formats: whether the model's endpoint takes response formats, as far as is known.
+        fields: which fields of requests the model's endpoint takes, as far as is known.
+        formats: whether it takes response formats.
+        changed: the fields that it has refused and that requests were changed in, which were answered.
         image_refusal: how it has refused images, where it is not to be asked about any more of them.
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
@@ -258,13 +261,14 @@ class Transport:
             if batch.is_live_after:
                 self._worst_settings = replace(settings, prices=batch.live_prices)
         self._batches: Batches | None = None
-        self.formats = FormatHabits()
+        self.fields = habits_of(settings.endpoints)
+        self.formats = self.fields.formats
+        self.changed: set[str] = set()
         self.image_refusal: str | None = None
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
         self._budget = budget
-        self._refused: set[str] = set() if self.api.takes_seed else {"seed"}
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
@@ -317,8 +321,19 @@ class Transport:
     @property
     def notices(self) -> list[str]:
         """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
-        own = [] if self.formats.words is None else [self.formats.words]
-        return [*own, *(sentence for each in self.siblings for sentence in each.notices)]
+        words = [] if self.formats.words is None else [self.formats.words]
+        changed = self.fields.sentences(self.changed, self.settings.endpoints[0].shown)
+        return [*words, *changed, *(sentence for each in self.siblings for sentence in each.notices)]
+
+    @property
+    def refused_fields(self) -> dict[str, dict[str, str]]:
+        """What became of the fields that the model, and those of siblings, take no more, by model and field."""
+        found: dict[str, dict[str, str]] = {}
+        for each in (self, *self.siblings):
+            becomes = {name: FIELDS[name].becomes for name in sorted(each.changed)}
+            if becomes:
+                found.setdefault(each.settings.endpoints[0].model, {}).update(becomes)
+        return found
 
     async def close(self) -> None:
         """End the probes, and close the session, if it is this client's own; calls in flight fail."""
@@ -351,9 +366,8 @@ class Transport:
     ) -> ChatResponse:
         shown = {} if record.read is not None else {"messages": wire.messages_json(messages)}
         body = record.body = {"model": "", **shown, **parameters}
-        may_be_refused = [name for name in self.api.left_out if name in body]
-        for name in self._refused:
-            body.pop(name, None)
+        if not self.api.takes_seed:
+            body.pop("seed", None)
         if record.read is None:
             self.api.check(body, self.settings.title)
         if self.rates.tokens is not None:
@@ -368,11 +382,7 @@ class Transport:
             self.meter.usage += record.paid
         assert isinstance(outcome, ChatSuccess)  # of a request without a path, or with `read`
         self.meter.answered += 1
-        for name in may_be_refused:
-            if name not in body and name not in self._refused:
-                self._refused.add(name)  # only now: the message may have named it for another reason
-                level = logging.INFO if name == "seed" else logging.WARNING
-                logger.log(level, "%s takes no %s: it is left out", self.settings.endpoints[0].shown, name)
+        self.changed.update(record.changed)
         record.received = outcome.received
         return ChatResponse(
             outcome.choices,
@@ -382,6 +392,7 @@ class Transport:
             prompt_token_ids=outcome.prompt_token_ids,
             prompt_tokens=outcome.tokens.prompt_tokens,
             served=outcome.served,
+            refused=record.changed,
         )
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None = None, *, upload: Upload | None = None) -> JSON:
@@ -422,8 +433,11 @@ class Transport:
             RunStop: none was, and no other may be made.
         """
         self.breaker.calls += 1
-        call.began = time.monotonic()
+        head_start, is_first = self.fields.head_start, False
         try:
+            if not head_start.is_over and call.path is None and self._batch_of(call) is None:
+                is_first = await head_start.begin()
+            call.began = time.monotonic()
             while True:
                 admitted = await self._admitted(call)
                 replica = self.presence.pick()
@@ -431,6 +445,8 @@ class Transport:
                 if not isinstance(outcome, AttemptFailure):
                     if _has_format(call):
                         self.formats.taken_by.add(replica.habits.name)
+                    if call.path is None:
+                        self.fields.answered(call, self.settings.endpoints[0].shown)
                     self.breaker.answered(admitted)
                     return outcome
                 await self._pause(replica, call, as_refused(outcome) if _has_format(call) else outcome, admitted)
@@ -438,6 +454,8 @@ class Transport:
             error.attempts, error.usage = call.attempts, call.paid
             raise
         finally:
+            if is_first:
+                head_start.end(is_over=False)
             self.breaker.calls -= 1
             self.breaker.settle()
 
@@ -480,6 +498,8 @@ class Transport:
             try:
                 if self.formats.refusal is not None and _has_format(call):  # of another call, while this one waited
                     raise self.formats.refusal.of_another_call()
+                if call.path is None and (refusal := self.fields.earlier_refusal(call.body or {})) is not None:
+                    raise refusal
                 waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
                     call.started, call.away = admitted, 0.0
@@ -507,7 +527,12 @@ class Transport:
             call.stays()
             self.presence.lost(replica, failure)
             return
+        if call.path is None and (outcome.kind is FailureKind.REJECTED or outcome.status == 501):
+            if self.fields.learn(failure, call):
+                return
+            self._check_settings(failure)
         if outcome.kind is FailureKind.REJECTED and self._rejects_account(replica, call, outcome):
+            self.fields.head_start.end(is_over=True)
             began, call.is_probe = time.monotonic(), False
             if await self.breaker.rejected(failure, admitted):
                 call.is_probe = not self.breaker.is_closed
@@ -519,14 +544,27 @@ class Transport:
         retries = self._retries if self._batch_of(call) is None else self._line_retries
         pause = retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
-            body = call.body if call.body is not None and outcome.kind is FailureKind.REJECTED else {}
-            for name in self.api.left_out:
-                if name in failure.answer.lower() and body.pop(name, None) is not None:
-                    return  # ask once more without it
             raise failure
         if (budget := self._budget_of(call)) is not None:
             await budget.ready(call.worst)  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
+
+    def _check_settings(self, failure: EndpointError) -> None:
+        """Check that a request was not refused for what no request can do without.
+
+        Raises:
+            RunStop: it was.
+        """
+        settings, said = self.settings, wire.shorten(failure.answer, 200)
+        if only_streams(failure):
+            raise RunStop(
+                f"{settings.shown} answers in streams alone, and JudgeGym does not stream ({said}): take another "
+                f"endpoint or model ({settings.url_setting})"
+            )
+        for name, each in FIELDS.items():
+            if each.change is None and name in settings.extra_body and refuses(failure, name):
+                where = f"--{settings.price_settings.removesuffix('price_')}extra_body"
+                raise RunStop(f"{settings.shown} refuses {name}, which {where} asks for ({said}): leave it out there")
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
         """Whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
@@ -625,7 +663,7 @@ class Transport:
         """Send a request once as a line of a batch, and classify what comes back. Waiting for it takes no deadline."""
         assert call.body is not None and self.settings.batch is not None
         self._batches, began = batches, time.monotonic()
-        fields = self.api.request({**call.body, "model": replica.endpoint.model})
+        fields = self.api.request(self.fields.changed({**call.body, "model": replica.endpoint.model}, call))
         try:
             answer = await batches.ask(self, call, fields)
         except RunStop:
@@ -661,7 +699,7 @@ class Transport:
         """Send a request once; raises whatever the HTTP client does."""
         body = cast("Mapping[str, JSON]", {**(call.body or {}), "model": replica.endpoint.model})
         if call.path is None:
-            body = self.api.request(body, call.cached)
+            body = self.api.request(self.fields.changed({**body}, call), call.cached)
             if self.api.is_in_process:
                 return await self.api.send(body, replica.endpoint, timeout_s)
         if self._session is None:

@@ -243,6 +243,7 @@ class ChatSettings:
         url_setting: the setting that names the endpoints on the command line, for messages.
         price_settings: what the names of the settings of its prices begin with on the command line, for messages.
         thinking_markers: what begins and what ends thinking in its texts, beside the known markers.
+        limit_setting: the setting of `max_tokens` on the command line, for messages; empty if each call has its own.
         images: whether a judge is sent images: `auto`, `yes` or `no`; with `auto` until it refuses them.
         image_max_side: pixels of the longer side to which local images are scaled down; 0 scales none.
         batch: how its requests are sent in batches; `None` if each is sent by itself. `prices` are those of a batch.
@@ -271,6 +272,7 @@ class ChatSettings:
     url_setting: str = "base_url"
     price_settings: str = "price_"
     thinking_markers: tuple[tuple[str, str], ...] = ()
+    limit_setting: str = ""
     images: ImageUse = "auto"
     image_max_side: int = 0
     batch: BatchOptions | None = None
@@ -311,6 +313,7 @@ class ChatResponse:
         prompt_token_ids: the prompt's tokens, if requested and returned.
         prompt_tokens: how many tokens the prompt has, as the endpoint counted them; 0 if it did not.
         served: the model that answered and its fingerprint in brackets, as far as the answer says.
+        refused: the fields that the endpoint takes no more, and that the request was changed in (`request_fields.py`).
     """
 
     choices: tuple[Choice, ...]
@@ -321,6 +324,7 @@ class ChatResponse:
     prompt_token_ids: tuple[int, ...] | None = None
     prompt_tokens: int = 0
     served: str | None = None
+    refused: tuple[str, ...] = ()
 
     @property
     def first(self) -> Choice:

@@ -271,12 +271,15 @@ def mapping_of(value: JSON) -> Mapping[str, JSON]:
 def error_text(data: bytes) -> str:
     """The message of an error body: the OpenAI-style one if there is one, else the text.
 
-    Not shortened: secrets are removed first, and a part of one would not be found.
+    `error.param` stands before it, if the message does not name that field. Not shortened: secrets are removed first,
+    and a part of one would not be found.
     """
     body = as_json(data)
     error = body.get("error", body) if isinstance(body, Mapping) else body
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
-    return message if isinstance(message, str) and message else excerpt(data)
+    said = message if isinstance(message, str) and message else excerpt(data)
+    param = error.get("param") if isinstance(error, Mapping) else None
+    return f"param {param}: {said}" if isinstance(param, str) and param and param not in said else said
 
 
 def excerpt(data: bytes) -> str:

@@ -205,7 +205,7 @@ async def test_an_answer_in_words_is_cached_as_such(connect: Connect, tmp_path: 
         await structured(connect(endpoint, cache=cache, identity="judge"))
         again = await structured(connect(endpoint, cache=cache, identity="judge"))
         assert again.cached and again.first.text == "So. [[B>A]]"
-        assert len(endpoint.bodies) == 3, "a new client finds out anew, and pays for nothing"
+        assert len(endpoint.bodies) == 2, "a new client knows what the first one was refused, and pays for nothing"
     async with ScriptedEndpoint(OBJECT) as endpoint:
         answer = await structured(connect(endpoint, cache=cache, identity="judge"))
         assert answer.first.text == OBJECT and len(endpoint.bodies) == 1, "an object is never that of another form"

@@ -91,14 +91,15 @@ async def test_a_retry_goes_before_those_who_wait_for_their_first_attempt(connec
 
     def script(request: dict[str, Any], number: int) -> Reply | str:
         arrivals.append(request["messages"][0]["content"])
-        return Reply(status=500) if number == 1 else "fine"
+        return Reply(status=500) if number == 2 else "fine"
 
     async with ScriptedEndpoint(script) as endpoint:
         client = connect(endpoint, max_concurrency=1)
+        await client.chat([{"role": "user", "content": "ahead"}])
         names = ["first", "second", "third", "fourth"]
         await asyncio.gather(*(client.chat([{"role": "user", "content": name}]) for name in names))
     # The second takes the place that the first one's failure leaves; the retry is next.
-    assert arrivals == ["first", "second", "first", "third", "fourth"]
+    assert arrivals == ["ahead", "first", "second", "first", "third", "fourth"]
 
 
 @pytest.fixture

@@ -127,7 +127,8 @@ async def test_a_server_of_llama_cpp(arena: Arena, caplog: pytest.LogCaptureFixt
             assert group["tokens"][place] == prompt + ids
             assert group["masks"][place] == [-100] * len(prompt) + ids
             assert group["inference_logprobs"][place] == [1.0] * len(prompt) + [logprob(i) for i in range(len(ids))]
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    (warning,) = (record for record in caplog.records if record.levelno >= logging.WARNING)
+    assert "takes no n: it is split into single requests" in warning.getMessage()
 
 
 def without_ids(request: Json, number: int) -> Reply:
@@ -178,17 +179,19 @@ async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture
     assert "the tokens may differ from the sampled ones" in warning.getMessage()
 
 
-@pytest.mark.parametrize("policy", [without_ids, refusing, short_of_logprobs])
-async def test_token_source_chat_never_makes_tokens_up(arena: Arena, policy: Any) -> None:
-    """Nor does it ask for ever."""
+@pytest.mark.parametrize(
+    ("policy", "least"), [(without_ids, HOPELESS_AFTER), (refusing, 1), (short_of_logprobs, HOPELESS_AFTER)]
+)
+async def test_token_source_chat_never_makes_tokens_up(arena: Arena, policy: Any, least: int) -> None:
+    """Nor does it ask for ever; once the fields are refused, no request has them."""
     async with training(8) as trainer:
-        with pytest.raises(NothingSucceeds, match="the policy"):
+        with pytest.raises(NothingSucceeds, match=r"the policy.*--env\.token_source=retokenize"):
             async with serve(arena, trainer.url, *FLAGS, "--env.token_source=chat", policy=policy) as served:
                 await served.ended()
         assert await trainer.poll() is None
         assert await trainer.queued() == 0
     assert not served.judge.requests
-    assert HOPELESS_AFTER <= len(served.policy.requests) < 3 * HOPELESS_AFTER
+    assert least <= len(served.policy.requests) < 3 * HOPELESS_AFTER
 
 
 async def test_an_endpoint_that_ignores_n_and_says_what_it_sampled(arena: Arena) -> None:

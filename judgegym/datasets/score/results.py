@@ -14,6 +14,7 @@ import logging
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from judgegym.data.opening import STDIN, kind_of
@@ -133,8 +134,10 @@ async def conclude(
             f"{settings.category_column} has {len(numbers.categories):,} values; the {MOST_CATEGORIES} most frequent "
             "have metrics of their own."
         )
-    reasons, served = ({}, {}) if asked is None else (asked.finish_reasons, asked.served_models)
-    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds, reasons, served)
+    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds)
+    if asked is not None:
+        reasons, served, refused = asked.finish_reasons, asked.served_models, asked.refused_fields
+        rows = replace(rows, finish_reasons=reasons, served_models=served, refused_fields=refused)
     more: dict[str, JSON] = {"items": "responses"}
     if anchors is not None:
         said.append(anchors.words)

@@ -43,19 +43,24 @@ class RunUsage:
         requests: those that were sent, retries included.
         usage: of each model, the tokens of all answers that were paid for, with the cost that was recorded.
         served: of `policy`, `judge` and `user`, how many answers named each model that they come from.
+        refused: of the same and each model, the request fields that its endpoint has refused.
     """
 
     requests: int = 0
     usage: dict[str, Usage] = field(default_factory=dict)
     served: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    refused: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
 
     def note_answer(self, call: Mapping[str, Any]) -> None:
         """Add the answer of a line; one that no request was sent for cost nothing."""
         if call["id"] is not None:
             answer = call["answer"]
+            last = call["component"].rpartition("/")[2]
+            role = last if last in ("policy", "user") else "judge"
             if (served := answer.get("served")) is not None:
-                role = call["component"].rpartition("/")[2]
-                self.served[role if role in ("policy", "user") else "judge"][served] += 1
+                self.served[role][served] += 1
+            if refused := answer.get("refused"):
+                self.refused[role][call["model"]].update(refused)
             self._add(call["model"], answer["attempts"], answer["usage"])
 
     def note_failure(self, line: Mapping[str, Any]) -> None:

@@ -216,7 +216,8 @@ class Evaluation(Generic[TaskT, DetailT]):
         tables = await run.disk.retried(path, lambda: runner.write_report(path, finished), in_thread=True)
         seconds, reasons = time.monotonic() - started, env.clients.finish_reasons
         served = env.clients.served_models
-        rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons, served)
+        refused = env.clients.refused_fields
+        rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons, served, refused)
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
         content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors)
         judges, correction = await write_results(run, content, env.config, self.labels)

@@ -66,6 +66,7 @@ class EvaluatedRows:
         seconds: how long this command evaluated; of a resumed run, the last part alone.
         finish_reasons: how many choices of `policy` and `judge` ended with each finish reason in that time.
         served_models: how many answers of both named each model that they come from, in that time.
+        refused_fields: what became of the request fields that endpoints refused, by role, model and field.
     """
 
     selected: int
@@ -74,6 +75,7 @@ class EvaluatedRows:
     seconds: float
     finish_reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     served_models: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    refused_fields: Mapping[str, JSON] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ def file_of(
         "metric_notes": dict(measured.notes),
         "finish_reasons": {role: dict(sorted(of.items())) for role, of in rows.finish_reasons.items() if of},
         "served_models": {role: dict(sorted(of.items())) for role, of in rows.served_models.items() if of},
+        "refused_fields": dict(rows.refused_fields),
         "notices": list(notices),
         "left_out": dict(metrics.left_out),
         "unknown": dict(metrics.unknown),

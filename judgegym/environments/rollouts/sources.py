@@ -33,6 +33,7 @@ _RETOKENIZED = (
 _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 _OF_LLAMA_CPP: Mapping[str, JSON] = {"top_logprobs": 1}
 """For few bytes: without it llama.cpp's server gives 20 alternatives of each token, and for 0 no tokens at all."""
+_TAKES_TEXT = "--env.token_source=retokenize takes the tokens of the text"
 _NO_TOKENS = "the endpoint returned no token ids with logprobs, or not as many of both"
 _REFUSED = (
     "a completion was refused, and came without the tokens that were sampled: there is nothing of it to train, and its "
@@ -149,7 +150,7 @@ class ChatSource:
                     return None
                 raise NoTokens(_REFUSED) from error
             if self._settled == "chat":
-                raise NoTokens(f"{error}; --env.token_source=retokenize takes the tokens of the text") from error
+                raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
             self._settle("retokenize", str(error))
             return None
         self._settle("chat")
@@ -204,8 +205,10 @@ class ChatSource:
             unkeyed = _OF_LLAMA_CPP if self._is_llama_cpp else None
             return await plain(extra=_WITH_TOKENS, singly=self._is_llama_cpp, unkeyed=unkeyed)
         except EndpointError as error:
-            if error.kind is not FailureKind.REJECTED or self._settled == "chat":
+            if error.kind is not FailureKind.REJECTED:
                 raise
+            if self._settled == "chat":
+                raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
             # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
             if error.status in (400, 422):
                 _ = self._retokenizer.tokenizer  # report an error in its name before an answer is paid for

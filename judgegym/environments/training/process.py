@@ -159,7 +159,9 @@ class ProcessRun:
                 self.metrics = self.recorded.flush(max_token_len=-1)
                 for name, reason in self.metrics.left_out.items():
                     self._run.log.write(f"{name} is left out: {reason}")
-                await disk.write(self.metrics_file, wire.dumps_readable(self.metrics.to_json()))
+                refused = self._env.clients.refused_fields
+                content = {**self.metrics.to_json(), **({"refused_fields": refused} if refused else {})}
+                await disk.write(self.metrics_file, wire.dumps_readable(content))
                 keeps_calls = self._env.settings.keep_calls
                 if keeps_calls or self.groups == self._wanted:  # groups that failed still need the answers
                     await asyncio.to_thread(pack, self._run.path, keep=keeps_calls)
@@ -264,5 +266,5 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
             Section("cost", costs),
             Section("time", [SummaryLine("", duration(processed.seconds), latency_words(metrics, "train"))]),
         ),
-        notices=[offline_notice(stand_ins)] if stand_ins else [],
+        notices=[*env.clients.notices, *([offline_notice(stand_ins)] if stand_ins else [])],
     )

@@ -334,6 +334,7 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
             section=section,
             url_setting=f"--{section}judge_base_url",
             price_settings=f"{section}judge_price_",
+            limit_setting=f"--{section}judge_max_tokens",
         )
 
 

@@ -21,9 +21,10 @@ from judgegym.judges.parsing.thinking import AddedMarkers, own_part
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient, structured_chat
-from judgegym.llm.errors import EndpointError, let_go
-from judgegym.llm.types import ChatResponse
-from judgegym.llm.wire import JSON, Choice, Message
+from judgegym.llm.errors import EndpointError, RunStop, let_go
+from judgegym.llm.request_fields import refuses
+from judgegym.llm.types import ChatResponse, ChatSettings
+from judgegym.llm.wire import JSON, Choice, Message, is_blank
 
 _SHOWN = 100
 """Characters of a judge's text in the message that it has no verdict."""
@@ -83,6 +84,9 @@ async def ask(
 
     Returns:
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
+
+    Raises:
+        RunStop: the endpoint refuses logprobs that the judge needs, or no request may be sent.
     """
     last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
     added = client.settings.thinking_markers
@@ -98,7 +102,7 @@ async def ask(
             # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
             whole = choice.state == "whole"
             found = _read(read, choice, added) if whole else None
-            last = choice, found or NoVerdict(_why_no_verdict(choice, added))
+            last = choice, found or NoVerdict(_why_no_verdict(choice, client.settings))
         return last[1]
 
     chat = chat or partial(client.chat, messages)
@@ -114,6 +118,11 @@ async def ask(
             name=name,
         )
     except EndpointError as error:
+        if "logprobs" in (extra or {}) and refuses(error, "logprobs"):
+            where = f"--{client.settings.section}weighting"
+            raise RunStop(
+                f"the judge at {error}; {where}=logprobs asks for logprobs: take another endpoint, or {where}=none"
+            ) from None
         let_go(error)
         note_refusal(error, messages, client)
         run = CallRun(attempts=error.attempts, usage=error.usage)
@@ -197,12 +206,16 @@ def errors_of(calls: Sequence[JudgeCall[object]]) -> str:
     return "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
 
 
-def _why_no_verdict(choice: Choice, added: AddedMarkers) -> str:
+def _why_no_verdict(choice: Choice, settings: ChatSettings) -> str:
     if choice.state == "refused":
         return f"the judge refused: {choice.refusal or 'content filter'}"
+    is_ended = own_part(choice.text, settings.thinking_markers).parts.is_ended
+    if choice.state == "cut_off" and (is_blank(choice.text) or not is_ended):
+        limit = f"{settings.limit_setting or 'max_tokens'}={settings.max_tokens}"
+        return f"the judge's answer is empty: thinking used up its completion limit; raise {limit}"
     if choice.state == "cut_off":
         return "the judge's text was cut off at its longest length before a verdict"
-    if not own_part(choice.text, added).parts.is_ended:
+    if not is_ended:
         return "the judge's thinking never ends, so that its text has no verdict"
     line = " ".join(choice.text[-_SHOWN * 4 :].split())
     line = "".join(sign if sign.isprintable() else " " for sign in line)

@@ -76,7 +76,6 @@ class AnthropicApi(Api):
     path = "/messages"
     takes_n = False
     takes_seed = False
-    left_out = ("temperature",)  # newer models take none
     key_header = "x-api-key"
     key_prefix = ""
     own_headers: Mapping[str, str] = {**Api.own_headers, "anthropic-version": VERSION}

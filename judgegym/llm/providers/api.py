@@ -30,7 +30,6 @@ class Api:
         is_in_process: requests are sent by `send`, and not by our own HTTP session.
         takes_n: it takes `n`; otherwise each choice is asked for by itself.
         takes_seed: it takes seeds; otherwise those of votes are left out.
-        left_out: fields that a request does without once the endpoint has refused them by name.
         key_header: the header of the API key.
         key_prefix: stands before the key there.
         own_headers: the headers of every request that are no secrets.
@@ -41,7 +40,6 @@ class Api:
     is_in_process = False
     takes_n = True
     takes_seed = True
-    left_out: Sequence[str] = ("seed",)
     key_header = "Authorization"
     key_prefix = "Bearer "
     own_headers: Mapping[str, str] = {"Content-Type": "application/json"}

