@@ -129,7 +129,7 @@ def agent_executor(url: str | None = None, *, group_size: int | None = None, **s
 
         def __init__(self) -> None:
             super().__init__(None)
-            self._failures = FailuresInARow(group_size or 1)
+            self._failures = FailuresInARow()
 
         async def execute(
             self,
@@ -150,7 +150,7 @@ def agent_executor(url: str | None = None, *, group_size: int | None = None, **s
             result = await judged(prompt, response, label)
             output |= {"reward": result.score, "scores": result.score, "extra_logs": result.flags}
             if is_masked:
-                self._failures.add(result)
+                self._failures.add(result, group_size or 1)
             if is_masked and result.is_failed:
                 # No token is an action: neither loss nor whitening counts it. A length penalty would move the baseline.
                 output |= {"action_ranges": [], "truncated": False}

@@ -9,7 +9,8 @@ Further settings are in the YAML file of `--custom-config-path`, under `judgegym
 `judge` that compares needs `--group-rm`. Beside a reward server, slime's environment needs aiohttp and orjson only.
 
 A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean of the others of
-its group, which leaves their distances from it as they are; its metadata say so. A setting that cannot work raises a
+its group, which leaves their distances from it as they are; its metadata say so. So is, without a call, a sample whose
+generation was aborted or has failed (`status`), or that is removed already. A setting that cannot work raises a
 `SettingsError` at the first sample, which ends the training.
 
 Source: slime, August 2026, its custom reward models.
@@ -24,7 +25,7 @@ from functools import cache
 from typing import Protocol, TypeAlias
 
 from judgegym.integrations.scores.requests import CompletionRow, Conversation, completion_row
-from judgegym.integrations.scores.results import stand_in
+from judgegym.integrations.scores.results import CompletionReward, stand_in
 from judgegym.integrations.scores.sources import RewardSettings, close
 from judgegym.llm.errors import SettingsError
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
@@ -33,6 +34,11 @@ logger = logging.getLogger(__name__)
 
 _ROUTE = "/slime"
 """The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
+_UNFINISHED = ("aborted", "failed")
+"""The values of slime's `Sample.Status` of samples that are no whole answers."""
+_NOT_JUDGED = "not_judged"
+_REMOVED = "judge_removed"
+"""In a sample's metadata: that it was removed here. slime may generate it again, and ask again for its reward."""
 
 __all__ = ["close", "reward"]
 
@@ -49,6 +55,7 @@ class SlimeSample(Protocol):
     metadata: dict[str, object]
     group_index: int | None
     index: int | None
+    status: object
     remove_sample: bool
 
 
@@ -70,30 +77,63 @@ async def reward(
     together = isinstance(samples, Sequence) and bool(getattr(args, "group_rm", False))
     if not together and settings.compares:
         raise SettingsError("judgegym.judge: a judge that compares responses needs --group-rm, or a reward server")
-    rows = [_row(sample, with_ids=not together) for sample in several]
+    if any(isinstance(sample, list) for sample in several):
+        raise SettingsError(
+            "--group-rm: slime cannot give rewards to rollouts of several samples (a --custom-generate-function-path "
+            "that returns a list); expected no --group-rm, with which each sample is judged by itself"
+        )
+    unjudged = [_unjudged(sample) for sample in several]
+    places = [place for place, result in enumerate(unjudged) if result is None]
+    rows = [_row(several[place], with_ids=not together) for place in places]
     groups = [rows] if together and rows else [[row] for row in rows]
-    results = [result for of_request in await settings.shared().score(groups) for result in of_request]
-    instead = stand_in([result.reward for result in results] if together else [], settings.fallback_score)
+    judged = [result for of_request in await settings.shared().score(groups) for result in of_request]
+    following = iter(judged)
+    results = [next(following) if result is None else result for result in unjudged]
+    instead = stand_in([result.reward for result in judged] if together else [], settings.fallback_score)
     if not together and any(result.is_failed for result in results):
         _warn_once()
     keys = [key for name in ("reward_key", "eval_reward_key") if (key := getattr(args, name, None))]
     rewards: list[Reward] = []
     for sample, result in zip(several, results, strict=True):
-        metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
-        sample.metadata = {**metadata, "judge_status": result.status, "judge_explanation": result.explanation}
-        sample.remove_sample = sample.remove_sample or result.is_failed
-        score = result.or_else(instead).score
-        rewards.append({**dict.fromkeys(keys, score), "judge_failed": float(result.is_failed)} if keys else score)
+        score = _write(sample, result, instead)
+        failed = float(result.is_failed and result.status != _NOT_JUDGED)
+        rewards.append({**dict.fromkeys(keys, score), "judge_failed": failed} if keys else score)
     return rewards if isinstance(samples, Sequence) else rewards[0]
+
+
+def _unjudged(sample: SlimeSample) -> CompletionReward | None:
+    """The result of a sample that is not judged: it is no whole answer, or is not trained. `None` for others."""
+    if _metadata(sample).get(_REMOVED):
+        sample.remove_sample = False
+    status = getattr(sample.status, "value", sample.status)
+    if status in _UNFINISHED:
+        return CompletionReward(None, _NOT_JUDGED, explanation=f"the sample's status is {status}")
+    if sample.remove_sample:
+        return CompletionReward(None, _NOT_JUDGED, explanation="remove_sample is set")
+    return None
+
+
+def _write(sample: SlimeSample, result: CompletionReward, instead: float) -> float:
+    """Write the result into the sample; returns its reward."""
+    is_removed = result.is_failed and not sample.remove_sample
+    sample.remove_sample = sample.remove_sample or is_removed
+    known = {name: value for name, value in _metadata(sample).items() if name != _REMOVED}
+    said = {"judge_status": result.status, "judge_explanation": result.explanation}
+    sample.metadata = {**known, **said, **({_REMOVED: True} if is_removed else {})}
+    return result.or_else(instead).score
+
+
+def _metadata(sample: SlimeSample) -> Mapping[str, object]:
+    return sample.metadata if isinstance(sample.metadata, Mapping) else {}
 
 
 @cache
 def _warn_once() -> None:
     """Say once in a process what slime's baselines make of a failure here; its evaluations have no baseline."""
     logger.warning(
-        "without --group-rm a failed judgment counts as fallback_score in the mean of its group, by which slime "
-        "(grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes the others' rewards; the sample itself is kept "
-        "out of the loss"
+        "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of its group, by which "
+        "slime (grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes the others' rewards; the sample itself is "
+        "kept out of the loss"
     )
 
 
@@ -114,6 +154,5 @@ def _settings(args: object) -> RewardSettings:
 
 def _row(sample: SlimeSample, *, with_ids: bool) -> CompletionRow:
     prompt = plain_prompt(sample.prompt) if isinstance(sample.prompt, str) else sample.prompt
-    metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
     ids = {"group": sample.group_index, "member": sample.index} if with_ids else {}
-    return completion_row(prompt, plain_response(sample.response or ""), metadata, sample.label, **ids)
+    return completion_row(prompt, plain_response(sample.response or ""), _metadata(sample), sample.label, **ids)

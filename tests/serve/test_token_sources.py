@@ -159,8 +159,49 @@ def one_at_a_time(request: Json, number: int) -> Reply:
     return Reply(body=body)
 
 
+def with_fault(fault: str) -> Any:
+    """A policy that samples well, but for the second completion of its first answer."""
+
+    def policy(request: Json, number: int) -> Reply:
+        reply = sampling()(request, number)
+        if number == 1:
+            choice = reply.body["choices"][1]
+            content = choice["logprobs"]["content"]
+            if fault == "none":
+                choice["token_ids"], choice["logprobs"]["content"] = [], []
+            elif fault == "short":
+                del content[-1]
+            else:
+                content[2]["logprob"] = None if fault == "null" else float(fault)
+        return reply
+
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("null", "without logprobs"),
+        ("-9999", "token 2 of a completion has the logprob -9999, which no sampled token has"),
+        ("none", "without a sampled token"),
+        ("short", "logprobs"),
+    ],
+)
+async def test_one_completion_without_usable_tokens_costs_its_group_and_decides_nothing_about_the_run(
+    arena: Arena, caplog: pytest.LogCaptureFixture, fault: str, said: str
+) -> None:
+    flags = *FLAGS, "--env.max_num_workers=1"
+    async with training(4) as trainer, serve(arena, trainer.url, *flags, policy=with_fault(fault)) as served:
+        (batch,) = await trainer.take()
+        dropped = served.counted("policy_failed")
+    assert dropped == 1
+    assert [len(group["inference_logprobs"]) for group in batch] == [4]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warnings) == 1 and said in warnings[0]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [without_ids, refusing, short_of_logprobs, one_at_a_time])
+@pytest.mark.parametrize("policy", [without_ids, refusing, one_at_a_time])
 async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture, policy: Any) -> None:
     flags = *FLAGS, "--env.max_num_workers=1"
     async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=policy):
@@ -180,13 +221,21 @@ async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("policy", "least"), [(without_ids, HOPELESS_AFTER), (refusing, 1), (short_of_logprobs, HOPELESS_AFTER)]
+    ("policy", "source", "least"),
+    [
+        (without_ids, "chat", HOPELESS_AFTER),
+        (refusing, "chat", 1),
+        (short_of_logprobs, "chat", HOPELESS_AFTER),
+        (short_of_logprobs, "auto", HOPELESS_AFTER),
+    ],
 )
-async def test_token_source_chat_never_makes_tokens_up(arena: Arena, policy: Any, least: int) -> None:
+async def test_tokens_are_never_made_up_beside_those_of_an_endpoint(
+    arena: Arena, policy: Any, source: str, least: int
+) -> None:
     """Nor does it ask for ever; once the fields are refused, no request has them."""
     async with training(8) as trainer:
         with pytest.raises(NothingSucceeds, match=r"the policy.*--env\.token_source=retokenize"):
-            async with serve(arena, trainer.url, *FLAGS, "--env.token_source=chat", policy=policy) as served:
+            async with serve(arena, trainer.url, *FLAGS, f"--env.token_source={source}", policy=policy) as served:
                 await served.ended()
         assert await trainer.poll() is None
         assert await trainer.queued() == 0

@@ -10,6 +10,7 @@ import pytest
 from judgegym.server.protocols.nemo_gym import AggregateBody, aggregate
 from tests.scripted import Json
 from tests.server.bodies import DOWN, VERIFY, by_response
+from tests.server.nemo_rl import is_masked
 from tests.server.running import asked, running
 
 STALE = {
@@ -83,6 +84,39 @@ async def test_a_failed_judge_is_an_http_error_for_those_who_know_no_other() -> 
     assert "reward" not in failed.json
     assert "out of order" in failed.json["error"]["message"]
     assert (invalid.status, invalid.json["error"]["message"].partition(":")[0]) == (422, "rubric")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"status": "failed"}, "status failed"),
+        ({"status": "cancelled"}, "status cancelled"),
+        ({"status": "in_progress"}, "status in_progress"),
+        ({"error": {"code": "server_error", "message": "the engine died"}}, "the engine died"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, None),
+        ({"status": "completed", "error": None, "incomplete_details": None}, None),
+    ],
+)
+async def test_a_response_that_has_failed_is_masked_and_not_judged(fields: Json, words: str | None) -> None:
+    row = {**VERIFY, "response": {**VERIFY["response"], **fields}}
+    async with running(judge=by_response) as server:
+        answer = (await server.post("/verify", row)).json
+        asked_for = len(server.judge.requests)
+    assert (asked_for, is_masked(answer)) == ((1, False) if words is None else (0, True))
+    assert (answer.get("_ng_failure_class"), answer.get("failure_kind")) == (
+        (None, None) if words is None else ("policy_failed", "policy_failed")
+    )
+    assert words is None or words in answer["failure_reason"]
+    assert "_ng_failure_terminal" not in answer
+    assert answer["reward"] == (1.0 if words is None else 0.0)
+
+
+async def test_a_response_that_has_failed_is_an_http_error_for_those_who_know_no_other() -> None:
+    row = {**VERIFY, "response": {**VERIFY["response"], "status": "failed"}}
+    async with running("--on_failure=http", judge=by_response) as server:
+        answer = await server.post("/verify", row)
+    assert (answer.status, "status failed" in answer.text) == (422, True)
 
 
 @pytest.mark.parametrize("judge", [DOWN, "[FEEDBACK] fine [SCORE] 5"])

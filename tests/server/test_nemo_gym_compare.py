@@ -50,6 +50,18 @@ async def test_rewards_are_in_the_order_of_the_responses() -> None:
     assert "What is 2 + 2?" in asked(request)
 
 
+async def test_a_response_that_has_failed_is_not_compared_and_gets_the_mean_of_the_others() -> None:
+    request = body("a", "b", "d")
+    request["response_objs"][1] |= {"status": "failed"}
+    async with running("--judge=tournament", judge=battle) as server:
+        answer = await server.post("/compare", request)
+        asked_for = len(server.judge.requests)
+    first, failed, last = answer.json["rewards"]
+    assert (first > 0.5 > last, failed) == (True, pytest.approx((first + last) / 2))
+    assert [each["status"] for each in answer.json["comparison_results"]] == ["ok", "policy_failed", "ok"]
+    assert asked_for == 2  # one pair, in both orders
+
+
 @pytest.mark.parametrize("kind", ["arena_hard", "tournament"])
 async def test_a_response_without_a_score_gets_the_mean_of_the_others_and_is_flagged(kind: str) -> None:
     async with running(f"--judge={kind}", "--invalid_completion_score=0.25", judge=battle) as server:

@@ -92,6 +92,20 @@ async def test_a_failed_member_of_a_group_has_the_mean_of_the_others_as_its_plac
     assert (advantages(rows)[1], len(factors)) == (0.0, 1)
 
 
+async def test_a_member_of_a_group_whose_policy_has_failed_takes_its_place_and_moves_no_baseline() -> None:
+    texts = ("a", "d", "b", "e")
+    sent = [rollout(text, number) for number, text in enumerate(texts)]
+    sent[1]["response"] |= {"status": "failed"}
+    async with running(*GATHERING, judge=battle) as server:
+        rows = [answer.json for answer in await asyncio.gather(*(server.post("/verify", each) for each in sent))]
+        shown = "".join(asked(request) for request in server.judge.bodies)
+    a, d, b, e = (row["reward"] for row in rows)
+    assert [is_masked(row) for row in rows] == [False, True, False, False]
+    assert d == pytest.approx((a + b + e) / 3)
+    assert advantages(rows)[1] == 0.0
+    assert "Answer|>\nd" not in shown
+
+
 @pytest.mark.parametrize("ids", [True, False])
 async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_that_are_known(ids: bool) -> None:
     """The judge sees each rollout alone, and the failed one ends last, after its retries."""

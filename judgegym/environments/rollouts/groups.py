@@ -33,6 +33,10 @@ MASKED = -100
 PROMPT_LOGPROB = 1.0
 """What Atropos' trainers expect at the positions of the prompt."""
 ZERO_ADVANTAGE = "set_advantage_to_zero"
+_UNSAMPLED_LOGPROB = -9999.0
+"""What vLLM writes for minus infinity, which no sampled token has: a trainer's importance ratio would be NaN."""
+_HIGHEST_LOGPROB = 0.1
+"""Above 0 by more than rounding."""
 _ROUNDING = 1e-9
 _TOKENS_FOR_A_THREAD = 32_768
 """Packing so many takes two milliseconds; a thread takes a tenth of one."""
@@ -65,6 +69,21 @@ class TokenSequence:
 
 class NoTokens(JudgeGymError):
     """An endpoint did not return the sampled tokens that it was asked for."""
+
+
+def token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> str | None:
+    """Why the sampled tokens of a completion cannot be trained on; `None` if they can."""
+    if ids is None or logprobs is None:
+        missing = [name for name, value in (("token ids", ids), ("logprobs", logprobs)) if value is None]
+        return f"a completion came without {' and '.join(missing)}"
+    if not ids:
+        return "a completion came without a sampled token"
+    if len(ids) != len(logprobs):
+        return f"a completion of {len(ids)} tokens came with {len(logprobs)} logprobs"
+    for place, logprob in enumerate(logprobs):
+        if not _UNSAMPLED_LOGPROB < logprob < _HIGHEST_LOGPROB:  # NaN is none of these
+            return f"token {place} of a completion has the logprob {logprob:g}, which no sampled token has"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

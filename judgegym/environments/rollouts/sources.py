@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, EnvSettings
-from judgegym.environments.rollouts.groups import NoTokens, Rollout, RolloutSource, TokenSequence
+from judgegym.environments.rollouts.groups import NoTokens, Rollout, RolloutSource, TokenSequence, token_fault
 from judgegym.environments.rollouts.retokenize import LlamaCpp, Retokenizer
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.client import ChatClient
@@ -34,7 +34,7 @@ _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 _OF_LLAMA_CPP: Mapping[str, JSON] = {"top_logprobs": 1}
 """For few bytes: without it llama.cpp's server gives 20 alternatives of each token, and for 0 no tokens at all."""
 _TAKES_TEXT = "--env.token_source=retokenize takes the tokens of the text"
-_NO_TOKENS = "the endpoint returned no token ids with logprobs, or not as many of both"
+_NO_TOKENS = "the endpoint returned no token ids with logprobs"
 _REFUSED = (
     "a completion was refused, and came without the tokens that were sampled: there is nothing of it to train, and its "
     "group is dropped"
@@ -82,9 +82,10 @@ class ChatSource:
     """Samples from a chat endpoint: takes its tokens if it returns them, else applies the chat template to the text.
 
     `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run, unless all
-    of it is refused. An answer with the tokens of its completions alone is taken for one of llama.cpp's server. Each
-    completion is then asked for by itself: the server counts the tokens of one completion only, takes no more than its
-    slots at once, and leaves tokens out (`judgegym.llm.outcome`), which only their number shows.
+    of it is refused: the endpoint gives tokens if it gives them of any completion. One without usable tokens costs its
+    group, also the first one. An answer with the tokens of its completions alone is taken for one of llama.cpp's
+    server. Each completion is then asked for by itself: the server counts the tokens of one completion only, takes no
+    more than its slots at once, and leaves tokens out (`judgegym.llm.outcome`), which only their number shows.
     """
 
     def __init__(
@@ -153,7 +154,6 @@ class ChatSource:
                 raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
             self._settle("retokenize", str(error))
             return None
-        self._settle("chat")
         return sequences if self._settled == "chat" else None  # another group may have been faster
 
     def _may_be_of_the_text(self, answer: ChatResponse) -> bool:
@@ -170,22 +170,22 @@ class ChatSource:
         return True
 
     async def _sequences(self, conversation: Conversation, answer: ChatResponse) -> list[TokenSequence]:
-        """Return the tokens of all choices.
+        """Return the tokens of all choices; settle that the endpoint gives tokens if it does of any.
 
         Raises:
             NoTokens: not each has ids and as many logprobs, or those of the prompt are missing.
         """
-        completions = []
-        for choice in answer.choices:
-            ids, logprobs = choice.token_ids, choice.logprobs
-            if ids is None or logprobs is None or len(ids) != len(logprobs):
-                raise NoTokens(_NO_TOKENS)
-            completions.append((ids, logprobs))
+        if not any(choice.token_ids is not None and choice.logprobs is not None for choice in answer.choices):
+            raise NoTokens(_NO_TOKENS)
         prompt = answer.prompt_token_ids
         if prompt is None:
             prompt = await self._llama_cpp.prompt(conversation, answer.prompt_tokens)
             await self._met_llama_cpp()
-        return [TokenSequence(prompt, ids, logprobs) for ids, logprobs in completions]
+        self._settle("chat")
+        for choice in answer.choices:
+            if (fault := token_fault(choice.token_ids, choice.logprobs)) is not None:
+                raise NoTokens(fault)
+        return [TokenSequence(prompt, each.token_ids or (), each.logprobs or ()) for each in answer.choices]
 
     async def _met_llama_cpp(self) -> None:
         """Ask for each completion by itself from now on, and warn if the logprobs are not of what is sampled from."""

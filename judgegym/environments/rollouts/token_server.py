@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from judgegym.engine.completions import Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, PolicySettings
-from judgegym.environments.rollouts.groups import MASKED, NoTokens, Rollout, TokenSequence
+from judgegym.environments.rollouts.groups import MASKED, NoTokens, Rollout, TokenSequence, token_fault
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
@@ -168,8 +168,8 @@ class TokenServer:
 
     def _rollout(self, choice: Choice, prompt: tuple[int, ...]) -> Rollout:
         completion, logprobs = choice.token_ids or (), choice.logprobs or ()
-        if not _has_logprobs(choice):
-            raise NoTokens(f"{self._endpoint}: {len(completion)} tokens came without a logprob each")
+        if (fault := token_fault(completion, logprobs)) is not None:
+            raise NoTokens(f"{self._endpoint}: {fault}")
         return Rollout(read_completion(choice, self._config), TokenSequence(prompt, completion, logprobs), choice.text)
 
 
@@ -186,8 +186,7 @@ def _choice(choice: Any, node: Any) -> Choice:
 
 def _has_logprobs(choice: Choice) -> bool:
     """Whether each token has its logprob; Atropos fills missing ones with 1.0, which is none."""
-    ids, logprobs = choice.token_ids or (), choice.logprobs or ()
-    return len(ids) == len(logprobs) and all(logprob <= 0 for logprob in logprobs)
+    return token_fault(choice.token_ids, choice.logprobs) is None
 
 
 def _prompt_length(node: Any) -> int:

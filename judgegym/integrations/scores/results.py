@@ -115,21 +115,21 @@ class FailuresInARow:
     """Ends a training whose judge is down, where failed samples are masked.
 
     A batch of masked samples alone has no token, and trainers divide by the number of tokens: the loss would be NaN.
+    Where it is 0 instead, the training would go on for nothing.
     """
 
-    def __init__(self, group_size: int) -> None:
-        """Allow fewer than `MOST_FAILED` failed judgments in a row, or fewer than two groups."""
-        self._most = max(MOST_FAILED, 2 * group_size)
+    def __init__(self) -> None:
+        """Begin with none."""
         self._count = 0
 
-    def add(self, rewarded: CompletionReward) -> None:
-        """Count a judgment.
+    def add(self, rewarded: CompletionReward, group_size: int) -> None:
+        """Count a judgment; allow fewer than `MOST_FAILED` failed ones in a row, or fewer than two groups.
 
         Raises:
             NoRewardError: there are too many.
         """
         self._count = self._count + 1 if rewarded.is_failed else 0
-        if self._count >= self._most:
+        if self._count >= max(MOST_FAILED, 2 * group_size):
             reason = rewarded.explanation or "no reason was given"
             raise NoRewardError(f"the judge failed for {self._count} samples in a row, last with: {reason}")
 

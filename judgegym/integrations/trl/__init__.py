@@ -12,9 +12,10 @@
 Guarantees: the score of a failed judge is `None`, which TRL leaves out of its group's mean and deviation; beside other
 reward functions, where TRL would count it as 0, the first batch is an error; all completions of a batch are judged at
 the same time; a group is judged once, whole, on any number of processes; what a reward function has opened is closed
-when the training ends.
+when the training ends; a judge that is down ends the training. All of them pickle, which the asynchronous trainer
+needs.
 
-Source: TRL 1.16.0 (November 2026), `GRPOTrainer`: reward functions, `environment_factory`.
+Source: TRL 1.16.0 (November 2026), `GRPOTrainer`, `AsyncGRPOTrainer`: reward functions, `environment_factory`.
 """
 
 from __future__ import annotations

@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypedDict
@@ -37,7 +36,7 @@ from judgegym.cli.environments import load_environment
 from judgegym.data.rows import Split
 from judgegym.integrations.scores.groups import GroupedBatch, distributed
 from judgegym.integrations.scores.requests import CompletionRow, Conversation
-from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
 from judgegym.integrations.scores.sources import RewardScorer
 from judgegym.integrations.single_turn import (
     EnvironmentScores,
@@ -46,10 +45,11 @@ from judgegym.integrations.single_turn import (
     close_opened,
     opened,
 )
-from judgegym.integrations.trl.functions import RewardFunction, cell, log, named
+from judgegym.integrations.trl.functions import RewardFunction, cell, count_failures, log
 from judgegym.integrations.trl.trainer import (
     call_when_gone,
     check_episodes,
+    check_worker,
     close_after,
     closing,
     group_size_of,
@@ -58,8 +58,6 @@ from judgegym.integrations.trl.trainer import (
 )
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
-
-logger = logging.getLogger(__name__)
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _SPLITS: tuple[Split, ...] = ("train", "eval")
@@ -154,7 +152,9 @@ class JudgeEnvironment:
     def __init__(self, source: EnvironmentSource, *, name: str, group_size: int | None) -> None:
         """See `judge_environment`."""
         self.name = name
+        self._made_by = partial(JudgeEnvironment, source, name=name, group_size=group_size)
         self._group_size = group_size
+        self._in_a_row = FailuresInARow()
         self._sources = {split: replace(source, split=split) for split in _SPLITS}
         self._scorer = RewardScorer(EnvironmentScores(source), deadline_s=None)
         self._groups = GroupedBatch(self._scorer)
@@ -162,7 +162,12 @@ class JudgeEnvironment:
         self._begun: list[weakref.ref[ToolEpisode]] = []
         self._alive: set[int] = set()
         self._numbers = itertools.count()
-        self.reward: RewardFunction = named(self._score, name, self._closed, rows_of=name)
+        self.reward = RewardFunction(self._score, name, self._closed, partial(getattr, self, "reward"), rows_of=name)
+
+    def __reduce__(self) -> tuple[Callable[[], JudgeEnvironment], tuple[()]]:
+        """How it is made again, in the process of TRL's asynchronous trainer; see `check_worker`."""
+        check_worker(self)
+        return self._made_by, ()
 
     def rows(self, split: Split = "train") -> list[TrainerRow]:
         """All rows of a split, in the order of the dataset.
@@ -233,9 +238,11 @@ class JudgeEnvironment:
                 choice = choice_of(completion, tokens, getattr(trainer, "eos_token_ids", None))
                 rows[place] = rollout_of(uid, split, choice)
         unknown = "group_size: completions are compared, which needs the trainer's num_generations"
-        judged = await self._judged(list(rows.values()), group_size_of(trainer, self._group_size), unknown)
+        size = group_size_of(trainer, self._group_size)
+        judged = await self._judged(list(rows.values()), size, unknown)
         results = dict(zip(rows, judged, strict=True))
-        return log([results.get(place) for place in range(len(completions))], columns, self.name)
+        in_order = [results.get(place) for place in range(len(completions))]
+        return log(in_order, columns, self.name, self._in_a_row, size)
 
     async def _judged(self, rows: Sequence[CompletionRow], size: int | None, unknown: str) -> list[CompletionReward]:
         """The results of this process's completions, in order.
@@ -288,9 +295,7 @@ class JudgeEnvironment:
                 "several processes; take reward_funcs=….reward, and rows of dataset()"
             )
         results = await self._judged(rows, size, unknown)
-        failed = sum(result.is_failed for result in results)
-        if failed:
-            logger.warning("%d of %d answers have no reward, because the judge failed", failed, len(results))
+        count_failures(results, self._in_a_row, self._group_size or len(results))
         return results
 
 

@@ -5,9 +5,11 @@ The score of a failed judge, and of a row that cannot be judged, is `None`. An e
 `tournament`, `choice`, `arena_hard` without a baseline) needs `group_size`, which is the trainer's `num_generations`.
 
 TRL adds the scores of several reward functions and leaves `None` out of the sum, so that a failed judge counts as a
-score of 0 beside the others' scores. `combined_reward` leaves such a completion out of the group instead.
+score of 0 beside the others' scores. `combined_reward` leaves such a completion out of the group instead. A judge that
+fails 32 times in a row, or for two groups, ends the training.
 
-Source: TRL 1.16.0, `GRPOTrainer._calculate_rewards`, `._generate_and_score_completions` (`nansum`).
+Source: TRL 1.16.0, `GRPOTrainer._calculate_rewards`, `._generate_and_score_completions` (`nansum`),
+`AsyncRolloutWorker`.
 """
 
 from __future__ import annotations
@@ -17,15 +19,15 @@ import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from judgegym.integrations.scores.groups import GroupedBatch
 from judgegym.integrations.scores.requests import CompletionRow, Conversation, Field, completion_row
-from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
 from judgegym.integrations.scores.sources import JudgeSource, check
-from judgegym.integrations.trl.trainer import check_sum, close_after, group_size_of, trainer_of
+from judgegym.integrations.trl.trainer import check_sum, check_worker, close_after, group_size_of, trainer_of
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
@@ -33,52 +35,52 @@ from judgegym.llm.errors import SettingsError
 logger = logging.getLogger(__name__)
 
 
-class RewardFunction(Protocol):
-    """A reward function as TRL calls it, once for each batch."""
+class RewardFunction:
+    """A reward function as TRL calls it, once for each batch; an error, which ends the training, closes what is open.
 
-    __name__: str
+    It pickles as the call that made it: TRL's asynchronous trainer sends it to a process of its own, where it opens
+    again what it needs.
+
+    Attributes:
+        __name__: the name under which TRL logs it.
+        close: closes what it has opened.
+        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`: it scores all rows.
+    """
+
+    def __init__(
+        self,
+        score: Callable[..., Awaitable[list[float | None]]],
+        name: str,
+        close: Callable[[], Awaitable[None]],
+        made_by: Callable[[], RewardFunction],
+        *,
+        rows_of: str | None = None,
+    ) -> None:
+        """Score batches by `score`; `made_by` makes the same function again, and pickles."""
+        self.__name__ = name
+        self.close, self.rows_of = close, rows_of
+        self._score, self._made_by = score, made_by
 
     async def __call__(
         self, prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
     ) -> list[float | None]:
         """A score for each completion; `None` if there is none."""
-
-
-def named(
-    score: Callable[..., Awaitable[list[float | None]]],
-    name: str,
-    close: Callable[[], Awaitable[None]],
-    *,
-    rows_of: str | None = None,
-) -> RewardFunction:
-    """The function under the name that TRL logs; an error, which ends the training, closes what is open.
-
-    Args:
-        score: gives the scores of a batch.
-        name: the function's name.
-        close: closes what `score` has opened.
-        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`: it scores all rows.
-    """
-
-    async def reward(
-        prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
-    ) -> list[float | None]:
         try:
-            check_sum(trainer_of(columns), reward, columns)
-            return await score(prompts, completions, columns)
+            check_sum(trainer_of(columns), self, columns)
+            return await self._score(prompts, completions, columns)
         except BaseException:  # any error, also a cancellation: TRL tells nobody that the training has ended
-            await close()
+            await self.close()
             raise
 
-    reward.__name__ = name
-    reward.close = close  # type: ignore[attr-defined]  # read by `close`
-    reward.rows_of = rows_of  # type: ignore[attr-defined]  # read by `check_sum`
-    return reward
+    def __reduce__(self) -> tuple[Callable[[], RewardFunction], tuple[()]]:
+        """How it is made again; see `check_worker`."""
+        check_worker(self)
+        return self._made_by, ()
 
 
 async def close(reward: RewardFunction) -> None:
     """Close the connections of a reward function now; otherwise they are closed when the training ends."""
-    await cast("Callable[[], Awaitable[None]]", reward.close)()  # type: ignore[attr-defined]  # set by `named`
+    await reward.close()
 
 
 def _loggers(columns: Mapping[str, object]) -> tuple[Callable[..., None], Callable[..., None]]:
@@ -90,16 +92,28 @@ def _loggers(columns: Mapping[str, object]) -> tuple[Callable[..., None], Callab
 def _nothing(name: str, value: object) -> None: ...
 
 
-def log(results: Sequence[CompletionReward | None], columns: Mapping[str, object], name: str) -> list[float | None]:
+def log(
+    results: Sequence[CompletionReward | None],
+    columns: Mapping[str, object],
+    name: str,
+    in_a_row: FailuresInARow,
+    group_size: int | None,
+) -> list[float | None]:
     """Log explanations, statuses, the shares of failures and of empty completions, and the means of metrics.
 
     Args:
         results: one for each completion; `None` for those that are others' to judge, which are in no share.
         columns: the keywords of the call.
         name: what the names of columns and metrics begin with.
+        in_a_row: the failures so far.
+        group_size: the number of completions of each prompt; `None` if nobody knows, as in TRL's asynchronous trainer,
+            whose calls have one group each.
 
     Returns:
         The reward of each completion.
+
+    Raises:
+        NoRewardError: the judge is down.
     """
     extra, metric = _loggers(columns)
     extra(f"{name}_explanation", [None if result is None else result.explanation for result in results])
@@ -111,7 +125,23 @@ def log(results: Sequence[CompletionReward | None], columns: Mapping[str, object
     for key in sorted({key for result in own for key in result.metrics}):
         values = [result.metrics[key] for result in own if key in result.metrics]
         metric(f"{name}/{key}", math.fsum(values) / len(values))
+    count_failures(own, in_a_row, group_size or len(results))
     return [None if result is None else result.reward for result in results]
+
+
+def count_failures(results: Sequence[CompletionReward], in_a_row: FailuresInARow, group_size: int) -> None:
+    """Warn of the failures of a batch, with the last one's reason, and count those in a row.
+
+    Raises:
+        NoRewardError: the judge is down.
+    """
+    failed = [result for result in results if result.is_failed]
+    if failed:
+        reason = failed[-1].explanation or "no reason was given"
+        said = "%d of %d completions have no reward, because the judge failed, the last one with: %s"
+        logger.warning(said, len(failed), len(results), reason)
+    for result in results:
+        in_a_row.add(result, group_size)
 
 
 def cell(columns: Mapping[str, object], name: str, place: int) -> Any:
@@ -161,8 +191,14 @@ def judge_reward(
         )
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions to compare, found {group_size}")
+    return _reward_of_source(source, group_size, name)
+
+
+def _reward_of_source(source: JudgeSource, group_size: int | None, name: str) -> RewardFunction:
+    """See `judge_reward`."""
     scoring = source.scoring()
     groups = GroupedBatch(scoring)
+    in_a_row = FailuresInARow()
 
     def close_now() -> None:
         run_blocking(scoring.close())
@@ -173,17 +209,18 @@ def judge_reward(
         trainer = trainer_of(columns)
         close_after(trainer, close_now)
         rows = [_row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)]
+        size = group_size_of(trainer, group_size)
         is_grouped = group_size is not None or source.depends_on_group
-        if is_grouped and (size := group_size_of(trainer, group_size) or group_size) is not None:
+        if is_grouped and size is not None:
             results = await groups.score(rows, size)
         elif is_grouped:  # neighbours with the same row belong together
             neighbours = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
             results = [result for of_group in await scoring.score(neighbours) for result in of_group]
         else:
             results = await scoring.score_each(rows)
-        return log(results, columns, name)
+        return log(results, columns, name, in_a_row, size)
 
-    return named(score, name, scoring.close)
+    return RewardFunction(score, name, scoring.close, partial(_reward_of_source, source, group_size, name))
 
 
 def _row(prompt: Conversation, completion: Conversation, columns: Mapping[str, object], place: int) -> CompletionRow:
@@ -253,10 +290,11 @@ def combined_reward(
 
     async def close_parts() -> None:
         for part in parts:
-            if hasattr(part, "close"):
-                await close(cast(RewardFunction, part))
+            if isinstance(part, RewardFunction):
+                await part.close()
 
-    return named(score, name, close_parts, rows_of=next(iter(environments), None))
+    made_by = partial(combined_reward, parts, weights=factors, name=name)
+    return RewardFunction(score, name, close_parts, made_by, rows_of=next(iter(environments), None))
 
 
 def _weighted_sum(factors: Sequence[float], scores: Sequence[float], name: str) -> float | None:
@@ -279,7 +317,7 @@ def _warn_infinite(name: str) -> None:
 
 async def _called(part: Part, keywords: Mapping[str, object], name: str) -> Scores:
     """The scores of a function; NaN is none, and neither is an infinite one."""
-    if inspect.iscoroutinefunction(part):
+    if inspect.iscoroutinefunction(part) or inspect.iscoroutinefunction(type(part).__call__):
         scores: object = part(**keywords)
     else:
         scores = await asyncio.to_thread(part, **keywords)

@@ -1,17 +1,20 @@
 """The trainer behind a call of a reward function: how large its groups are, and when its training ends.
 
 TRL hands reward functions no trainer, but a bound method of it, `log_metric`. `check_sum` finds the trainer's reward
-functions there, and refuses those among which a failed judge would count as 0. Guarantees: nothing here fails with a
+functions there, and refuses those among which a failed judge would count as 0; `check_worker` finds those of the
+asynchronous trainer, which sends them to a process of its own. Guarantees: nothing here fails with a
 caller that is no such trainer; `close_after` calls its function once a training, or an evaluation by itself, has ended,
 and when a trainer whose training has raised is given up.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from functools import cache
 from typing import Any
 
@@ -83,6 +86,50 @@ def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
         "judgegym.integrations.trl.combined_reward([…], weights=[…]), or with GRPO "
         "multi_objective_aggregation='normalize_then_sum'"
     )
+
+
+def check_worker(own: object) -> None:
+    """Check that TRL's asynchronous trainer does not count a failed judge as a score of 0.
+
+    Its `AsyncRolloutWorker` adds up scores by `nansum`, too, in a process of its own, whose calls pass no trainer. It
+    pickles what it sends there, all of it in one mapping, and `own` is asked then. No number in the place of `None`
+    would do: an infinite one makes NaN of the advantages of its whole group.
+
+    Args:
+        own: the reward function or the environment that is pickled.
+
+    Raises:
+        SettingsError: its scores are added to those of others.
+    """
+    sent = _sent_to_worker()
+    functions = list(sent.get("reward_funcs") or ())
+    given = sent.get("environment_factory")
+    factories = list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
+    scoring = [factory for factory in factories if not isinstance(factory, type) or hasattr(factory, "get_reward")]
+    sources = [*functions, *scoring]
+    if not functions or len(sources) < 2 or not any(source is own for source in sources):
+        return
+    rows_of = [getattr(function, "rows_of", None) for function in functions]
+    is_named = "environment" in (getattr(sent.get("dataset"), "column_names", None) or ())
+    if is_named and not scoring and None not in rows_of and len(set(rows_of)) == len(rows_of):
+        return
+    raise SettingsError(
+        f"reward_funcs: TRL's asynchronous trainer adds up the scores of {len(sources)} functions and environments, "
+        "and counts one that a failed judge has not given as 0. Expected one function, "
+        "judgegym.integrations.trl.combined_reward([…], weights=[…]), or environment_factory alone"
+    )
+
+
+def _sent_to_worker() -> Mapping[str, Any]:
+    """What TRL's asynchronous worker sends to its process, from the frame that pickles it; empty if none does."""
+    frame = inspect.currentframe()
+    for _ in range(_FRAMES):
+        frame = frame.f_back if frame is not None else None
+        if frame is not None and frame.f_code.co_name == "start":
+            sent = getattr(frame.f_locals.get("self"), "_loop_kwargs", None)
+            if isinstance(sent, Mapping):
+                return sent
+    return {}
 
 
 def check_episodes(trainer: Any) -> None:
@@ -188,4 +235,10 @@ def call_when_gone(owner: object, close: Close) -> None:
 
 
 def _in_a_thread(close: Close) -> None:
-    threading.Thread(target=close, name="judgegym-close", daemon=True).start()
+    threading.Thread(target=_close_unless_ended, args=(close,), name="judgegym-close", daemon=True).start()
+
+
+def _close_unless_ended(close: Close) -> None:
+    """Call `close`; the end of the process may come before it is done, and closes the same."""
+    with contextlib.suppress(CancelledError):
+        close()

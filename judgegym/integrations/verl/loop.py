@@ -41,7 +41,7 @@ def _rewards_of(config: Any) -> tuple[SampleRewards, FailuresInARow]:
     with _LOCK:
         if not _OPEN or _OPEN[0][0] is not config:
             rewards = SampleRewards(config, {}, workers=int(config.actor_rollout_ref.rollout.agent.num_workers))
-            _OPEN[:] = [(config, rewards, FailuresInARow(rewards.size))]
+            _OPEN[:] = [(config, rewards, FailuresInARow())]
         return _OPEN[0][1:]
 
 
@@ -63,7 +63,7 @@ class JudgeAgentLoop(SingleTurnAgentLoop):
         output.reward_score = result.score
         output.extra_fields["reward_extra_info"] = extra_info(result)
         if rewards.settings.on_failure != "score":
-            failures.add(result)
+            failures.add(result, rewards.size)
             if result.is_failed:
                 output.response_mask = [0] * len(output.response_mask)
         return output

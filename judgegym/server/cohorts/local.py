@@ -99,7 +99,9 @@ class LocalCohorts:
         if known is not None:
             self._record.known(mount, task.prompt, task.response, known)
             with contextlib.suppress(OverloadError):
-                self._place(mount, task, spent_s, is_empty=True)
+                place = self._place(mount, task, spent_s, is_empty=True)
+                if task.fault is not None and not isinstance(place, ResponseJudgment):
+                    return await self._fault(known, *place, max(0.0, self._deadline_s - spent_s))
             return known
         place = self._place(mount, task, spent_s, is_empty=False)
         if isinstance(place, ResponseJudgment):
@@ -155,7 +157,7 @@ class LocalCohorts:
         )
         if missed.results.done() and not missed.results.cancelled():
             judged = missed.results.result()
-            result = with_others([*judged, result], empty=len(missed.places) - len(judged))[-1]
+            result = with_others([*judged, result], empty=missed.empty)[-1]
         if sign in missed.late:
             return self._record.shared(missed.mount, result)
         missed.misses(sign)
@@ -240,7 +242,7 @@ class LocalCohorts:
                 logger.exception("a judgment failed")
                 results = failed_by(error, len(responses))
             self._record.judged(mount, task.prompt, responses, results, loop.time() - closed_at)
-        results = with_others(results, empty=len(gathering.places) - len(results))
+        results = with_others(results, empty=gathering.empty)
         gathering.results.set_result(results)
         self._finish(gathering)
         register = self._registers[mount]
@@ -272,6 +274,16 @@ class LocalCohorts:
     def _waited(self, gathering: Cohort) -> str:
         """Seconds for which a cohort that was closed short was to be open."""
         return f"{round(gathering.closes_at - gathering.opened_at, 2):g}"
+
+    async def _fault(
+        self, known: ResponseJudgment, gathering: Cohort, place: MemberSlot, timeout_s: float
+    ) -> ResponseJudgment:
+        """The failure of a response that is not judged, with the scores of the others, if they are there in time."""
+        place.is_faulty = True
+        await asyncio.wait([gathering.results], timeout=timeout_s)
+        if not gathering.results.done() or gathering.results.cancelled():
+            return known
+        return with_others([*gathering.results.result(), known], empty=gathering.empty)[-1]
 
     async def _result(self, gathering: Cohort, place: MemberSlot, timeout_s: float) -> ResponseJudgment:
         """The result at a place; a failure if it is not there in time."""

@@ -70,12 +70,14 @@ class MemberSlot:
         number: among the responses that are judged, from 0; `None` for one that is not.
         waiting: how many callers wait for its result.
         answered: whether a caller has had the judgment.
+        is_faulty: whether it has no score, though nobody is asked for one.
     """
 
     sign: Sign
     number: int | None = None
     waiting: int = 0
     answered: bool = False
+    is_faulty: bool = False
 
 
 @dataclass(eq=False)
@@ -122,6 +124,11 @@ class Cohort:
     def is_full(self) -> bool:
         """Whether all members are there."""
         return len(self.places) >= self.size
+
+    @property
+    def empty(self) -> int:
+        """How many members have nothing to judge, and are worth what an empty response is."""
+        return sum(place.number is None and not place.is_faulty for place in self.places)
 
     def has(self, member: str | None) -> bool:
         """Whether somebody in the cohort, or too late for it, has this id."""

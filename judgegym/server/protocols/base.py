@@ -33,6 +33,7 @@ class RequestBody(BaseModel):
         answer: the name of the reply's schema in `/openapi.json`.
         names_judge: the body may name the judge, for callers that cannot choose a path.
         compares: it needs a judge that compares responses.
+        tells_faults: its reply says of a response that there was nothing to judge, and why; otherwise an error does.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -42,6 +43,7 @@ class RequestBody(BaseModel):
     answer: ClassVar[str]
     names_judge: ClassVar[bool] = False
     compares: ClassVar[bool] = False
+    tells_faults: ClassVar[bool] = False
 
     @abstractmethod
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:

@@ -7,6 +7,11 @@ therefore its `reward` is the mean of the others, as far as they are known. Clie
 this take `on_failure=http`: HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in
 the first form a row that cannot be judged is a failed row, too, and not an error.
 
+A rollout whose own response has failed (`status` failed, cancelled, in_progress or queued, `error`, or content that was
+filtered) is a failed row, too, and no judge is asked: its text is no whole answer. Its class is `policy_failed`, which
+the collector tries again and a re-verification of failed judges leaves alone. One that was cut off at its limit is
+judged.
+
 `reward_components` are not sent: NeMo-RL ends training if they do not sum to the reward, and those of a judge (a raw
 score, verdicts that are weighted) do not. They are in `judge_components`.
 
@@ -38,6 +43,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,7 +51,7 @@ from judgegym.judges.conversations.images import images_shown
 from judgegym.judges.conversations.messages import turns_of_items
 from judgegym.judges.conversations.readers import read_tools, with_tools
 from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
-from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask
+from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, failure
 from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -56,6 +62,8 @@ from judgegym.server.request import ServerResponse, json_response
 
 FAILURE = "_ng_failure_class"
 """The class that `gym eval reverify --judge-failed-only` takes."""
+POLICY_FAILED = "policy_failed"
+"""The class of a row whose policy has failed."""
 INVALID_ROW = "invalid_row"
 """The class of a row that no judge can score: another rollout of it would fail the same way."""
 MASK = "mask_sample"
@@ -77,6 +85,8 @@ _OF_AN_EARLIER_ANSWER = frozenset(
 _EARLIER_FAILURE = "_ng_failure_"
 _MASKED_BY_US = "_ng_failure_masked"
 """Says that `instance_config` has its mask from us, so that it goes when the row is judged."""
+_UNFINISHED = ("failed", "cancelled", "in_progress", "queued")
+_FILTERED = "content_filter"
 _DATA_FAULTS = frozenset({"invalid", UNUSABLE})
 
 
@@ -95,6 +105,22 @@ class PolicyResponse(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
     output: list[dict[str, object]]
+    status: object = None
+    error: object = None
+    incomplete_details: object = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why it is no whole answer; `None` if it is one, or was cut off at its limit."""
+        if self.error:
+            words = self.error.get("message") if isinstance(self.error, Mapping) else self.error
+            return f"the policy's response has an error: {wire.shorten(str(words))}"
+        if self.status in _UNFINISHED:
+            return f"the policy's response has the status {self.status}"
+        details = self.incomplete_details
+        if isinstance(details, Mapping) and details.get("reason") == _FILTERED:
+            return "the policy's response is incomplete: content_filter"
+        return None
 
 
 class VerifyBody(RequestBody):
@@ -103,7 +129,7 @@ class VerifyBody(RequestBody):
     protocol = "nemo_gym"
     path = "/verify"
     answer = "Verified"
-    names_judge = True
+    names_judge = tells_faults = True
 
     responses_create_params: CreateParams
     response: PolicyResponse
@@ -141,6 +167,7 @@ class VerifyBody(RequestBody):
                 reference=self.reference_answer or None,
                 rubric=rubric,
                 levels=levels,
+                fault=self.response.failure,
                 criteria=criteria_of(self.criteria) if isinstance(self.criteria, list | dict) else None,
                 group=_group_of(raw),
                 member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
@@ -154,11 +181,14 @@ class VerifyBody(RequestBody):
             RequestError: the judge failed, and that is to be told by HTTP.
         """
         result = results[0][0]
+        if (fault := self.response.failure) is not None:
+            result = replace(result, status=POLICY_FAILED, is_final=True)
         if result.is_failed:
             if answers.on_failure == "http":
                 raise refusal(result)
+            cause = JUDGE_FAILED if fault is None else POLICY_FAILED
             reward = answers.placeholder(result.others)
-            return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation, reward=reward)
+            return _failed_row(raw, cause, kind=result.status, reason=result.explanation, reward=reward)
         row = _without_earlier_answer(raw)
         if result.is_invalid:
             row |= {"reward": answers.invalid_completion_score, _INVALID: True}
@@ -329,9 +359,10 @@ class CompareBody(RequestBody):
     judge_mount: str | None = None
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
-        """One item with all responses; the principle is the criteria."""
+        """One item with all whole responses; the principle is the criteria."""
         prompt = transcript(turns_of_items(self.conversation_history))
-        traces = tuple(final_turns(response.output) for response in self.response_objs)
+        whole = [response for response in self.response_objs if response.failure is None]
+        traces = tuple(final_turns(response.output) for response in whole)
         responses = tuple(map(transcript, traces))
         return [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)] if traces else []
 
@@ -341,7 +372,9 @@ class CompareBody(RequestBody):
         Raises:
             RequestError: no response has a reward; or one has none, and that is to be told by HTTP.
         """
-        of_all = results[0] if results else ()
+        judged = iter(results[0] if results else ())
+        faults = [response.failure for response in self.response_objs]
+        of_all = [next(judged) if fault is None else failure(fault, POLICY_FAILED) for fault in faults]
         known = [None if result.is_failed else answers.number(result) for result in of_all]
         others = [reward for reward in known if reward is not None]
         failed = next((result for result in of_all if result.is_failed), None)

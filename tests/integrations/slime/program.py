@@ -31,7 +31,8 @@ class Sample(SimpleNamespace):
     """The fields of slime's sample that its reward models read, and those that its trainer reads."""
 
     Status = SimpleNamespace(TRUNCATED="truncated")
-    tokens, response_length, loss_mask, status, rollout_id = (), 3, None, "completed", None
+    tokens, response_length, loss_mask, rollout_id = (), 3, None, None
+    status = "completed"
     rollout_log_probs = rollout_routed_experts = train_metadata = multimodal_train_inputs = teacher_log_probs = None
 
     def get_reward_value(self, args):
@@ -87,10 +88,8 @@ async def main():
     alone, estimators = given.pop("alone", False), given.pop("estimators", ())
     known = {"custom_rm_path": None, "rm_type": "remote_rm", "reward_key": None, "eval_reward_key": None}
     arguments = SimpleNamespace(**{**known, "rm_url": url, "group_rm": not alone, **given})
-    of_group = [
-        Sample(custom_rm_path=None, metadata={}, group_index=0, index=place, remove_sample=False, **each)
-        for place, each in enumerate(samples)
-    ]
+    fresh = {"custom_rm_path": None, "metadata": {}, "group_index": 0, "remove_sample": False}
+    of_group = [Sample(**{**fresh, "index": place, **each}) for place, each in enumerate(samples)]
     try:
         if alone:
             rewards = await asyncio.gather(*(rm_hub.async_rm(arguments, sample) for sample in of_group))
@@ -102,8 +101,8 @@ async def main():
     for sample, reward in zip(of_group, rewards, strict=True):
         sample.reward = reward
     for estimator in estimators:
-        fresh = [Sample(**vars(sample)) for sample in of_group]
-        result[estimator] = train_data(fresh, arguments, estimator)
+        copies = [Sample(**vars(sample)) for sample in of_group]
+        result[estimator] = train_data(copies, arguments, estimator)
     print(json.dumps(result))
 
 

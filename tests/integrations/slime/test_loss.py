@@ -16,7 +16,7 @@ from tests.server.running import asked, running
 
 SCORES = {"good": 5, "fair": 3, "poor": 1}
 TEXTS = ["good", "FAIL", "fair", "poor"]
-SAMPLES = [{"prompt": "Why?", "response": text, "label": None} for text in TEXTS]
+SAMPLES: list[Json] = [{"prompt": "Why?", "response": text, "label": None} for text in TEXTS]
 GROUP_NORMALIZED = ("grpo", "gspo", "cispo", "reinforce_plus_plus_baseline")
 """The estimators of which slime subtracts the mean of the group; others get the rewards as they are."""
 ESTIMATORS = (*GROUP_NORMALIZED, "reinforce_plus_plus", "ppo")
@@ -27,11 +27,11 @@ def judge(request: Json, number: int) -> str:
     return "I cannot say." if response == "FAIL" else f"[SCORE] {SCORES[response]}"
 
 
-async def trained(url: str, **given: Any) -> trainers.Ended:
+async def trained(url: str, samples: list[Json] = SAMPLES, **given: Any) -> trainers.Ended:
     """slime's functions, and what its trainer would get."""
     python, program = trainers.place_of("trl") / "bin" / "python", trainers.HERE / "slime/program.py"
     settings = {"custom_rm_path": "judgegym.integrations.slime.reward", "estimators": ESTIMATORS, **given}
-    return await trainers.run_with(str(python), program, str(trainers.place_of("slime")), url, SAMPLES, settings)
+    return await trainers.run_with(str(python), program, str(trainers.place_of("slime")), url, samples, settings)
 
 
 @pytest.mark.timeout(200)
@@ -50,6 +50,23 @@ async def test_with_group_rm_a_failed_judgment_adds_nothing_with_every_estimator
 
 
 @pytest.mark.timeout(200)
+async def test_with_group_rm_a_sample_that_is_no_whole_answer_or_removed_adds_nothing() -> None:
+    unfinished: list[Json] = [{"status": "aborted"}, {"status": "failed", "response": ""}, {"remove_sample": True}]
+    samples = [*SAMPLES[2:], *({**SAMPLES[0], **fields} for fields in unfinished)]
+    async with running("--judge=rubric", judge=judge) as server:
+        ended = await trained(server.url, samples)
+        asked_for = len(server.judge.requests)
+    assert ended.code == 0, ended.err
+    assert asked_for == 2
+    for estimator in ESTIMATORS:
+        data = ended.result[estimator]
+        assert [sum(mask) for mask in data["loss_masks"]] == [3, 3, 0, 0, 0], estimator
+        if estimator in GROUP_NORMALIZED:
+            assert data["rewards"][2:] == [0.0, 0.0, 0.0], estimator
+            assert data["rewards"][0] == pytest.approx(-data["rewards"][1]), estimator
+
+
+@pytest.mark.timeout(200)
 async def test_without_group_rm_a_failed_judgment_counts_in_the_mean_and_is_warned_of() -> None:
     async with running("--judge=rubric", judge=judge) as server:
         ended = await trained(server.url, alone=True)
@@ -57,4 +74,7 @@ async def test_without_group_rm_a_failed_judgment_counts_in_the_mean_and_is_warn
     data = ended.result["grpo"]
     assert [sum(mask) for mask in data["loss_masks"]] == [3, 0, 3, 3]
     assert sum(data["rewards"][place] for place in (0, 2, 3)) > 0.1  # their mean is not their baseline
-    assert "without --group-rm a failed judgment counts as fallback_score in the mean of its group" in ended.err
+    assert (
+        "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of its group"
+        in ended.err
+    )

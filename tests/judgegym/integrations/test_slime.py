@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ class Sample:
     metadata: dict[str, object] = field(default_factory=dict)
     group_index: int | None = 4
     index: int | None = None
+    status: Any = "completed"
     remove_sample: bool = False
 
 
@@ -33,7 +35,8 @@ def group(*responses: str, **fields: Any) -> list[Sample]:
 
 
 def arguments(url: str | None = None, *, group_rm: bool = True, **given: Any) -> SimpleNamespace:
-    return SimpleNamespace(rm_url=url, group_rm=group_rm, reward_key=None, eval_reward_key=None, **given)
+    known: dict[str, Any] = {"rm_url": url, "group_rm": group_rm, "reward_key": None, "eval_reward_key": None}
+    return SimpleNamespace(**{**known, **given})
 
 
 def best(request: Json, number: int) -> str:
@@ -77,14 +80,42 @@ async def test_fields_of_the_metadata_and_the_label_reach_the_judge() -> None:
 async def test_a_sample_without_a_score_gets_the_mean_of_the_others_and_is_kept_out_of_the_loss() -> None:
     assert await reward(arguments("http://127.0.0.1:1"), []) == []
     samples = group("good", "FAIL", "bad", "", "good")
-    samples[0].remove_sample = True  # it stays out
     async with running(judge=score) as server:
         settings = {"invalid_completion_score": -1.0}
         rewards = await reward(arguments(server.url, judgegym=settings), samples)
     assert rewards == [1.0, 0.25, 0.0, -1.0, 1.0]
-    assert [sample.remove_sample for sample in samples] == [True, True, False, False, False]
+    assert [sample.remove_sample for sample in samples] == [False, True, False, False, False]
     assert samples[1].metadata["judge_status"] == "unparsable"
     assert samples[3].metadata["judge_status"] == "invalid_completion"
+
+
+class Status(Enum):
+    """slime's states of a sample."""
+
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+async def test_a_sample_that_is_no_whole_answer_or_removed_is_not_judged_and_moves_no_baseline() -> None:
+    samples = group("good", "bad", "half of", "", "good")
+    samples[2].status, samples[3].status, samples[4].remove_sample = Status.ABORTED, Status.FAILED, True
+    async with running(judge=score) as server:
+        rewards = await reward(arguments(server.url, reward_key="judge"), samples)
+        assert len(server.judge.requests) == 2
+        samples[2].status = Status.COMPLETED  # slime has generated it again
+        again = await reward(arguments(server.url), samples)
+    assert [each["judge"] for each in rewards] == [1.0, 0.0, 0.5, 0.5, 0.5]
+    assert {each["judge_failed"] for each in rewards} == {0.0}
+    assert again == [1.0, 0.0, 0.0, pytest.approx(1 / 3), pytest.approx(1 / 3)]
+    assert [sample.remove_sample for sample in samples] == [False, False, False, True, True]
+    assert samples[3].metadata["judge_explanation"] == "the sample's status is failed"
+
+
+async def test_several_samples_of_one_rollout_are_refused_with_group_rm() -> None:
+    samples: list[Any] = [group("good", "bad"), group("good")]
+    with pytest.raises(SettingsError, match="--group-rm: slime cannot give rewards to rollouts of several samples"):
+        await reward(arguments("http://127.0.0.1:1"), samples)
 
 
 @pytest.mark.parametrize("in_process", [True, False])

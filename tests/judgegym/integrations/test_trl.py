@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from judgegym.integrations.scores.results import NoRewardError
 from judgegym.integrations.trl import close, combined_reward, judge_environment, judge_reward
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import JudgeMount
+from tests.judgegym.integrations.scoring_server import answering
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 from tests.server.running import asked, running
@@ -301,3 +305,80 @@ async def test_a_function_whose_failures_would_count_as_0_is_refused(
             await ARENA(["Q", "Q"], ["a", "b"], **columns)
     else:
         assert await ARENA(["Q", "Q"], ["a", "b"], **columns) == [None, None]
+
+
+async def test_reward_functions_pickle_with_their_names_and_open_again() -> None:
+    """TRL's asynchronous trainer sends them to a process of its own."""
+    async with running(judge=judge) as server:
+        served = judge_reward(server.url, name="helpful")
+        here = judge_reward(judge=JudgeMount(judge="rubric", judge_base_url=server.judge.base_url))
+        combined = combined_reward([served, short], weights=[2.0, 1.0])
+        assert await served(["Q"], ["good"]) == [1.0]
+        for reward, expected in ((served, [1.0, 0.0]), (here, [1.0, 0.0]), (combined, [3.0, 0.0])):
+            copy = pickle.loads(pickle.dumps(reward))
+            assert copy.__name__ == reward.__name__
+            assert await copy(["Q"] * 2, ["good", "badly written"]) == expected
+            await close(copy)
+        await close(served)
+    environment = pickle.loads(pickle.dumps(judge_environment("arena_hard", offline=True)))
+    assert pickle.loads(pickle.dumps(environment.reward)).__name__ == environment.name == "arena_hard"
+
+
+class Worker:
+    """What TRL's `AsyncRolloutWorker` does with its arguments when it starts."""
+
+    def __init__(self, **loop_kwargs: Any) -> None:
+        self._loop_kwargs = loop_kwargs
+
+    def start(self) -> None:
+        pickle.dumps(self._loop_kwargs)
+
+
+class Rows:
+    """A data set of rows that say whose they are."""
+
+    column_names = ("prompt", "environment")
+
+
+@pytest.mark.parametrize(
+    ("functions", "further", "is_refused"),
+    [
+        ([ARENA], {}, False),
+        ([COMBINED], {}, False),
+        ([ARENA, short], {}, True),
+        ([ARENA, CRITIQUE], {}, True),
+        ([ARENA, CRITIQUE], {"dataset": Rows()}, False),  # each scores rows of its own
+        ([short], {"environment_factory": judge_environment("arena_hard", offline=True)}, True),
+        ([], {"environment_factory": judge_environment("arena_hard", offline=True)}, False),
+    ],
+)
+def test_a_function_whose_failures_the_asynchronous_trainer_would_count_as_0_is_refused(
+    functions: list[Any], further: Any, is_refused: bool
+) -> None:
+    worker = Worker(reward_funcs=functions, **further)
+    if is_refused:
+        with pytest.raises(SettingsError, match=r"reward_funcs: TRL's asynchronous trainer adds up .*combined_reward"):
+            worker.start()
+    else:
+        worker.start()
+
+
+async def test_a_judge_that_is_down_ends_the_training_after_32_failures_or_two_groups() -> None:
+    async def failing(request: web.Request) -> web.Response:
+        return web.json_response({"score": None, "status": "judge_failed", "explanation": "out of order"})
+
+    class Trainer:
+        num_generations = 4
+
+        def log_metric(self, name: str, value: float) -> None: ...
+
+    async with answering(failing) as url:
+        for size, batches in ((4, 4), (24, 6)):
+            trainer = Trainer()
+            trainer.num_generations = size
+            reward = judge_reward(url)
+            batch = (["Q"] * 8, ["good"] * 8)
+            for _ in range(batches - 1):
+                assert await reward(*batch, log_metric=trainer.log_metric) == [None] * 8
+            with pytest.raises(NoRewardError, match=f"failed for {8 * batches} samples in a row, .* out of order"):
+                await reward(*batch, log_metric=trainer.log_metric)
