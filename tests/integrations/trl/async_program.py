@@ -11,6 +11,7 @@ import json
 import logging
 import pickle
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,6 +127,17 @@ def text_of(sample, tokenizer):
     return tokenizer.decode(sample.input_ids[sample.completion_mask.astype(bool)], skip_special_tokens=True)
 
 
+def reason_of(worker):
+    """Why the worker's process has failed, as the trainer has it; the reason may come after the event."""
+    while True:
+        try:
+            worker.check_health(PATIENCE_S)
+        except RuntimeError as error:
+            if error.__cause__ is not None:
+                return str(error.__cause__)
+        time.sleep(0.1)
+
+
 def go(run, url):
     tokenizer, worker = worker_of(run, url)
     if run.get("refused"):
@@ -138,12 +150,7 @@ def go(run, url):
     worker.start()
     try:
         if run.get("fails"):
-            while not worker._failed_event.wait(1):
-                worker.check_health(PATIENCE_S)
-            try:
-                worker.check_health(PATIENCE_S)
-            except RuntimeError as error:
-                return {"error": str(error.__cause__)}
+            return {"error": reason_of(worker)}
         samples = [worker.rollout_buffer.get(timeout=PATIENCE_S) for _ in range(SIZE)]
     finally:
         worker.stop()
