@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from benchmarks.judge_texts.kinds import MadeText
 from benchmarks.judge_texts.texts import IDS, TAGS, TOKENS
 from judgegym.judges.parsing.json_objects import prose_before
 from judgegym.judges.parsing.labels import (
@@ -129,6 +130,17 @@ def _object_behind(behind: str, name: str) -> str | None:
     return f"{later[0]} follows" if later else None
 
 
+def _is_joined(text: str, at: tuple[int, int]) -> bool:
+    """Whether nothing but a word or a sign that joins stands between a letter and another one in brackets."""
+    before = _lower(_without_tokens(text)[: at[0]]).rstrip(" \n")
+    for joint in (" or", " and", "\nor", "\nand", ",", "/"):
+        if before.endswith("]" + joint):
+            opened = before.rfind("[", 0, len(before) - len(joint))
+            inside = before[opened + 1 : -len(joint)].rstrip("]")
+            return len(inside) == 1 and inside in "abcd" and inside != _lower(text[slice(*at)]).strip("[]")
+    return False
+
+
 def _in_either(check: Callable[[str, str], str | None]) -> Callable[[str], str | None]:
     """Check against all words, or those that are in no braces: words in an object of a verdict are none."""
 
@@ -187,6 +199,9 @@ def _arena(text: str, own: str) -> str | None:
 def _choice(text: str, own: str) -> str | None:
     letter = choice_letter(text, "ABCD")
     if letter is not None:
+        found = choice_letter.find(text, "ABCD")
+        if found is not None and found.at is not None and _is_joined(text, found.at):
+            return f"{letter} read, joined to another one"
         behind = _behind(text, choice_letter.given("ABCD").find)
         for other in "ABCDEFG".replace(letter, ""):
             if f"[{other}]" in _plain(behind):
@@ -224,12 +239,20 @@ def _rating(text: str) -> str | None:
     value = rating(text)
     if value is None:
         return None
-    ending = _without_tokens(own_text(text)).rstrip(" \n*_`)].")
-    scale = ending.removesuffix("10").rstrip()
-    before_of = scale.removesuffix("of")
-    if scale != ending and (scale.endswith("/") or (before_of != scale and not before_of[-1:].isalpha())):
-        ending = scale
-    return None if _digits(ending)[-1:] == [str(value)] and 1 <= value <= 10 else f"{value} read"
+    lines = [line for line in _without_tokens(own_text(text)).splitlines() if line.strip()]
+    while True:
+        ending = "\n".join(lines).rstrip(" \n*_`)].")
+        scale = ending.removesuffix("10").rstrip()
+        before_of = scale.removesuffix("of")
+        if scale != ending and (scale.endswith("/") or (before_of != scale and not before_of[-1:].isalpha())):
+            ending = scale
+        if _digits(ending)[-1:] == [str(value)] and 1 <= value <= 10:
+            return None
+        # Behind a named rating, lines that name other numbers may follow.
+        name = lines.pop().rpartition(":")[0].upper() if lines else ""
+        named = any(word in line.upper() for line in lines for word in (*_SCORE_WORDS, "RESULT", "OVERALL", "TOTAL"))
+        if not name or not named or (any(word in name for word in _SCORE_WORDS) and "PREVIOUS" not in name):
+            return f"{value} read"
 
 
 def _rating_official(text: str) -> str | None:
@@ -422,3 +445,16 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "thinking.split": split,
 }
 """The parsers by name."""
+
+
+def check_made(made: MadeText) -> str | None:
+    """What is wrong with what a parser reads of a text whose verdict is known by how it is made."""
+    try:
+        value = PARSERS[made.parser](made.text)
+    except Exception as error:  # noqa: BLE001  # what this program looks for
+        return f"raised {error!r}"
+    if made.parser == "score_object" and value is not None:
+        value = value.score  # type: ignore[attr-defined]
+    if made.parser == "listwise_scores" and value is not None:
+        value = max(value, key=lambda own: value[own].score)  # type: ignore[call-overload,index]
+    return None if value in made.allowed else f"{value!r} read, expected one of {made.allowed}"

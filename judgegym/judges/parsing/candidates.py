@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Generic, TypeVar, cast
@@ -37,6 +37,7 @@ from judgegym.judges.parsing.json_objects import (
     last_first,
     whole_object,
 )
+from judgegym.judges.parsing.unchosen import Mention, is_unchosen
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place
 from judgegym.llm.wire import JSON
 
@@ -53,6 +54,7 @@ class VerdictCandidate(Generic[T]):
         taken: it is written as the parser takes it.
         stated: it is a statement in words, which an object after it must not contradict.
         is_object: it is one.
+        is_full: the parser would take it if it were the last thing in the text.
     """
 
     at: Place
@@ -60,6 +62,7 @@ class VerdictCandidate(Generic[T]):
     taken: bool = False
     stated: bool = False
     is_object: bool = False
+    is_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class VerdictKind(Generic[T]):
         in_text_too: an object is the other way to write the verdict: it counts only on lines of its own at the end.
         read: how many characters at a text's end are read.
         decode: gives the fields of an object as it is written, `None` if they are no verdict.
+        options: the verdicts in the order in which a prompt lists them; without it, lists of options go unnoticed.
     """
 
     name: str
@@ -82,10 +86,12 @@ class VerdictKind(Generic[T]):
     in_text_too: bool = False
     read: int = LOOKED_AT
     decode: Callable[[str], Mapping[str, JSON] | None] = decoded
+    options: Sequence[T] = ()
 
 
 MOST_COMPARED = 20
 """Objects and tags at the end of a text that are candidates; what stands before so many can mislead nobody."""
+_MOST_MENTIONS = 200
 BLANK = "\ufffd"
 """In place of each sign of an object; white space would join the words around it."""
 
@@ -155,7 +161,18 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
         at_the_end = last.at[1] == end_in_fence(text) and is_on_its_own_line(text, last.at[0])
         if _is_quoted(text, last.at) or (last.is_object and not at_the_end):
             return None
+    mentions = [_mention(each, last, kind, words) for each in (*earlier[-_MOST_MENTIONS:], last)]
+    if is_unchosen(words, mentions[-1], mentions[:-1]):
+        return None
     return ParsedVerdict(last.value, last.at).behind(unread)
+
+
+def _mention(candidate: VerdictCandidate[T], last: VerdictCandidate[T], kind: VerdictKind[T], words: str) -> Mention:
+    is_bracketed = words[candidate.at[0]] in "[\\"
+    is_label = candidate.taken or candidate.is_object or candidate.is_full or is_bracketed
+    rank = next((rank for rank, option in enumerate(kind.options) if option == candidate.value), None)
+    is_verdict = is_label and candidate.value is not None
+    return Mention(candidate.at, candidate.value != last.value, is_label, is_verdict, rank)
 
 
 def _is_the_judges_object(last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str) -> bool:

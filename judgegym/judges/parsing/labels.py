@@ -101,7 +101,9 @@ def _label(written: str) -> ArenaLabel | None:
     return upper if upper in ARENA_LABELS else _MIRRORED.get(upper)
 
 
-_KIND = VerdictKind("verdict", lambda fields: _of_value(fields["verdict"]), _in_words, in_text_too=True)
+_KIND = VerdictKind(
+    "verdict", lambda fields: _of_value(fields["verdict"]), _in_words, in_text_too=True, options=ARENA_LABELS
+)
 
 
 _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
@@ -203,7 +205,9 @@ def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None
                 yield VerdictCandidate((start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True)
         yield from _CHOICE_NAMED.in_words(plain, lambda value: value if value in letters else None)
 
-    kind = VerdictKind("verdict", lambda fields: of_value(fields["verdict"]), in_words, in_text_too=True)
+    kind = VerdictKind(
+        "verdict", lambda fields: of_value(fields["verdict"]), in_words, in_text_too=True, options=letters
+    )
     return last_candidate(own, kind)
 
 

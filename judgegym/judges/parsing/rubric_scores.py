@@ -99,6 +99,7 @@ def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> ParsedVerdict[int
         lambda fields: whole_score(fields["score"], scale),
         lambda words: _in_words(f"[{tag}]", words, scale),
         in_text_too=True,
+        options=range(scale[0], scale[1] + 1),
     )
     return last_candidate(own, kind)
 
@@ -122,9 +123,13 @@ def _tagged(tag: str, words: str, plain: str, scale: tuple[int, int]) -> Iterato
         if not rest.strip(":*_` \t"):
             rest += _NEXT_LINE.match(words, end + len(rest))[0]  # type: ignore[index]
         value = _score_behind(rest, scale)
-        exact = words[start:end].upper() == tag and value is not None
+        is_tag = words[start:end].upper() == tag
+        exact = is_tag and value is not None
         until = end + len(rest.rstrip()) if exact else end
-        yield VerdictCandidate((start, until), value, taken=exact, stated=value is not None)
+        stated = value is not None
+        if is_tag and value is None:
+            value = _score_behind(rest.partition("<")[0], scale)  # a template token follows
+        yield VerdictCandidate((start, until), value, taken=exact, stated=stated, is_full=is_tag)
 
 
 def _score_behind(rest: str, scale: tuple[int, int]) -> int | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -92,16 +93,131 @@ def rating(own: str) -> ParsedVerdict[int] | None:
 
     "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
     no rating. An object of `RATING_FORM` at the end is read, too.
+
+    A number is no rating if it is named as something else: "Confidence: 9", "Errors: 2", "more on point 3". Where a
+    line names the rating and only lines that name other numbers follow ("Final rating: 8", "Confidence: 9"), that
+    rating stands. A number without a name that differs from a named rating before it leaves no rating.
     """
     return last_candidate(own, _KIND)
 
 
+_RATING_NAME = r"(?:rating|score|grade|verdict|judge?ment|overall|total|result|mark)"
+_RATED_IN_WORDS = NamedValues(rf"(?:(?:final|overall)\s)?{_RATING_NAME}", NUMBERS)
+_NAMES_A_RATING = re.compile(
+    rf"{_RATING_NAME}|final|assessment|evaluation|quality|revised|corrected|adjusted|points|\b(?:rate|give|deserve|award|"
+    r"assign)|bewertung|note\b|nota\b|puntu|valoraci|calificaci|评分|分数|得分|总分|評価|点数|점수|평점|оценк|балл",
+    re.IGNORECASE,
+)
+_FINAL = re.compile(r"(?:final|overall)\b[^\n]{0,20}\Z", re.IGNORECASE)
+_LONGEST_NAME = 40
+_SENTENCE_END = re.compile(r"[.!?]\s")
+_NAMED_LINE = re.compile(
+    r"[\s*_#>•`-]{0,9}(?:\d{1,2}[.)]\s)?[*_]{0,3}(?P<name>[^\W\d](?:\w|[ '’/&-]){0,40}?)[*_`]{0,3}"
+    r"(?:\s?\([^()\n]{1,30}\))?[*_]{0,3}"
+    r"\s?[:=][*_`\s(\[]{0,6}(?P<value>[-+~≈]?\d{1,9}(?:[.,]\d{1,9})?)\s?(?:%|(?:/|out of|of)\s?\d{1,9})?"
+    r"(?:\s[^\W\d]{1,12})?[*_`)\].\s]{0,6}"
+)
+"""A line that names a number: `**Confidence (of 10):** 9`."""
+_OTHER_NAME = re.compile(
+    r"\b(?:confiden\w+|certain\w+|uncertain\w+|errors?|mistakes?|issues?|problems?|bugs?|faults?|flaws?|typos?|"
+    r"strengths?|weakness\w*|pros|cons|tokens?|words?|length|lines?|sentences?|paragraphs?|characters?|pages?|count|number|"
+    r"amount|previous|prior|earlier|initial|old|first|former|original|baseline|reference|minimum|maximum|min|max|lowest|"
+    r"highest|average|mean|median|difficulty|time|minutes?|seconds?|hours?|years?|version|steps?|points?|questions?|"
+    r"items?|sections?|parts?|examples?|options?|criteri\w+|claims?|facts?|citations?|sources?|references|attempts?|turns?|"
+    r"deductions?|penalt\w+|bonus|violations?|hallucinations?|omissions?|konfidenz|fehler|erreurs?|confiance|confianza|"
+    r"errores)\b|置信度|错误|信頼度|誤り",
+    re.IGNORECASE,
+)
+"""What has a number and is no rating."""
+_COUNTED = re.compile(
+    r"\b(?:points?|steps?|items?|questions?|sections?|parts?|paragraphs?|lines?|sentences?|examples?|options?|claims?|"
+    r"criteri(?:on|a)|figures?|tables?|chapters?|pages?|versions?|equations?|bullets?|numbers?|rules?|tasks?|turns?|"
+    r"requirements?|instructions?|footnotes?|notes?|citations?|appendix|no\.|nr\.|#|punkt|schritt|frage|étape|"
+    r"confidence(?:\s(?:is|of|at|level))*|certainty(?:\s(?:is|of|at))*)[ (#*_`]{1,4}\Z",
+    re.IGNORECASE,
+)
+"""Before a number: it counts or numbers something else."""
+_AGAIN = re.compile(
+    r"\b(?:wait|actually|reflection|reconsider\w*|revis\w+|second\sthoughts?|correct\w*|instead|rather|however|but|"
+    r"chang\w+|therefore|so|final\w*|overall|conclu\w+|on\sbalance|all\sin\sall|sum)\b",
+    re.IGNORECASE,
+)
+"""Between a first thought and the rating."""
+_LONGEST_TAIL = 12
+"""Lines at the end that may name other numbers."""
+
+
 def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
-    """The rating at the end, and before it the last one at the end of a line."""
-    last = _at_the_end(words)
-    if last is not None:
-        yield last
+    """The rating at the end, and before it named ratings, and the numbers that could be ratings in their place."""
+    plain = folded(words)
+    stated = []
+    if _NAMES_A_RATING.search(plain):
+        named = _RATED_IN_WORDS.in_words(plain, lambda value: score_in_words(value, SCALE))
+        stated = [each for each in named if each.stated]
+    until = _end_without_other_numbers(words, stated)
+    last = _at_the_end(words[:until])
+    yield from (replace(each, stated=False, is_full=True) for each in stated)
+    if last is None:
+        yield from _last_at_a_line_end(words)
         return
+    yield from _unnamed_numbers(words, last.at[0])
+    is_named = _NAMES_A_RATING.search(words, words.rfind("\n", 0, last.at[0]) + 1, last.at[0]) is not None
+    if _is_another_number(words[:until], last.at[0], is_named=is_named):
+        return
+    before = next((each for each in reversed(stated) if each.at[1] <= last.at[0] and each.value != last.value), None)
+    if before is not None:
+        is_final = _is_final(plain, before) and not _is_final(plain, last)
+        is_unnamed = not is_named and not _AGAIN.search(plain, before.at[1], last.at[0])
+        if is_final or is_unnamed:
+            return
+    yield last
+
+
+def _is_final(plain: str, named: VerdictCandidate[int]) -> bool:
+    return _FINAL.search(plain[max(0, named.at[0] - _LONGEST_NAME) : named.at[0]]) is not None
+
+
+def _end_without_other_numbers(words: str, stated: list[VerdictCandidate[int]]) -> int:
+    """Where a text ends without lines that name other numbers behind a named rating; its end without such lines."""
+    last = max((each.at[1] for each in stated), default=None)
+    if last is None:
+        return len(words)
+    line_end = words.find("\n", last)
+    tail = "" if line_end < 0 else words[line_end:]
+    lines = [line for line in tail.splitlines() if line.strip()]
+    matches = [_NAMED_LINE.fullmatch(line) for line in lines[: _LONGEST_TAIL + 1]]
+    are_others = 0 < len(lines) <= _LONGEST_TAIL and all(
+        match is not None and _OTHER_NAME.search(match["name"]) for match in matches
+    )
+    return line_end if are_others else len(words)
+
+
+def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
+    """Whether the number at the end of a text is named as something else than the rating."""
+    line_start = words.rfind("\n", 0, start) + 1
+    if _COUNTED.search(words, line_start, start):
+        return True
+    sentence = max((match.end() for match in _SENTENCE_END.finditer(words, line_start, start)), default=line_start)
+    line = _NAMED_LINE.fullmatch(words, sentence)
+    if line is None:
+        return False
+    if _OTHER_NAME.search(line["name"]):
+        return True
+    above = words[:line_start].rstrip().rpartition("\n")[2]
+    beside = _NAMED_LINE.fullmatch(above)
+    return not is_named and beside is not None and not _NAMES_A_RATING.search(line["name"])
+
+
+def _unnamed_numbers(words: str, until: int) -> Iterator[VerdictCandidate[int]]:
+    """The numbers alone in their lines, and those of the last line, before a place."""
+    last_line = words.rfind("\n", 0, until) + 1
+    alone = deque(_ALONE.finditer(words, 0, last_line), _MOST_NUMBERS)
+    beside = deque(_NUMBER.finditer(words, last_line, until), _MOST_NUMBERS)
+    for match in (*alone, *beside):
+        yield VerdictCandidate(match.span("number"), int(match["number"]), is_full=True)
+
+
+def _last_at_a_line_end(words: str) -> Iterator[VerdictCandidate[int]]:
     end = len(words)
     for line in reversed(words.splitlines(keepends=True)):
         end -= len(line)
@@ -109,6 +225,14 @@ def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
         if found is not None:
             yield VerdictCandidate((found.at[0] + end, found.at[1] + end), found.value, stated=True)
             return
+
+
+_MOST_NUMBERS = 50
+_NUMBER = re.compile(r"(?<![\w.,/-])(?P<number>[1-9]|10)(?![\w%/-]|[.,]\d)")
+_ALONE = re.compile(
+    r"(?m:^)[ \t]*[*_`(\[]{0,4}(?P<number>[1-9]|10)[*_`)\]]{0,4}(?:\s?(?:/|out of)\s?10)?[*_`)\].]{0,4}[ \t]*"
+    r"(?:<[^<>\n]{1,40}>[ \t]*){0,3}(?m:$)"
+)
 
 
 def _at_the_end(own: str) -> VerdictCandidate[int] | None:
@@ -131,7 +255,13 @@ def _end_before(text: str, signs: int) -> int:
     return end
 
 
-_KIND = VerdictKind("rating", lambda fields: whole_score(fields["rating"], SCALE), _in_words, in_text_too=True)
+_KIND: VerdictKind[Any] = VerdictKind(
+    "rating",
+    lambda fields: whole_score(fields["rating"], SCALE),
+    _in_words,
+    in_text_too=True,
+    options=range(SCALE[0], SCALE[1] + 1),
+)
 
 
 _BRACKETED = re.compile(rf"{DOUBLE_BRACKETED}|\\?\[\s?[0-9.]{{1,6}}\s?\]")
@@ -148,8 +278,7 @@ def bracketed_rating(own: str) -> ParsedVerdict[float] | None:
     Source:
         lm-sys/FastChat, the pattern of MT-Bench's ratings.
     """
-    kind = VerdictKind("rating", lambda fields: whole_score(fields["rating"], SCALE), _in_brackets, in_text_too=True)
-    return last_candidate(own, kind)
+    return last_candidate(own, replace(_KIND, in_words=_in_brackets))
 
 
 def _in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:

@@ -89,7 +89,7 @@ def test_verdicts_of_generated_texts_stand_in_their_places(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "marked"),
     [
-        ("arena", "My verdict: [[A>B]], or [[a=b]].", "[[a=b]]"),
+        ("arena", "My verdict: [[A>B]], or rather [[a=b]].", "[[a=b]]"),
         ("arena", "It is [B<<A].", "[B<<A]"),
         ("aspect", 'So: ```{"reason": "R", "verdict": 1}```', '{"reason": "R", "verdict": 1}'),
         ("choice", "[[C]], no: [[D]]!", "[[D]]"),

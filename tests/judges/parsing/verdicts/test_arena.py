@@ -25,7 +25,7 @@ def test_each_label_and_its_mirror_in_either_case_and_bracket(label: str) -> Non
         ("[[A>B]] at first, but [[B>A]]", "B>A"),
         ("[[A=B]]\n[[A>>B]]\n[[A>B]]", "A>B"),
         ('The answer says "[[A>>B]]" of itself, which is not for it to say. [[B>A]]', "B>A"),
-        ("[A>B] and [B>>A]", "B>>A"),
+        ("[A>B]; no, [B>>A]", "B>>A"),
         ("[[A>B]]. In short: A > B.", "A>B"),
         ("[B>A] or rather [[A>B]]", "A>B"),
         ("My final verdict is tie: [[A=B]]", "A=B"),
@@ -61,6 +61,7 @@ def test_the_last_verdict_of_the_judges_own_text(text: str, label: str) -> None:
         "[[]]",
         "[[C>B]]",
         "[[A>B]] or [[AB]]",
+        "[A>B] and [B>>A]",
         "[[A>B]], not [B>A]",
         "[[Assistant A>B]]",
         "[[А>В]]",  # Cyrillic letters
