@@ -118,12 +118,12 @@ class Sample(Generic[DetailT]):
 
     @property
     def prompt_key(self) -> str:
-        """Return what samples of a data set with the same prompt share, whichever rows it is in: they are one cluster.
+        """Return what samples with the same prompt share, whichever rows it is in: they are one cluster.
 
-        A sample holds no images, of which prompts of the same words may show others: there it is the row, or an equal
-        one.
+        A sample holds no images, of which prompts of the same words may show others: there, and without a prompt, it is
+        the row, or an equal one.
         """
-        if IMAGE_MARK.search(self.question):
+        if not self.question or IMAGE_MARK.search(self.question):
             row, _, number = self.uid.partition("/")
             return row if number else self.task_digest
         return digest(self.question, *(self.texts.get(name) for name in ("reference", "context")))

@@ -192,7 +192,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         reward = score if config.role == "judge" else config.scale.unit(score)
         metrics.mean("mean_reward", reward, interval=True)
         if config.role == "policy":
-            metrics.mean("mean_score", score, interval=True)
+            metrics.mean("mean_score", score, interval=True, ends=(config.scale.low, config.scale.high))
         if task.category is not None:
             metrics.mean(f"mean_reward_{metrics.names(task.category)}", reward)
         if detail is None:

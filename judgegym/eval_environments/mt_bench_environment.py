@@ -174,10 +174,11 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
         name, detail = self.headline[0], sample.detail
         scores = [*detail.parts.values()] if detail else [self.invalid_completion_score] * len(task.turns)
+        ends = None if task.baseline else (RATINGS.low, RATINGS.high)
         for where in ("", *([] if task.category is None else [f"_category_{metrics.names(task.category)}"])):
-            metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True)
+            metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True, ends=ends)
             for turn, score in enumerate(scores, start=1):
-                metrics.mean(f"turn_{turn}_{name}{where}", score, interval=True)
+                metrics.mean(f"turn_{turn}_{name}{where}", score, interval=True, ends=ends)
         for worth, outcome in OUTCOMES.items() if task.baseline else ():
             metrics.ratio(f"{outcome}_rate", scores.count(worth), len(scores), interval=True)
         for one, other in filter(None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()):

@@ -258,7 +258,7 @@ class OpenedEnvironment:
             why = f"the reward is {reward}"
         if why:
             return CompletionReward(None, JUDGE_FAILED, judgment.label, why)
-        metrics = MetricAggregator(_PREFIX, rounds=0)
+        metrics = MetricAggregator(_PREFIX, intervals=False)
         if not judgment.status.is_failure:
             record_judged(self._env, metrics, task, (completion,), judgment, together)
         values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}

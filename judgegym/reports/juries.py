@@ -4,7 +4,7 @@ Scores are from 0 to 1. A verdict is the side of ½ on which a score is, or ½ i
 judge's points are 1 for the right side, ½ for a score of ½, else 0; with graded labels they are 1 − |score − label|.
 
 Guarantees: everything comes from the samples on disk; a number that is not defined says why; a jury is called better or
-worse than its best member only if the 95 % interval of the difference, paired by row, has one sign.
+worse than its best member only if the 95 % interval of the difference, paired by row and over prompts, has one sign.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from judgegym.llm.usage import Usage
 from judgegym.llm.wire import mapping_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics import percent
-from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, ratio_interval
+from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa
 from judgegym.statistics.cascades import upper_bound
+from judgegym.statistics.intervals import UNIT, mean_interval
 from judgegym.statistics.juries import sides
 
 if TYPE_CHECKING:
-    from judgegym.statistics.agreement import Floats
+    from judgegym.statistics.agreement import Codes, Floats
 
 PARTS = "judges"
 """The field of `config_general` in `metrics.json`."""
@@ -141,7 +142,7 @@ class _Rows:
         """Read them."""
         import numpy as np
 
-        rows = list[list[object]]()
+        rows, prompts = list[list[object]](), list[str]()
         self.names, self.calls, self.usage = names, Counter[str](), defaultdict[str, Usage](Usage)
         for sample in run.samples():
             for call, of_call in (sample.run.judge_calls or {}).items():
@@ -153,8 +154,10 @@ class _Rows:
             if parts and sample.headline is not None:
                 whole = sample.headline.value if sample.headline.weight else None
                 scores = (parts.get(name) for name in names)
+                prompts.append(sample.prompt_key)
                 rows.append([parts.get(ESCALATED) == 1.0, labels.get(sample.uid), whole, *scores])
         table = np.array(rows, dtype=float).reshape(-1, len(names) + 3).T  # None becomes NaN
+        self.prompts = np.unique(prompts, return_inverse=True)[1]
         self.escalated, self.labels, self.whole, self.scores = table[0] == 1.0, table[1], table[2], table[3:]
 
     def points(self, scores: Floats) -> Floats:
@@ -193,7 +196,7 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
         rest = {name: of_other for name, of_other in scores.items() if name != base.name}
         others = np.array(jury_scores(rest, settings, quorum=1))
         kappa, moves = quadratic_kappa(column, others), _mean(abs(rows.whole - others))
-        own, (adds, interval) = _mean(rows.points(column)), _paired(points - rows.points(others))
+        own, (adds, interval) = _mean(rows.points(column)), _paired(points - rows.points(others), rows.prompts)
         members.append(replace(base, with_rest=kappa, moves=moves, points=own, adds=adds, adds_interval=interval))
     alpha = krippendorff_alpha(rows.scores) if rows.scores.size else "no row has a score"
     words = f"α of all members: {alpha:.2f}" if isinstance(alpha, float) else f"no α: {alpha}"
@@ -219,21 +222,21 @@ def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Floats) 
     if count < FEWEST_LABELS:
         return
     # On the rows that a member has judged: one that fails where rows are hard has the more points without them.
-    gains = [_paired(points - rows.points(scores)) for scores in rows.scores]
+    gains = [_paired(points - rows.points(scores), rows.prompts) for scores in rows.scores]
     known = [(gain, place) for place, (gain, _) in enumerate(gains) if gain is not None]
     if not known:
         return
     gain, best = min(known)
     interval = gains[best][1]
-    assert interval is not None  # a mean has one
     own = rows.points(rows.scores[best])
     both = np.isfinite(points - own)
     name, of = members[best].name, percent(own[both].mean())
-    by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} (95 %: {_in_points(interval)})"
+    between = "no interval: all rows are of one prompt" if interval is None else f"95 %: {_in_points(interval)}"
+    by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} ({between})"
     verdict = f"it is not certain that the jury is better than {name} alone"
-    if interval.low > 0:
+    if interval is not None and interval.low > 0:
         verdict = "the jury beats its best member"
-    elif interval.high < 0:
+    elif interval is not None and interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
     compared = f"the jury has {percent(points[both].mean())} of points, its best member, {name}, {of}"
     yield f"On {int(both.sum()):,} labelled rows {compared}: {by}; {verdict}"
@@ -255,10 +258,15 @@ def _mean(values: Floats) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _paired(differences: Floats) -> tuple[float | None, Interval | None]:
-    """Return the mean of differences by row, and its interval."""
-    known = _known(differences).tolist()
-    return _mean(differences), ratio_interval(known, [1.0] * len(known)) if known else None
+def _paired(differences: Floats, prompts: Codes) -> tuple[float | None, Interval | None]:
+    """Return the mean of differences by row, and its interval; `None` without rows of two prompts or more."""
+    import numpy as np
+
+    known = np.isfinite(differences)
+    if not known.any():
+        return None, None
+    ends = UNIT.of_differences
+    return _mean(differences), mean_interval(differences[known], clusters=prompts[known], ends=ends)
 
 
 def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:

@@ -1,4 +1,4 @@
-"""Agreement statistics and bootstrap intervals."""
+"""Agreement statistics and intervals."""
 
 
 def percent(share: float, digits: int = 1) -> str:

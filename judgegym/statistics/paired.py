@@ -1,7 +1,8 @@
 """Two measurements of the same rows: the interval of their difference, paired tests, and the rows that would settle it.
 
-Intervals resample rows jointly, so that what makes a row easy or hard for both sides does not count as noise. The tests
-are scipy's. A statistic that is not defined for its input is replaced by the reason: it is never 0 and never NaN.
+Intervals are of the differences of rows, so that what makes a row easy or hard for both sides does not count as noise.
+The tests are scipy's. A statistic that is not defined for its input is replaced by the reason: it is never 0 and never
+NaN.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.clustered import agreement_sums, kappas
+from judgegym.statistics.intervals import Ends, ends_of, estimate_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = Sequence[float] | Floats
 
 _ROWS_FOR_A_KIND = 20  # the time of a binomial draw over that of drawing a row
-_DRAWN_AT_ONCE = 1_000_000  # counts in memory at a time: 8 MB
 
 TestName = Literal["sign", "mcnemar", "wilcoxon"]
 
@@ -47,6 +48,15 @@ class RatioTerms:
         values: Floats = np.divide(self.totals, self.weights, dtype=float)
         return values
 
+    @property
+    def linearised(self) -> Floats:
+        """Return values of rows whose mean is the statistic, and which vary as it does; a mean's are its values."""
+        import numpy as np
+
+        ratio, weights = self.ratio, np.asarray(self.weights, dtype=float)
+        values: Floats = ratio + (np.asarray(self.totals, dtype=float) - ratio * weights) / weights.mean()
+        return values
+
     def at(self, places: Codes | slice) -> RatioTerms:
         """Return the terms of some rows."""
         import numpy as np
@@ -62,11 +72,19 @@ class RatioTerms:
 
 @dataclass(frozen=True, slots=True)
 class PairedIntervals:
-    """The intervals of both statistics and of their difference, second − first, from the same resamples."""
+    """The intervals of both statistics and of their difference, second − first.
+
+    Attributes:
+        first: of the first side.
+        second: of the second side.
+        difference: of the difference.
+        p: the p-value of no difference, which is below 1 − level if the interval excludes 0.
+    """
 
     first: Interval
     second: Interval
     difference: Interval
+    p: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,49 +115,45 @@ class RowsNeeded:
 
 
 def paired_intervals(
-    first: RatioTerms, second: RatioTerms, *, rounds: int = 10_000, seed: int = 0, level: float = 0.95
+    first: RatioTerms, second: RatioTerms, *, ends: Ends | None = None, level: float = 0.95
 ) -> PairedIntervals | str:
-    """Percentile intervals for two ratios over the same rows and for their difference, by resampling rows jointly.
-
-    Of a resample it matters how often each kind of row is in it, a kind being rows that are alike in all four numbers.
+    """Return intervals for two ratios over the same rows and for their difference, which pairs the rows.
 
     Args:
         first: totals and weights of the rows on the first side.
         second: those of the same rows, in the same order, on the second side.
-        rounds: number of resamples.
-        seed: seed of the resampling.
-        level: coverage: the share of rounds between the bounds.
+        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0 and 1 if no row is
+            beyond them.
+        level: coverage.
 
     Returns:
-        The intervals, or why there are none: fewer than two rows.
+        The intervals, or why there are none: fewer than two rows, or equal rows on a scale without known ends.
 
     Raises:
         ValueError: the sides have different numbers of rows, or a weight is not positive.
 
     Source:
-        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
+        The difference of two ratios is linearised: Cochran, Sampling Techniques (1977), section 6.5.
     """
     import numpy as np  # late, as everywhere in this package
 
-    columns = [np.asarray(side, dtype=float) for side in (first.totals, first.weights, second.totals, second.weights)]
-    if len({len(column) for column in columns}) != 1:
-        raise ValueError(f"{len(columns[0])} rows on the first side, {len(columns[2])} on the second")
-    if any((columns[place] <= 0).any() for place in (1, 3)):
+    if len(first.totals) != len(second.totals):
+        raise ValueError(f"{len(first.totals)} rows on the first side, {len(second.totals)} on the second")
+    if any((np.asarray(side.weights) <= 0).any() for side in (first, second)):
         raise ValueError("a weight is not positive")
-    rows = len(columns[0])
-    if rows < 2:
-        return "fewer than two rows"
-    kinds, counts = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
-    generator = np.random.default_rng(seed)
-    ratios = np.empty((rounds, 2))
-    at_once = max(1, _DRAWN_AT_ONCE // len(kinds))
-    for start in range(0, rounds, at_once):
-        size = min(at_once, rounds - start)
-        sums = _drawn(generator, counts, size) @ kinds
-        ratios[start : start + size] = sums[:, (0, 2)] / sums[:, (1, 3)]
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    bounds = (np.quantile(each, tails) for each in (ratios[:, 0], ratios[:, 1], ratios[:, 1] - ratios[:, 0]))
-    return PairedIntervals(*(Interval(float(low), float(high)) for low, high in bounds))
+    ends = ends_of(np.concatenate([first.values, second.values]), ends)
+    found = []
+    for side in (first, second):
+        estimate = estimate_mean(side.totals, side.weights, ends=ends)
+        if isinstance(estimate, str):
+            return estimate
+        found.append(estimate)
+    changes = second.linearised - first.linearised
+    difference = estimate_mean(changes, ends=None if ends is None else ends.of_differences)
+    if isinstance(difference, str):
+        return difference
+    one, other, between = (each.interval(level) for each in (*found, difference))
+    return PairedIntervals(one, other, between, difference.p_value())
 
 
 def _drawn(generator: np.random.Generator, counts: Codes, size: int) -> Floats:

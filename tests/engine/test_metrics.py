@@ -2,14 +2,13 @@ import math
 import random
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, RatioRecorder, slug
 from judgegym.judges.core.naming import MetricNames
-from judgegym.statistics.agreement import ratio_interval
+from judgegym.statistics.intervals import Ends, mean_interval
 
 
 def test_expected_metric_without_a_value_is_left_out_with_its_reason() -> None:
@@ -76,7 +75,7 @@ def _alike(name: str) -> str:
 @pytest.mark.slow
 @given(name=NAMES, other=NAMES)
 def test_no_name_of_the_data_makes_a_metric_of_ours(name: str, other: str) -> None:
-    metrics = MetricAggregator("eval", rounds=10, names=MetricNames([name, other]))
+    metrics = MetricAggregator("eval", names=MetricNames([name, other]))
     metrics.mean("score", 0.0, interval=True)
     metrics.mean("score_max", 0.0)
     metrics.mean("score_cluster_x", 0.0)
@@ -106,7 +105,7 @@ def test_names_have_the_prefix_and_stand_in_the_order_of_their_first_appearance(
 
 
 def test_a_ratio_whose_weights_sum_to_0_has_no_value() -> None:
-    metrics = MetricAggregator("eval", rounds=10)
+    metrics = MetricAggregator("eval")
     metrics.ratio("won", 0.0, 0.0, interval=True)
     metrics.ratio("won", 1.0, 0.0, interval=True)
     metrics.mean("there", 1.0)
@@ -115,40 +114,65 @@ def test_a_ratio_whose_weights_sum_to_0_has_no_value() -> None:
     assert found.left_out == {"eval/won": "its weights sum to 0"}
 
 
-def test_with_one_observation_the_interval_is_a_point_and_without_rounds_there_is_none() -> None:
+def test_with_one_observation_the_interval_is_a_point_and_training_has_none() -> None:
     metrics = MetricAggregator("eval")
     metrics.mean("score", 0.3, interval=True)
     assert values(metrics) == {"eval/score": 0.3, "eval/score_ci_low": 0.3, "eval/score_ci_high": 0.3}
-    without_rounds = MetricAggregator("train", rounds=0)
-    assert values(without_rounds) == {}
-    without_rounds.mean("score", 1.0, interval=True)
-    assert values(without_rounds) == {"train/score": 1.0}
+    training = MetricAggregator("train", intervals=False)
+    assert values(training) == {}
+    training.mean("score", 1.0, interval=True)
+    assert values(training) == {"train/score": 1.0}
 
 
-def test_the_interval_is_the_bootstrap_over_rows() -> None:
-    metrics, numbers = MetricAggregator("eval", seed=5, rounds=300), random.Random(1)
+def test_the_interval_is_over_rows() -> None:
+    metrics, numbers = MetricAggregator("eval"), random.Random(1)
     rows = [(numbers.random() * n, float(n)) for n in (2, 6, 4, 2, 2, 6)]
     for won, of in rows:
         metrics.ratio("won", won, of, interval=True)
     metrics.rate("hit", True)
     metrics.rate("hit", False)
-    bounds = ratio_interval([won for won, _ in rows], [of for _, of in rows], rounds=300, seed=5)
+    bounds = mean_interval([won for won, _ in rows], [of for _, of in rows])
+    assert bounds is not None
     found = values(metrics)
     assert (found["eval/won_ci_low"], found["eval/won_ci_high"]) == (bounds.low, bounds.high)
     assert bounds.low < found["eval/won"] == sum(won for won, _ in rows) / sum(of for _, of in rows) < bounds.high
     assert found["eval/hit"] == 0.5
 
 
-def test_another_seed_gives_another_interval_and_the_same_value() -> None:
-    def found(seed: int) -> dict[str, float | int]:
-        metrics = MetricAggregator("eval", seed=seed)
-        for value in np.linspace(0, 1, 30) ** 2:
-            metrics.mean("score", float(value), interval=True)
-        return values(metrics)
+def test_rows_of_one_prompt_are_one_observation_of_the_interval() -> None:
+    """Four responses to each of 20 prompts say as much of the mean as 20 rows where those of a prompt are equal."""
+    metrics, alone = MetricAggregator("eval"), MetricAggregator("eval")
+    for prompt in range(20):
+        metrics.begin_row(f"prompt {prompt}")
+        for _ in range(4):
+            metrics.rate("right", prompt % 3 > 0, interval=True)
+        alone.rate("right", prompt % 3 > 0, interval=True)
+    assert values(metrics) == pytest.approx(values(alone), abs=0.001)  # of rates alone the interval is exact
 
-    assert found(1) == found(1)
-    assert found(1)["eval/score"] == found(2)["eval/score"]
-    assert found(1)["eval/score_ci_low"] != found(2)["eval/score_ci_low"]
+
+def test_rows_that_are_all_of_one_prompt_have_no_interval_and_the_reason() -> None:
+    metrics = MetricAggregator("eval")
+    metrics.begin_row("the only one")
+    for value in (0.0, 0.5, 1.0):
+        metrics.mean("score", value, interval=True)
+    found = metrics.result()
+    assert found.values == {"eval/score": 0.5}
+    assert found.left_out == dict.fromkeys(("eval/score_ci_low", "eval/score_ci_high"), "all rows are of one prompt")
+
+
+def test_equal_scores_have_an_interval_from_their_number_and_the_scale() -> None:
+    metrics = MetricAggregator("eval")
+    for _ in range(20):
+        metrics.rate("right", False, interval=True)
+        metrics.mean("score", 5.0, interval=True, ends=(1, 5))
+        metrics.mean("reward", 3.5, interval=True)
+    found = metrics.result()
+    assert (found.values["eval/right_ci_low"], found.values["eval/score_ci_high"]) == (0.0, 5.0)
+    assert found.values["eval/right_ci_high"] == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert found.values["eval/score_ci_low"] == pytest.approx(5 - 4 * (1 - 0.05 ** (1 / 20)))
+    assert "eval/reward_ci_low" not in found.values
+    assert "ends of their scale are not known" in found.left_out["eval/reward_ci_low"]
+    assert found.ends == {"eval/score": Ends(1, 5)}
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -204,7 +228,7 @@ def test_the_share_of_a_row_is_what_it_adds_to_one_ratio() -> None:
 
 
 def test_extended_aggregator_has_the_observations_of_both_in_their_order() -> None:
-    both, first, second = (MetricAggregator("eval", seed=3, rounds=50) for _ in range(3))
+    both, first, second = (MetricAggregator("eval") for _ in range(3))
     for number in range(20):
         for metrics in (both, first if number < 10 else second):
             metrics.ratio("won", number % 3, 1 + number % 2, interval=True)
@@ -216,12 +240,11 @@ def test_extended_aggregator_has_the_observations_of_both_in_their_order() -> No
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 6), st.floats(1, 6)), min_size=1, max_size=20))
-def test_every_value_is_finite_and_the_interval_within_the_rows(rows: list[tuple[float, float]]) -> None:
-    metrics = MetricAggregator("eval", rounds=50)
+def test_every_value_is_finite_and_within_the_interval(rows: list[tuple[float, float]]) -> None:
+    metrics = MetricAggregator("eval")
     for won, of in rows:
         metrics.ratio("won", won, of, interval=True)
     found = values(metrics)
     assert all(math.isfinite(value) for value in found.values())
-    lowest, highest = min(won / of for won, of in rows), max(won / of for won, of in rows)
-    for value in found.values():
-        assert lowest - 1e-9 <= value <= highest + 1e-9
+    if "eval/won_ci_low" in found:
+        assert found["eval/won_ci_low"] - 1e-9 <= found["eval/won"] <= found["eval/won_ci_high"] + 1e-9

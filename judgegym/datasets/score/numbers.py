@@ -2,8 +2,7 @@
 
 Guarantees: tasks come in the order of the data set, so that no number depends on which was judged first; of a response
 numbers are kept, and no text: some fifty bytes. A failed judge is in no mean, and is counted. An empty response counts
-as 0. The interval of the mean resamples prompts, whichever rows have them; those within rows what was judged together
-or once for all.
+as 0. Intervals are over prompts, whichever rows have them.
 
 A ratio over tasks of which some are equal: these are judged once, so they are one observation.
 
@@ -27,15 +26,15 @@ from typing import Any
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import SavedResponses, ScoreDetail
 from judgegym.datasets.score.verdicts import VerdictNumbers
-from judgegym.engine.metrics import MetricAggregator, Metrics, record_parts
+from judgegym.engine.metrics import MetricAggregator, Metrics, prompt_code, record_parts
 from judgegym.engine.records import Sample
-from judgegym.engine.records import digest as digest_of
 from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import Status
 from judgegym.statistics import percent
 from judgegym.statistics.agreement import expected_minimum
+from judgegym.statistics.intervals import UNIT, Ends, ends_of
 
 
 class ClusteredRatio:
@@ -56,23 +55,25 @@ class ClusteredRatio:
         self._totals[self._first[task]] += total
         self._weights[self._first[task]] += weight
 
-    def record(self, metrics: MetricAggregator, name: str, keys: array[int] | None = None) -> None:
-        """Record the ratio with its interval, which resamples what was judged together or once for all.
+    def record(self, metrics: MetricAggregator, name: str, prompts: array[int], ends: Ends | None = None) -> None:
+        """Record the ratio with its interval over prompts.
 
         Args:
             metrics: takes it.
             name: of the ratio.
-            keys: for each task what it shares with those that it depends on, which are resampled together.
+            prompts: for each task the code of its prompt; those with the same one are one observation.
+            ends: of the scale, if it is not from 0 to 1.
         """
         totals, weights = self._totals, self._weights
-        if keys:
+        if prompts:
             import numpy as np  # late, as everywhere: --help needs none
 
-            _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+            _, first, places = np.unique(prompts, return_index=True, return_inverse=True)
             totals, weights = (array("d", np.bincount(first[places], column)) for column in (totals, weights))
+        metrics.begin_row(None)
         for total, weight in zip(totals, weights, strict=True):
             if weight:
-                metrics.ratio(name, total, weight, interval=True)
+                metrics.ratio(name, total, weight, interval=True, ends=ends)
 
 
 BEST, MARGIN, CHOSEN_HIGHER, INCOMPLETE = "mean_best_score", "mean_margin", "chosen_higher_rate", "incomplete_units"
@@ -96,6 +97,7 @@ class WithinRows:
         self._chosen = chosen
         self._by_category: dict[str, list[float]] = {}
         self._with_several = self._incomplete = 0
+        self._ends: Ends | None = UNIT
 
     def add(self, task: int, samples: Sequence[Sample[Any]]) -> None:
         """Add the responses of a task."""
@@ -106,6 +108,8 @@ class WithinRows:
         if len(values) < len(samples):
             self._incomplete += 1
             return
+        if ends_of(values) is None:
+            self._ends = None
         self._ratios[BEST].add(task, max(values))
         for size in (size for size in WORST_OF if size <= len(values)):
             self._worst[size].add(task, expected_minimum(values, size))
@@ -122,16 +126,17 @@ class WithinRows:
             sums[0] += higher
             sums[1] += 1
 
-    def record(self, metrics: MetricAggregator, most_categories: int) -> None:
+    def record(self, metrics: MetricAggregator, prompts: array[int], most_categories: int) -> None:
         """Record the metrics, those by category of the largest ones; none without tasks of several responses."""
         if not self._with_several:
             return
         metrics.count(INCOMPLETE, self._incomplete)
         for name, ratio in self._ratios.items():
-            ratio.record(metrics, name)
+            of_margin = name == MARGIN and self._ends is not None
+            ratio.record(metrics, name, prompts, UNIT.of_differences if of_margin else None)
             metrics.expect("each prompt with several responses has one that failed", name)
         for size, ratio in self._worst.items():
-            ratio.record(metrics, WORST_OF[size])
+            ratio.record(metrics, WORST_OF[size], prompts)
         largest = sorted(self._by_category, key=lambda name: -self._by_category[name][1])[:most_categories]
         for name in largest:
             metrics.ratio(f"{CHOSEN_HIGHER}_category_{metrics.names(name)}", *self._by_category[name])
@@ -171,7 +176,6 @@ def score_numbers(
     outcomes: Outcomes,
     thinking_mode: bool = False,
     *,
-    seed: int,
     parts: Collection[str] = (),
 ) -> ScoreNumbers:
     """Compute all metrics of a run.
@@ -181,17 +185,16 @@ def score_numbers(
         saved: their responses, each with a line.
         outcomes: how they ended.
         thinking_mode: a policy was asked to think, so that its thinking is counted.
-        seed: of the intervals.
         parts: the names of the parts of a reward.
     """
-    metrics = MetricAggregator("eval", seed=seed)
+    metrics = MetricAggregator("eval")
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
     mean, within = ClusteredRatio(tasks.first_equal), WithinRows(tasks.first_equal, tasks.chosen)
     verdicts = VerdictNumbers(tasks.questions, lambda: ClusteredRatio(tasks.first_equal), MOST_CATEGORIES)
     scores, prompts, equal, digest = array("d"), array("Q"), 0, hashlib.sha256()
     for number, first in enumerate(tasks.first_equal):
         samples = [saved.sample(place) for place in tasks.places.of_task(number)]
-        prompts.append(int(digest_of(samples[0].prompt_key if samples else number), 16))
+        prompts.append(prompt_code(samples[0].prompt_key if samples else str(number)))
         for sample in samples:
             shared.add(sample)
             verdicts.add(number, sample)
@@ -202,6 +205,7 @@ def score_numbers(
             if sample.score is not None:
                 scores.append(sample.score)
                 if parts and sample.judgment is not None and sample.judgment.detail is not None:
+                    metrics.begin_row(sample.prompt_key)
                     record_parts(metrics, parts, sample.judgment.detail.components)
         # Of those that no judge was asked about, none shares a judgment.
         texts = [sample.completions[0].answer for sample in samples if _is_judged(sample)]
@@ -216,7 +220,7 @@ def score_numbers(
         metrics.number("unscored_rate", 1 - len(scores) / outcomes.rows)
     metrics.expect("there are no rows", "unscored_rate")
     metrics.count("equal_responses", equal)
-    within.record(metrics, MOST_CATEGORIES)
+    within.record(metrics, prompts, MOST_CATEGORIES)
     _record_distribution(metrics, scores)
     for name, found in categories.largest(MOST_CATEGORIES)[0].items():
         metrics.ratio(f"{HEADLINE}_category_{metrics.names(name)}", found.value * found.rows, found.rows)

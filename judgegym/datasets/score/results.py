@@ -124,7 +124,7 @@ async def conclude(
     """
     run, outcomes, seconds = saved.run, saved.outcomes(), time.monotonic() - started
     numbers = await asyncio.to_thread(
-        score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed, parts=settings.part_names
+        score_numbers, tasks, saved, outcomes, settings.thinking_mode, parts=settings.part_names
     )
     metrics, said = numbers.metrics, [] if asked is None else asked.notices
     if settings.stand_ins:

@@ -33,7 +33,7 @@ class Ratio(Protocol):
     def add(self, task: int, total: float, weight: float = 1.0) -> None:
         """Add what a task contributes."""
 
-    def record(self, metrics: MetricAggregator, name: str, keys: array[int] | None = None) -> None:
+    def record(self, metrics: MetricAggregator, name: str, prompts: array[int]) -> None:
         """Record the ratio."""
 
 
@@ -49,7 +49,7 @@ class PlainRatio:
         self.total += total
         self.weight += weight
 
-    def record(self, metrics: MetricAggregator, name: str, keys: array[int] | None = None) -> None:
+    def record(self, metrics: MetricAggregator, name: str, prompts: array[int] | None = None) -> None:
         """Record the ratio, if there is an observation."""
         if self.weight:
             metrics.ratio(name, self.total, self.weight)
@@ -95,7 +95,7 @@ class VerdictNumbers:
         return sorted(self._tags.items(), key=lambda item: (-item[1].weight, item[0]))[: self._most_tags]
 
     def record(self, metrics: MetricAggregator, prompts: array[int]) -> None:
-        """Record the metrics; their intervals resample tasks with the same of `prompts` together."""
+        """Record the metrics; their intervals are over `prompts`, of which each task has one."""
         for name, rate in self._rates.items():
             first, *others = metric_names(self._questions, name)
             rate.record(metrics, first, prompts)

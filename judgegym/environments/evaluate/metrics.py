@@ -83,7 +83,7 @@ class SharedMetrics:
         """Begin without a sample; `has_user`: a model plays the user."""
         self._thinking_mode, self._has_user = thinking_mode, has_user
         self._suspects = 0
-        self._completions, self._critiques = MetricAggregator("eval"), MetricAggregator("eval")
+        self._completions, self._critiques = (MetricAggregator("eval", intervals=False) for _ in range(2))
         self._calls: dict[str, Counter[str]] = {role: Counter() for role in ROLES}
         self._usage = dict.fromkeys(ROLES, Usage())
         self._latencies = {role: array("d") for role in ROLES}
@@ -273,7 +273,7 @@ def compute_metrics(
     runner: RowRunner[TaskT, DetailT],
 ) -> ComputedMetrics:
     """Compute all metrics of an evaluation from its samples, in the order of the rows."""
-    metrics = MetricAggregator("eval", seed=env.config.seed, names=env.metric_names)
+    metrics = MetricAggregator("eval", names=env.metric_names)
     env.expect_metrics(metrics, saved.tasks)
     if env.made_of is not None:
         expect_parts(metrics, env.made_of.part_names, is_jury=env.made_of.is_jury)
@@ -292,6 +292,7 @@ def compute_metrics(
         shared.add(sample)
         categories.add(sample)
         if is_counted(sample.status):
+            metrics.begin_row(sample.prompt_key)
             env.record_sample(metrics, task, sample)
     for task, sample in saved.where(lambda status: not is_counted(status)):
         env.record_failure(metrics, task, sample)

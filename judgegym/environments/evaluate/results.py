@@ -189,6 +189,7 @@ def file_of(
         "seed": measured.seed,
         "headline": measured.headline,
         "headline_words": measured.words,
+        "headline_scale": None if (ends := metrics.ends.get(measured.headline)) is None else [*ends],
         "metric_notes": dict(measured.notes),
         "finish_reasons": {role: dict(sorted(of.items())) for role, of in rows.finish_reasons.items() if of},
         "served_models": {role: dict(sorted(of.items())) for role, of in rows.served_models.items() if of},

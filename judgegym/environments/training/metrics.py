@@ -61,7 +61,7 @@ class TrainingMetrics:
 
     def _begin(self) -> None:
         self._began = time.monotonic()
-        self._own = MetricAggregator("train", rounds=0)
+        self._own = MetricAggregator("train", intervals=False)
         self._counts: Counter[str] = Counter()
         self._latencies: dict[str, list[float]] = {"judge": [], "policy": [], "user": []}
         self.usage = {"judge": Usage(), "policy": Usage()}

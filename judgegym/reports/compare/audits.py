@@ -129,4 +129,5 @@ def show(comparison: Mapping[str, Any]) -> None:
         say(f"{run['letter']}  {printable(run['judge'])}, {printable(run['path'])}")
     show_gold(gold_words(comparison, comparison["gold"]))
     settings = comparison["settings"]
-    say(f"Intervals: paired bootstrap, {settings['rounds']:,} resamples of rows, seed {settings['seed']}.")
+    resamples = f"{settings['rounds']:,} resamples of rows, seed {settings['seed']}"
+    say(f"Intervals: 95 %, mid-P over rows, paired; those of κ: paired bootstrap, {resamples}.")

@@ -27,6 +27,7 @@ from judgegym.reports.compare.gold import check_same_gold, compare_with_gold, go
 from judgegym.reports.compare.rows import CommonRows, RowsOfRun, common_rows, start_of
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import SavedRun, kind_of
+from judgegym.statistics.intervals import Ends, ends_of
 from judgegym.statistics.paired import holm
 
 Comparison = dict[str, Any]
@@ -63,7 +64,7 @@ def compare_runs(
         runs: two or more complete runs of one environment.
         across: conditions that may differ. With `judge`, it is said how far the judges agree. Of scored data sets the
             judges may always differ.
-        rounds: number of bootstrap resamples.
+        rounds: number of bootstrap resamples, of which the intervals of kappa are made.
         seed: their seed.
         most: how many of the rows that changed most are named.
         with_gold: compare each run with the gold labels of the rows, too.
@@ -72,8 +73,8 @@ def compare_runs(
     Returns:
         The number of compared `rows`; of each of `runs` the headline over them, and how many rows are left out and why;
         a difference for each further run (`Pair.difference`), its p-values corrected over all runs; what is `differing`
-        and was allowed to, and `notes`. `unit` is what is resampled: a row, or a prompt whose responses depend on each
-        other.
+        and was allowed to, and `notes`. `unit` is what intervals are over: a row, or a prompt whose responses depend on
+        each other.
 
     Raises:
         NotComparableError: they are of different environments or metrics, share no row, or differ in a condition that
@@ -94,7 +95,8 @@ def compare_runs(
     _check_allowed(runs, letters, differs, across)
     settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
     kind = kind_of(headline, words, found.sides)
-    pairs = [Pair(found, place, kind, settings) for place in range(1, len(runs))]
+    ends = _ends(runs, found)
+    pairs = [Pair(found, place, kind, LEVEL, ends) for place in range(1, len(runs))]
     differences = [
         pair.difference(letter, most=most, with_agreement="judge" in across)
         for pair, letter in zip(pairs, letters[1:], strict=True)
@@ -103,11 +105,13 @@ def compare_runs(
     _correct(differences)
     unit = "row"
     if found.units is not None:
-        unit = "response" if len({*found.units.tolist()}) == len(found.uids) else "prompt"
+        unit = "response" if found.is_scored and len({*found.units.tolist()}) == len(found.uids) else "prompt"
     gold = [gold_labels(run, found.uids) for run in runs] if with_gold else None
     if gold is not None:
         check_same_gold(runs, gold)
-    intervals = [pairs[0].intervals[0], *(pair.intervals[1] for pair in pairs)]
+    prompts = None if found.units is None else dict(zip(found.uids, found.units.tolist(), strict=True))
+    intervals = [pair.intervals and pair.intervals.second for pair in pairs]
+    intervals.insert(0, pairs[0].intervals and pairs[0].intervals.first)
     return {
         "environment": reference.environment,
         "metric": headline,
@@ -135,9 +139,10 @@ def compare_runs(
         "differing": differs,
         "notes": _notes(runs, letters, found, across),
         "settings": settings,
+        "intervals": "mid-P" if ends is not None else "Student's t",
         "item": reference.items[:-1],
         "unit": unit,
-        "gold": None if gold is None else compare_with_gold(gold, letters, settings),
+        "gold": None if gold is None else compare_with_gold(gold, letters, settings, prompts=prompts),
         "corrected": corrected_numbers(runs, letters, labels, found, kind) if labels else None,
     }
 
@@ -219,8 +224,20 @@ def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -
         row["start"] = starts.get(row["uid"], "")
 
 
+def _ends(runs: Sequence[SavedRun], found: CommonRows) -> Ends | None:
+    """The ends of the scale of all values, of which each run may know some; `None` if they are not known."""
+    import numpy as np
+
+    known = [ends for run in runs if (ends := run.headline_ends) is not None]
+    ends = Ends(min(low for low, _ in known), max(high for _, high in known)) if known else None
+    return ends_of(np.concatenate([side.values for side in found.sides]), ends)
+
+
 def _correct(differences: Sequence[dict[str, Any]]) -> None:
-    """Correct the p-values of each test over all runs; with one beside the reference they stay as they are."""
+    """Correct the p-values over all runs, and what they settle; with one beside the reference all stays as it is."""
+    known = [each for each in differences if each["p"] is not None]
+    for each, p in zip(known, holm([each["p"] for each in known]) if len(differences) > 1 else (), strict=False):
+        each.update(p_corrected=p, settled=p < 1 - LEVEL)
     tests = [each["tests"] for each in differences]
     for number in range(max(map(len, tests)) if len(tests) > 1 else 0):
         having = [own[number] for own in tests if number < len(own) and own[number]["test"].p is not None]

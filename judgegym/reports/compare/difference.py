@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from judgegym.reports.compare.rows import CommonRows
 from judgegym.reports.results.run import Kind
-from judgegym.statistics.agreement import Interval, correlation, quadratic_kappa
-from judgegym.statistics.paired import RatioTerms, paired_intervals, rows_needed, sign_test, wilcoxon_test
+from judgegym.statistics.agreement import correlation, quadratic_kappa
+from judgegym.statistics.intervals import Ends
+from judgegym.statistics.paired import (
+    PairedIntervals,
+    RatioTerms,
+    paired_intervals,
+    rows_needed,
+    sign_test,
+    wilcoxon_test,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,32 +29,32 @@ _SAME = 12
 """Decimal places to which two values are the same."""
 
 
-Estimate = tuple[dict[str, Any], Interval | None, Interval | None]
-"""A difference with its interval, or the reason for none, as JSON has it; then the intervals of both sides alone."""
+Estimate = tuple[dict[str, Any], PairedIntervals | None]
+"""A difference with its interval, or the reason for none, as JSON has it; then the intervals."""
 
 
-def estimate(reference: RatioTerms, run: RatioTerms, settings: Mapping[str, Any]) -> Estimate:
-    """Estimate the difference run − reference over the same rows, from one set of resamples."""
+def estimate(reference: RatioTerms, run: RatioTerms, level: float, ends: Ends | None = None) -> Estimate:
+    """Estimate the difference run − reference over the same rows; `ends`: of the scale of their values, if known."""
     value = run.ratio - reference.ratio
-    found = paired_intervals(reference, run, **settings)
+    found = paired_intervals(reference, run, ends=ends, level=level)
     if isinstance(found, str):
-        return {"value": value, "interval": None, "reason": found}, None, None
-    return {"value": value, "interval": found.difference, "reason": ""}, found.first, found.second
+        return {"value": value, "interval": None, "reason": found}, None
+    return {"value": value, "interval": found.difference, "reason": ""}, found
 
 
 class Pair:
     """The reference and another run, over the rows that are compared.
 
     Attributes:
-        intervals: those of the results of the reference and of the run; `None` with one row.
+        intervals: those of the results of the reference and of the run, and of their difference; `None` with one row.
     """
 
-    def __init__(self, rows: CommonRows, place: int, kind: Kind, settings: Mapping[str, Any]) -> None:
-        """Pair the reference with the run at a place among the runs."""
-        self._rows, self._place, self._kind, self._settings = rows, place, kind, settings
+    def __init__(self, rows: CommonRows, place: int, kind: Kind, level: float, ends: Ends | None) -> None:
+        """Pair the reference with the run at a place among the runs; `ends`: of the scale of values, if known."""
+        self._rows, self._place, self._kind, self._level, self._ends = rows, place, kind, level, ends
         self._sides = rows.sides[0], rows.sides[place]
         self._before, self._after = (side.values for side in self._sides)
-        self._whole, *self.intervals = estimate(*self._together(), settings)
+        self._whole, self.intervals = estimate(*self._together(), level, ends)
 
     def _together(self, places: NDArray[np.int64] | slice = slice(None)) -> tuple[RatioTerms, RatioTerms]:
         """Both sides of some rows, or of all: sums over those that depend on each other."""
@@ -74,8 +82,7 @@ class Pair:
         tests = [sign_test(*values)]
         if tests[0].name != "mcnemar":  # of 0 and 1 all changes have one rank: signed ranks say what signs say
             tests.append(wilcoxon_test(*values))
-        needed = rows_needed(*units, level=self._settings["level"])
-        interval = self._whole["interval"]
+        needed = rows_needed(*units, level=self._level)
         return {
             "letter": letter,
             "difference": self._whole,
@@ -84,7 +91,9 @@ class Pair:
             "same": int((changes == 0).sum()),
             "tests": [{"test": test, "corrected": None} for test in tests],
             "transitions": self._transitions(),
-            "settled": interval is not None and not interval.low <= 0 <= interval.high,
+            "p": None if self.intervals is None else self.intervals.p,
+            "p_corrected": None,
+            "settled": self.intervals is not None and self.intervals.p < 1 - self._level,
             "needed": needed,
             "more": None if needed.rows is None else max(0, needed.rows - len(values[0])),
             "categories": self._categories(),
@@ -123,7 +132,7 @@ class Pair:
         for name in sorted(places, key=lambda name: (name is None, name or "")) if len(places) > 1 else []:
             chosen = np.asarray(places[name])
             before, after = (side.at(chosen).ratio for side in self._sides)
-            difference = estimate(*self._together(chosen), self._settings)[0]
+            difference = estimate(*self._together(chosen), self._level, self._ends)[0]
             found.append(
                 {"name": name, "rows": len(chosen), "reference": before, "run": after, "difference": difference}
             )
@@ -150,7 +159,6 @@ class Pair:
         kappa = quadratic_kappa(first, second)  # of 0 and 1 it is kappa without weights
         ranks = correlation("spearman", self._before, self._after)
         prompts, labels_of = self._rows.prompts, self._rows.labels
-        is_scored = self._rows.units is not None
         return {
             "same": float((first == second).mean()),
             "kappa": None if isinstance(kappa, str) else kappa,
@@ -159,7 +167,7 @@ class Pair:
             "correlation_reason": ranks if isinstance(ranks, str) else "",
             "weighted": self._kind != "pass_rate",
             "best": None if prompts is None else best_agreement(prompts, self._before, self._after),
-            "labels": label_agreement(labels_of[0], labels_of[self._place]) if is_scored else None,
+            "labels": label_agreement(labels_of[0], labels_of[self._place]) if self._rows.is_scored else None,
         }
 
 

@@ -10,6 +10,7 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.difference import estimate
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.intervals import UNIT, mean_interval
 from judgegym.statistics.paired import RatioTerms, holm, kappa_interval, sign_test
 
 if TYPE_CHECKING:
@@ -43,18 +44,24 @@ def check_same_gold(runs: Sequence[SavedRun], found: Sequence[GoldLabels]) -> No
 
 
 def compare_with_gold(
-    found: Sequence[GoldLabels], letters: Sequence[str], settings: Mapping[str, Any], *, tie: str | None = None
+    found: Sequence[GoldLabels],
+    letters: Sequence[str],
+    settings: Mapping[str, Any],
+    *,
+    tie: str | None = None,
+    prompts: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Compare runs with gold, given their labels, and the agreement of each further run with that of the first.
 
-    A label counts if the judge of every run gave a verdict on it. Rows are resampled as a whole: the labels of one
-    (both orders of a pair, several aspects) depend on each other.
+    A label counts if the judge of every run gave a verdict on it. Intervals are over rows, or prompts of several rows:
+    the labels of one (both orders of a pair, several aspects) depend on each other.
 
     Args:
         found: the labels of each run.
         letters: how tables call the runs.
         settings: of the bootstrap.
         tie: the judge's label of a tie, which counts half where it is not gold; `None` if there are no ties.
+        prompts: for each row the number of its prompt; `None` if each row has one of its own.
 
     Returns:
         `labels` of `rows` with a verdict in every run, and how many are left out (`without`); for each run the accuracy
@@ -73,8 +80,8 @@ def compare_with_gold(
             "measured against gold labels (pairwise judgement, role=judge, score_responses). In a run of an earlier "
             "version --resume adds them, and asks nothing again"
         )
-    numbers: dict[str, int] = {}
-    rows = [numbers.setdefault(uid, len(numbers)) for uid, _ in keys]
+    numbers: dict[str | int, int] = {}
+    rows = [numbers.setdefault(uid if prompts is None else prompts[uid], len(numbers)) for uid, _ in keys]
     sides, agreements, embedded = [], [], []
     for letter, labels in zip(letters, found, strict=True):
         of_run = [labels[key] for key in keys]
@@ -88,7 +95,7 @@ def compare_with_gold(
             {
                 "letter": letter,
                 "accuracy": side.ratio,
-                "interval": estimate(side, side, settings)[2],
+                "interval": mean_interval(side.totals, side.weights, ends=UNIT, level=settings["level"]),
                 "kappa": None if isinstance(kappa, str) else kappa[0],
                 "kappa_interval": None if isinstance(kappa, str) else kappa[1],
                 "kappa_reason": kappa if isinstance(kappa, str) else "",
@@ -98,14 +105,14 @@ def compare_with_gold(
     corrected = iter(holm([test.p for test in tests if test.p is not None]))
     return {
         "labels": len(keys),
-        "rows": len(numbers),
+        "rows": len({uid for uid, _ in keys}),
         "without": len(everywhere) - len(keys),
         "weighted": all(isinstance(labels[key].gold, float) for labels in found for key in keys),
         "runs": agreements,
         "differences": [
             {
                 "letter": letter,
-                "accuracy": estimate(sides[0], side, settings)[0],
+                "accuracy": estimate(sides[0], side, settings["level"], UNIT)[0],
                 "kappa": _difference(kappa_interval([embedded[0], own], rows, **settings)),
                 # with one run beside the first it stays as it is
                 "test": {"test": test, "corrected": next(corrected) if test.p is not None and len(tests) > 1 else None},

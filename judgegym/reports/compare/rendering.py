@@ -8,7 +8,7 @@ from typing import Any
 
 from judgegym.engine.terminal import Table, console, say, show_table
 from judgegym.engine.terminal.output import counted, printable
-from judgegym.reports.compare.comparison import Comparison
+from judgegym.reports.compare.comparison import LEVEL, Comparison
 from judgegym.reports.labels.correction import CorrectedNumber
 from judgegym.reports.labels.rendering import bounds, label_equivalent
 from judgegym.statistics.agreement import Interval
@@ -36,6 +36,8 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
     count = len(comparison["runs"])
     shared = "both runs" if count == 2 else f"all {count} runs"
     settings = comparison["settings"]
+    resamples = f"{settings['rounds']:,} resamples of {comparison['unit']}s, seed {settings['seed']}"
+    of_kappa = f" Those of κ: paired bootstrap, {resamples}." if gold else ""
     return {
         "title": f"{comparison['environment']}: {comparison['words']} on the {counted(comparison['rows'], item)} that "
         f"{shared} share",
@@ -47,8 +49,8 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
         "gold": gold and gold_words(comparison, gold),
         "corrected": comparison["corrected"] and _corrected(comparison),
         "differing": [f"The {each.condition} differs: {each}" for each in comparison["differing"]],
-        "method": f"Intervals: {100 * settings['level']:g} %, paired bootstrap, {settings['rounds']:,} resamples of "
-        f"{comparison['unit']}s, seed {settings['seed']}; those of categories are not corrected for their number.",
+        "method": f"Intervals: {100 * settings['level']:g} %, {comparison['intervals']} over {comparison['unit']}s, "
+        f"paired; they are not corrected for the number of runs or categories.{of_kappa}",
     }
 
 
@@ -156,10 +158,20 @@ def _needed(unit: str, difference: Mapping[str, Any]) -> str:
         return f"{unit.capitalize()}s that would settle it: unknown, since {needed.reason}."
     size = f"a difference of this size takes about {counted(needed.rows, unit)} (80\u00a0% power)"
     if difference["settled"]:
-        return f"The interval excludes 0; {size}."
+        return f"The interval excludes 0{_corrected_words(difference)}; {size}."
+    if difference["p"] is not None and difference["p"] < 1 - LEVEL:
+        return (
+            f"The interval excludes 0, but not corrected for the number of runs{_corrected_words(difference)}; {size}."
+        )
     if not difference["more"]:
         return f"The interval includes 0, although {size}."
     return f"The interval includes 0; {size}, {difference['more']:,} more than there are."
+
+
+def _corrected_words(difference: Mapping[str, Any]) -> str:
+    """The p-value of no difference over all runs; empty with one beside the reference."""
+    p = difference["p_corrected"]
+    return "" if p is None else f" (corrected p {_p(p)})"
 
 
 def _agreement(comparison: Comparison, found: Mapping[str, Any]) -> list[str]:

@@ -65,7 +65,7 @@ class RowsOfRun:
             self.keeps_answers |= bool(sample.completions)
             self.categories.append(known.setdefault(sample.category, sample.category))
             self.labels.append(known.setdefault(sample.label, sample.label))
-            self.units.append(prompts.setdefault(sample.prompt_key, len(prompts)) if run.is_scored else 0)
+            self.units.append(prompts.setdefault(sample.prompt_key, len(prompts)))
             self.tasks.append(tasks.setdefault(sample.task_digest, len(tasks)) if self.is_grouped else 0)
         selected = wire.lookup(run.general, "rows.selected")
         if isinstance(selected, int) and selected != len(self):
@@ -96,8 +96,9 @@ class CommonRows:
         labels: their labels, for each run.
         texts_differ: for each run, the ids of rows that were shown with other texts than in the reference.
         same_answers: for each run, how many rows have the answers of the reference; `None` where runs keep no answers.
-        units: of a scored data set, for each row the number of its prompt, whichever rows have it: their scores depend
-            on each other; `None` in other runs, whose rows do not.
+        units: for each row the number of its prompt, whichever rows have it: these depend on each other; `None` if each
+            row of an evaluation has a prompt of its own.
+        is_scored: they are of a scored data set.
         prompts: of a scored data set with several responses to a prompt, for each the number of its prompt; otherwise
             `None`.
     """
@@ -109,6 +110,7 @@ class CommonRows:
     texts_differ: Sequence[Sequence[str]]
     same_answers: Sequence[int | None]
     units: NDArray[np.int64] | None
+    is_scored: bool
     prompts: NDArray[np.int64] | None
 
 
@@ -125,9 +127,10 @@ def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
         labels.append([each.labels[place] for place in at])
         texts.append(np.frombuffer(each.texts, np.uint64).reshape(-1, 2)[at])
         answers.append(np.frombuffer(each.answers, np.uint64).reshape(-1, 2)[at])
-    units = prompts = None
+    prompts = None
+    units = np.unique(np.asarray(reference.units)[columns[0]], return_inverse=True)[1]
+    is_clustered = reference.is_scored or len({*units.tolist()}) < len(uids)
     if reference.is_scored:
-        units = np.unique(np.asarray(reference.units)[columns[0]], return_inverse=True)[1]
         if reference.is_grouped:
             prompts = np.unique(np.asarray(reference.tasks)[columns[0]], return_inverse=True)[1]
         elif any("/" in uid for uid in uids):
@@ -142,7 +145,8 @@ def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
             int((own == answers[0]).all(axis=1).sum()) if each.keeps_answers and reference.keeps_answers else None
             for each, own in zip(rows, answers, strict=True)
         ],
-        units=units,
+        units=units if is_clustered else None,
+        is_scored=reference.is_scored,
         prompts=prompts,
     )
 

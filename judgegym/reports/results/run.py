@@ -28,6 +28,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON, mapping_of, text_of
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.intervals import Ends
 from judgegym.statistics.paired import RatioTerms
 
 Kind = Literal["win_rate", "pass_rate", "score"]
@@ -193,6 +194,15 @@ class SavedRun:
         words = self._said("headline_words") or name.rpartition("/")[2].replace("_", " ")
         low, high = (self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high"))
         return HeadlineOfRun(name, words, value, None if low is None or high is None else Interval(low, high))
+
+    @property
+    def headline_ends(self) -> Ends | None:
+        """Return the ends of the scale of the result's rows; `None` if they are 0 and 1, or not known."""
+        ends = self.general.get("headline_scale")
+        if not isinstance(ends, list) or len(ends) != 2:
+            return None
+        low, high = map(_known, ends)
+        return None if low is None or high is None or low >= high else Ends(low, high)
 
     def _said(self, name: str) -> str:
         return text_of(self.general.get(name))

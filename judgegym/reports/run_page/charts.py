@@ -50,28 +50,27 @@ class Words:
     intervals: bool = True
 
 
-def charts(figures: RunFigures, words: Words, *, overall: Mean | None, seed: int = 0) -> list[Chart]:
+def charts(figures: RunFigures, words: Words, *, overall: Mean | None) -> list[Chart]:
     """The charts of a run.
 
     Args:
         figures: the numbers of its rows.
         words: what they are called.
         overall: the headline metric, drawn beside that of the categories.
-        seed: of the intervals.
     """
     drawn = [
-        _categories(figures, words, overall, seed),
+        _categories(figures, words, overall),
         _distribution(figures.scores, words),
         _against_length(figures, words),
-        _orders(figures, seed),
+        _orders(figures),
         _latencies(figures),
         _costs(figures, words),
     ]
     return [chart for chart in drawn if chart is not None]
 
 
-def _categories(figures: RunFigures, words: Words, overall: Mean | None, seed: int) -> Chart | None:
-    means, left_out = figures.by_category(most=_MOST_BARS, seed=seed, intervals=words.intervals)
+def _categories(figures: RunFigures, words: Words, overall: Mean | None) -> Chart | None:
+    means, left_out = figures.by_category(most=_MOST_BARS, intervals=words.intervals)
     if not means:
         return None
     what = words.headline if figures.has_values else f"mean {words.score}"
@@ -83,9 +82,9 @@ def _categories(figures: RunFigures, words: Words, overall: Mean | None, seed: i
     return _bars(bars, f"{what.capitalize()} by category", what, item=words.item, first_is_apart=is_apart, note=more)
 
 
-def _orders(figures: RunFigures, seed: int) -> Chart | None:
+def _orders(figures: RunFigures) -> Chart | None:
     """Position bias: without it both orders have the same points."""
-    means = figures.by_order(seed=seed)
+    means = figures.by_order()
     if len(means) < 2:
         return None
     note = ""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from judgegym.engine.metrics import HeadlineTerm
+from judgegym.engine.metrics import HeadlineTerm, prompt_clusters, prompt_code
 from judgegym.judges.core.group import Look
-from judgegym.statistics.agreement import Interval, ratio_interval
+from judgegym.statistics.agreement import Interval
+from judgegym.statistics.intervals import Ends, mean_interval
 
 NONE = math.nan
 """In the arrays, where a row has no such number."""
@@ -41,12 +42,27 @@ class Mean:
     rows: int
     interval: Interval | None
 
-    @classmethod
-    def of(cls, tops: Sequence[float], bottoms: Sequence[float], seed: int, *, has_interval: bool = True) -> Mean:
-        """Return the sum of the numerators over that of the denominators."""
-        is_enough = has_interval and len(tops) >= _ROWS_FOR_AN_INTERVAL
-        interval = ratio_interval(tops, bottoms, seed=seed) if is_enough else None
-        return cls(sum(tops) / sum(bottoms), len(tops), interval)
+
+@dataclass(slots=True)
+class _Terms:
+    """What some rows add to a mean, and the codes of their prompts."""
+
+    tops: array[float] = field(default_factory=lambda: array("d"))
+    bottoms: array[float] = field(default_factory=lambda: array("d"))
+    prompts: array[int] = field(default_factory=lambda: array("Q"))
+
+    def add(self, top: float, bottom: float, prompt: int) -> None:
+        """Add a row."""
+        self.tops.append(top)
+        self.bottoms.append(bottom)
+        self.prompts.append(prompt)
+
+    def mean(self, ends: Ends | None, fewest: int) -> Mean:
+        """Return the mean; it has an interval over prompts if there are so many rows, or more."""
+        interval = None
+        if len(self.tops) >= fewest:
+            interval = mean_interval(self.tops, self.bottoms, clusters=prompt_clusters(self.prompts), ends=ends)
+        return Mean(sum(self.tops) / sum(self.bottoms), len(self.tops), interval)
 
 
 class RunFigures:
@@ -65,14 +81,15 @@ class RunFigures:
         has_values: whether rows say what they contribute to the headline metric.
     """
 
-    def __init__(self) -> None:
-        """Know of no row."""
+    def __init__(self, ends: Ends | None = None) -> None:
+        """Know of no row; `ends`: of the headline's scale, if they are not 0 and 1."""
+        self._ends = ends
         self.statuses: Counter[str] = Counter()
         self.names: dict[str | None, int] = {}
-        self.categories = array("l")
+        self.categories, self.prompts = array("l"), array("Q")
         self.scores, self.totals, self.weights, self.lengths = (array("d") for _ in range(4))
         self.judge_costs, self.judge_seconds, self.policy_seconds = (array("d") for _ in range(3))
-        self.orders: dict[str, array[float]] = {}
+        self.orders: dict[str, _Terms] = {}
         self.looks = [array("d") for _ in range(4)]
         self.disagreeing = self.in_both_orders = 0
         self.has_values = False
@@ -87,6 +104,7 @@ class RunFigures:
         status: str,
         score: float | None,
         length: int,
+        prompt: str | None = None,
         category: str | None = None,
         headline: HeadlineTerm | None = None,
         judge_cost: float | None = None,
@@ -99,6 +117,7 @@ class RunFigures:
             status: how it ended.
             score: its score.
             length: characters of what was judged.
+            prompt: what rows share that depend on each other; `None` if it depends on no other.
             category: its category.
             headline: what it adds to the headline metric; `None` if it does not count.
             judge_cost: US dollars of its judge calls; `None` if not known.
@@ -109,13 +128,14 @@ class RunFigures:
         self.has_values = self.has_values or counts
         self.statuses[status] += 1
         self.categories.append(self.names.setdefault(category, len(self.names)))
+        self.prompts.append(prompt_code(prompt))
         self.scores.append(_number(score))
         self.totals.append(_number(headline.total if headline is not None and counts else None))
         self.weights.append(_number(headline.weight if headline is not None and counts else None))
         self.lengths.append(length)
         self.judge_costs.append(_number(judge_cost))
         for order, points in orders.items():
-            self.orders.setdefault(order, array("d")).append(points)
+            self.orders.setdefault(order, _Terms()).add(points, 1.0, self.prompts[-1])
         for look in looks:
             for column, number in zip(self.looks, (*look, _number(score)), strict=True):
                 column.append(number)
@@ -127,13 +147,22 @@ class RunFigures:
         """What a row contributes to the headline metric; its score where no row has such a value; or `NONE`."""
         return self.totals[number] / self.weights[number] if self.has_values else self.scores[number]
 
-    def headline(self, *, seed: int = 0) -> Mean | None:
+    def _terms(self) -> Iterator[tuple[int, float, float, int]]:
+        """The number, the total, the weight and the prompt's code of each row that counts."""
+        for number, top in enumerate(self.totals if self.has_values else self.scores):
+            if not math.isnan(top):
+                yield number, top, self.weights[number] if self.has_values else 1.0, self.prompts[number]
+
+    def headline(self) -> Mean | None:
         """The headline metric over all rows that count; `None` without one."""
         if not self.has_values:
             return None
-        return Mean.of(present(self.totals), present(self.weights), seed)
+        whole = _Terms()
+        for _, top, bottom, prompt in self._terms():
+            whole.add(top, bottom, prompt)
+        return whole.mean(self._ends, _ROWS_FOR_AN_INTERVAL)
 
-    def by_category(self, *, most: int, seed: int = 0, intervals: bool = True) -> tuple[dict[str, Mean], int]:
+    def by_category(self, *, most: int, intervals: bool = True) -> tuple[dict[str, Mean], int]:
         """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
 
         Returns:
@@ -142,19 +171,17 @@ class RunFigures:
         if set(self.names) <= {None}:
             return {}, 0
         names = list(self.names)
-        parts: dict[int, tuple[array[float], array[float]]] = {}
-        for number, top in enumerate(self.totals if self.has_values else self.scores):
-            if not math.isnan(top):
-                tops, bottoms = parts.setdefault(self.categories[number], (array("d"), array("d")))
-                tops.append(top)
-                bottoms.append(self.weights[number] if self.has_values else 1.0)
-        largest = sorted(parts, key=lambda number: -len(parts[number][0]))[:most]
-        means = {names[number] or "(none)": Mean.of(*parts[number], seed, has_interval=intervals) for number in largest}
+        parts: dict[int, _Terms] = {}
+        for number, top, bottom, prompt in self._terms():
+            parts.setdefault(self.categories[number], _Terms()).add(top, bottom, prompt)
+        largest = sorted(parts, key=lambda number: -len(parts[number].tops))[:most]
+        fewest = _ROWS_FOR_AN_INTERVAL if intervals else len(self) + 1
+        means = {names[number] or "(none)": parts[number].mean(self._ends, fewest) for number in largest}
         return means, len(parts) - len(means)
 
-    def by_order(self, *, seed: int = 0) -> dict[str, Mean]:
+    def by_order(self) -> dict[str, Mean]:
         """The mean points for each order of the answers."""
-        return {order: Mean.of(points, [1.0] * len(points), seed) for order, points in sorted(self.orders.items())}
+        return {order: points.mean(None, _ROWS_FOR_AN_INTERVAL) for order, points in sorted(self.orders.items())}
 
 
 def present(column: Iterable[float]) -> list[float]:

@@ -22,7 +22,7 @@ from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.groups import SavedGroup, read_groups
 from judgegym.reports.run_page.charts import Words, by_place, charts
 from judgegym.reports.run_page.figures import RunFigures, total_cost
-from judgegym.reports.run_page.head import Facts, usable_seed, with_interval
+from judgegym.reports.run_page.head import Facts, with_interval
 from judgegym.reports.run_page.items import (
     MOST_ITEMS,
     START,
@@ -35,7 +35,7 @@ from judgegym.reports.run_page.items import (
     rank,
 )
 from judgegym.statistics import percent
-from judgegym.statistics.agreement import ratio_interval
+from judgegym.statistics.intervals import mean_interval
 
 _ROLLOUT, _GROUP = "rollout_", "group"
 _ANCHORS = ("baseline", "reference")
@@ -77,9 +77,8 @@ def group_contents(
             (figures.judge_seconds if _is_judges(call) else figures.policy_seconds).append(call.answer.latency_s)
     places, notices = choose(ranks, most=most, order=order or "dataset", items="groups")
     headline = ""
-    if totals:  # groups are resampled, whose rollouts are alike
-        seed = usable_seed(wire.lookup(config, "env.seed"))
-        interval = ratio_interval(totals, weights, seed=seed) if len(totals) > 1 else None
+    if totals:  # the interval is over groups, whose rollouts are alike
+        interval = mean_interval(totals, weights)
         headline = f"mean reward {with_interval(sum(totals) / sum(weights), interval)}"
     first = [
         *_settings(config, {"policy": "openai.model_name", "judge": "env.judge_model_name"}),

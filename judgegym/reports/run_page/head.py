@@ -41,7 +41,8 @@ _USAGE = {
 def headline(run: SavedRun, so_far: Mean | None) -> str:
     """The result in words; empty without one."""
     if run.headline is not None:
-        return f"{run.headline.words} {with_interval(run.headline.value, run.headline.interval)}"
+        interval = so_far.interval if so_far is not None else run.headline.interval
+        return f"{run.headline.words} {with_interval(run.headline.value, interval)}"
     return f"{with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far" if so_far else ""
 
 
@@ -116,11 +117,6 @@ def seed_of(run: SavedRun) -> JSON:
     """What a run says of its seed."""
     said = run.general.get("seed")
     return wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if said is None else said
-
-
-def usable_seed(said: JSON) -> int:
-    """What a run says of its seed, where that is one; else 0."""
-    return said if isinstance(said, int) and said >= 0 else 0
 
 
 def _dataset(dataset: JSON) -> str:

@@ -66,12 +66,13 @@ def run_contents(
     report = read_report(run)
     of_judges = [] if report is None else report.tables()
     facts, tables = ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
-    figures, failed, uids, ledger, prompts = RunFigures(), list[bool](), list[str](), LedgerRows(), set[str]()
+    figures, failed, uids, ledger = RunFigures(run.headline_ends), list[bool](), list[str](), LedgerRows()
     for sample in run.samples():
         figures.add(
             status=sample.status,
             score=sample.score,
             length=_length(completions_of(sample)),
+            prompt=sample.prompt_key,
             category=sample.category,
             headline=sample.headline,
             judge_cost=_judge_cost(sample),
@@ -83,14 +84,12 @@ def run_contents(
         uids.append(sample.uid)
         if run.is_scored:
             ledger.add(sample)
-            prompts.add(sample.prompt_key)
     order = order or ("worst" if run.is_scored else "dataset")
     ranks = [rank(each, figures.value(place)) for place, each in enumerate(failed)]
     places, notices = choose(ranks, most=most, order=order, items=run.items)
-    seed = head.usable_seed(head.seed_of(run))
-    so_far, said = figures.headline(seed=seed), run.headline
-    if so_far is not None and said is not None:
-        so_far = Mean(said.value, so_far.rows, said.interval)
+    so_far, said = figures.headline(), run.headline
+    if so_far is not None and said is not None:  # an earlier version may have written another interval
+        so_far = Mean(said.value, so_far.rows, so_far.interval or said.interval)
     judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
     page_head = {
         "kind": "responses" if run.is_scored else "rows",
@@ -99,7 +98,7 @@ def run_contents(
         "first_facts": [*head.first_facts(run, figures.statuses), *facts],
         "facts": head.facts(run),
         "notices": [*head.notices(run, figures), *notices],
-        "charts": charts(figures, _words(run, depend=len(prompts) < len(figures)), overall=so_far, seed=seed),
+        "charts": charts(figures, _words(run), overall=so_far),
         "total": len(figures),
         "tables": [*tables, *of_judges, *head.tables_of(run)],
     }
@@ -108,13 +107,10 @@ def run_contents(
     return page_head, lambda: _items(run, shown, rows, is_sorted=order == "dataset")
 
 
-def _words(run: SavedRun, *, depend: bool) -> Words:
-    """What the charts call things; `depend`: prompts of a scored data set have several responses, in whichever rows.
-
-    These depend on each other: an interval over single ones would be too narrow.
-    """
+def _words(run: SavedRun) -> Words:
+    """What the charts call things."""
     words = run.headline.words if run.headline is not None else "headline metric"
-    return Words(words, item="response", length="response", intervals=not depend) if run.is_scored else Words(words)
+    return Words(words, item="response", length="response") if run.is_scored else Words(words)
 
 
 def _items(run: SavedRun, uids: Sequence[str], rows: Mapping[str, str] | None, *, is_sorted: bool) -> Iterator[Item]:

@@ -16,7 +16,7 @@ from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.rows import RowsOfRun, common_rows
 from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.agreement import ratio_interval
+from judgegym.statistics.intervals import mean_interval
 from tests.command import serving
 from tests.datasets.scoring import Scoring, by_points, rated
 from tests.scripted import Reply
@@ -63,7 +63,7 @@ def test_responses_to_one_prompt_are_resampled_together_also_in_rows_of_their_ow
     assert command(rows=rows).code == 0
     run = run_of(command)
     assert run.headline is not None
-    six = ratio_interval([4.0 * (prompt % 2) for prompt in range(6)], [4.0] * 6)
+    six = mean_interval([4.0 * (prompt % 2) for prompt in range(6)], [4.0] * 6)
     assert run.headline.interval == six
     units = common_rows([RowsOfRun(run), RowsOfRun(run)]).units
     assert units is not None and units.tolist() == [prompt for prompt in range(6) for _ in range(4)]

@@ -1,0 +1,290 @@
+"""Intervals of rates, of means and of ratios: one function for all that commands, files and pages show.
+
+Values on a scale with two ends (rates from 0 to 1, scores from 1 to 5, differences of these) have the mid-P interval. A
+rate of independent rows has that of the binomial distribution, exactly. Other values have its generalisation: each row
+gets a random weight, exponentially distributed, and one further row is at the low end of the scale or at the high one,
+each with probability ½. P(q), the probability that the weighted mean is at most q, is ½ P(X > k) + ½ P(X ≥ k) of a
+binomial X where all values are 0 or 1. The interval is between the quantiles of P. So its width comes from the number
+of rows and the scale where all values are equal, and rare values that no row has yet are within it. Nothing is drawn at
+random: P is the saddlepoint approximation to the distribution of a sum of exponential variables.
+
+Values without known ends (raw scores of reward models) have Student's t.
+
+Rows of one cluster, such as the responses to one prompt, depend on each other: their sums are one row.
+
+Sources:
+    Clopper and Pearson, The use of confidence or fiducial limits (1934); Lancaster, Significance tests in discrete
+    distributions (1961), for mid-P; Gaffke, Three test statistics for a nonparametric one-sided hypothesis on the mean
+    of a nonnegative variable (2005), whose bounds have the further row with certainty; Rubin, The Bayesian bootstrap
+    (1981), for the weights; Lugannani and Rice, Saddle point approximation for the distribution of the sum of
+    independent random variables (1980); Cochran, Sampling Techniques (1977), section 6.3, for ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from judgegym.statistics.agreement import Interval
+
+if TYPE_CHECKING:
+    from judgegym.statistics.agreement import Codes, Floats
+
+    Numbers: TypeAlias = Sequence[float] | Floats
+
+_ROUNDED = 12
+"""Decimal places to which rows are the same."""
+_MANY, _ROUNDED_OF_MANY = 5_000, 4
+"""Of more rows than these, values are rounded to so many places of the scale: their sum does not change visibly."""
+_CLOSE = 1e-9
+"""How near to a quantile the search for it ends, as a share of the scale."""
+
+
+class Ends(NamedTuple):
+    """The lowest and the highest value that a row can have."""
+
+    low: float
+    high: float
+
+    @property
+    def span(self) -> float:
+        """Return the distance between the ends."""
+        return self.high - self.low
+
+    @property
+    def of_differences(self) -> Ends:
+        """Return the ends of differences of two values."""
+        return Ends(-self.span, self.span)
+
+
+UNIT = Ends(0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanEstimate:
+    """A mean or a ratio with its uncertainty.
+
+    Attributes:
+        value: the estimate.
+        rows: how many independent rows it is of.
+    """
+
+    value: float
+    rows: int
+    _quantile: Callable[[float], float]
+    _below: Callable[[float], float]
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return the two-sided interval with this coverage."""
+        tail = (1 - level) / 2
+        return Interval(self._quantile(tail), self._quantile(1 - tail))
+
+    def p_value(self, truth: float = 0.0) -> float:
+        """Return the two-sided p-value of a true value; below 1 − level if the interval does not hold it."""
+        below = self._below(truth)
+        return min(1.0, 2 * min(below, 1 - below))
+
+
+def ends_of(values: Numbers, ends: Ends | None = None) -> Ends | None:
+    """Return the ends of the scale of some values: those that are known; 0 and 1 if no value is beyond them."""
+    import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
+
+    if ends is None:
+        return UNIT if len(values) and np.min(values) >= UNIT.low and np.max(values) <= UNIT.high else None
+    return Ends(min(ends.low, float(np.min(values))), max(ends.high, float(np.max(values))))
+
+
+def estimate_mean(
+    totals: Numbers, weights: Numbers | None = None, *, clusters: Codes | None = None, ends: Ends | None = None
+) -> MeanEstimate | str:
+    """Estimate sum(totals) / sum(weights) over rows that are a sample.
+
+    Args:
+        totals: one for each row.
+        weights: one for each row, each > 0; `None` for a mean, whose weights are 1.
+        clusters: for each row the number of its cluster; `None` if rows are independent.
+        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0 and 1 if no row is
+            beyond them.
+
+    Returns:
+        The estimate, or why there is none: fewer than two clusters, or equal values without known ends.
+
+    Raises:
+        ValueError: there is no row, or a weight is not positive.
+    """
+    import numpy as np
+
+    top = np.asarray(totals, dtype=float)
+    bottom = np.ones(len(top)) if weights is None else np.asarray(weights, dtype=float)
+    if not len(top) or (bottom <= 0).any():
+        raise ValueError("an interval needs at least one row, and weights above 0")
+    ends = ends_of(top / bottom, ends)
+    if clusters is not None:
+        codes = np.unique(clusters, return_inverse=True)[1]
+        top, bottom = (np.bincount(codes, column).astype(float) for column in (top, bottom))
+    if len(top) < 2:
+        return "fewer than two rows" if clusters is None or len(clusters) < 2 else "all rows are of one prompt"
+    value = float(top.sum() / bottom.sum())
+    if ends is None:
+        return _student(value, (top - value * bottom) / bottom.mean())
+    if (bottom == 1.0).all() and np.isin(top, ends).all():
+        return _rate(int((top == ends.high).sum()), len(top), ends)
+    return _on_scale(value, top, bottom, ends)
+
+
+def mean_interval(
+    totals: Numbers,
+    weights: Numbers | None = None,
+    *,
+    clusters: Codes | None = None,
+    ends: Ends | None = None,
+    level: float = 0.95,
+) -> Interval | None:
+    """Return the interval of `estimate_mean`; `None` where there is none."""
+    found = estimate_mean(totals, weights, clusters=clusters, ends=ends)
+    return None if isinstance(found, str) else found.interval(level)
+
+
+def _student(value: float, residuals: Floats) -> MeanEstimate | str:
+    """Estimate a mean of values without ends."""
+    import numpy as np
+
+    count = len(residuals)
+    error = float(np.std(residuals, ddof=1)) / math.sqrt(count)
+    if error <= 1e-12 * abs(value) or not error:
+        return "all rows are the same, and the ends of their scale are not known"
+    from scipy.special import stdtr, stdtrit  # late: half a second
+
+    return MeanEstimate(
+        value,
+        count,
+        lambda share: value + float(stdtrit(count - 1, share)) * error,
+        lambda truth: float(stdtr(count - 1, (truth - value) / error)),
+    )
+
+
+def _rate(hits: int, rows: int, ends: Ends) -> MeanEstimate:
+    """Estimate the rate of independent rows; a hit is at the high end of the scale, another row at the low one."""
+    import numpy as np
+
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, rows + 1)))])
+    counts = np.arange(rows + 1)
+    ways = logs[-1] - logs - logs[::-1]
+
+    def below(truth: float) -> float:
+        rate = (truth - ends.low) / ends.span
+        if not 0 < rate < 1:
+            return float(rate >= 1)
+        chances = np.exp(ways + counts * math.log(rate) + (rows - counts) * math.log1p(-rate))
+        return float(chances[hits + 1 :].sum() + chances[hits] / 2)
+
+    value = ends.low + ends.span * hits / rows
+    error = ends.span * math.sqrt(hits * (rows - hits) / rows) / rows
+    return MeanEstimate(value, rows, lambda share: _solve(below, share, value, error, ends), below)
+
+
+def _on_scale(value: float, totals: Floats, weights: Floats, ends: Ends, noise: float = 0.0) -> MeanEstimate:
+    """Estimate a ratio of rows whose values are on a scale.
+
+    Args:
+        value: the ratio.
+        totals: of each row.
+        weights: of each row.
+        ends: of the scale.
+        noise: the standard error of what is added to the ratio, and is no sum over these rows.
+    """
+    import numpy as np
+
+    unit, places = (1.0, _ROUNDED) if len(totals) <= _MANY else (float(weights.mean()) * ends.span, _ROUNDED_OF_MANY)
+    rows = np.round(np.stack([totals, weights]) / unit, places) * unit
+    kinds, counts = np.unique(rows, axis=1, return_counts=True)
+    average, spread = float(weights.mean()), noise * float(weights.sum())
+    tops, bottoms = (np.append(column, 0.0) for column in kinds)
+    times = np.append(counts, 1).astype(float)
+
+    def below(truth: float) -> float:
+        found = 0.0
+        for end in ends:
+            tops[-1], bottoms[-1] = end * average, average
+            found += 0.5 * _sum_is_negative(tops - truth * bottoms, times, spread)
+        return found
+
+    error = math.hypot(noise, math.sqrt(float(((totals - value * weights) ** 2).sum())) / float(weights.sum()))
+    return MeanEstimate(value, len(totals), lambda share: _solve(below, share, value, error, ends), below)
+
+
+def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
+    """Return the probability that Σ slope·E + noise·Z ≤ 0, where E are exponential and Z is a normal variable.
+
+    Args:
+        slopes: of the sum.
+        counts: how many exponential variables have each slope.
+        noise: 0 or more.
+    """
+    import numpy as np
+
+    highest, lowest = float(slopes.max()), float(slopes.min())
+    if not noise and (lowest >= 0 or highest <= 0):
+        return float(highest <= 0)
+    reach = 1e3 / (noise or 1.0)  # beyond it the probability is 0 or 1
+    left, right = max(-reach, 1 / lowest) if lowest < 0 else -reach, min(reach, 1 / highest) if highest > 0 else reach
+    width, square, place = right - left, noise**2, 0.0
+    while True:  # Newton's method for the saddlepoint, between two bounds that only come nearer
+        shares = slopes / (1 - place * slopes)
+        first = float((counts * shares).sum()) + square * place
+        second = float((counts * shares**2).sum()) + square
+        left, right = (left, place) if first > 0 else (place, right)
+        step = place - first / second
+        if not left < step < right:
+            step = (left + right) / 2
+        if abs(step - place) <= 1e-9 * width:  # of a stationary point: P is exact to twice as many digits
+            break
+        place = step
+    third = 2 * float((counts * shares**3).sum()) / second**1.5
+    exponent = square * place**2 / 2 - float((counts * np.log1p(-place * slopes)).sum())
+    root = math.copysign(math.sqrt(max(0.0, -2 * exponent)), place)
+    other = place * math.sqrt(second)
+    score = root + (third / 6 if abs(root) < 1e-3 else math.log(other / root) / root)
+    return math.erfc(-score / math.sqrt(2)) / 2
+
+
+def _solve(below: Callable[[float], float], share: float, value: float, error: float, ends: Ends) -> float:
+    """Return where a function that rises along the scale is equal to a share; an end of the scale if it never is.
+
+    Args:
+        below: the function.
+        share: from 0 to 1.
+        value: near the place where the function is ½.
+        error: how wide it rises there.
+        ends: of the scale.
+    """
+    is_low = share < 0.5
+    end = ends.low if is_low else ends.high
+    if abs(value - end) <= _CLOSE * ends.span:
+        return end
+    low, high = ends.low, ends.high
+    under, over = -share, 1 - share
+    for place in (value, value + (-8 if is_low else 8) * error):  # most quantiles are between these
+        if low < place < high:
+            found = below(place) - share
+            if found < 0:
+                low, under = place, found
+            else:
+                high, over = place, found
+    kept = 0
+    while high - low > _CLOSE * ends.span:  # the Illinois method; the middle where it is slow
+        middle = high - over * (high - low) / (over - under)
+        if not low < middle < high or abs(kept) > 2:
+            middle, kept = (low + high) / 2, 0
+        found = below(middle) - share
+        if abs(found) < 1e-10:
+            return middle
+        if found < 0:
+            low, under, kept = middle, found, min(kept, 0) - 1
+            over = over / 2 if kept < -1 else over
+        else:
+            high, over, kept = middle, found, max(kept, 0) + 1
+            under = under / 2 if kept > 1 else under
+    return (low + high) / 2
