@@ -200,14 +200,15 @@ def _on_scale(value: float, totals: Floats, weights: Floats, ends: Ends, noise: 
     unit, places = (1.0, _ROUNDED) if len(totals) <= _MANY else (float(weights.mean()) * ends.span, _ROUNDED_OF_MANY)
     rows = np.round(np.stack([totals, weights]) / unit, places) * unit
     kinds, counts = np.unique(rows, axis=1, return_counts=True)
-    average, spread = float(weights.mean()), noise * float(weights.sum())
+    size = float((weights**2).sum() / weights.sum())  # of the further row: the mean weight if they are equal
+    spread = noise * float(weights.sum())
     tops, bottoms = (np.append(column, 0.0) for column in kinds)
     times = np.append(counts, 1).astype(float)
 
     def below(truth: float) -> float:
         found = 0.0
         for end in ends:
-            tops[-1], bottoms[-1] = end * average, average
+            tops[-1], bottoms[-1] = end * size, size
             found += 0.5 * _sum_is_negative(tops - truth * bottoms, times, spread)
         return found
 

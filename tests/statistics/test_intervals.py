@@ -56,8 +56,8 @@ def test_values_between_the_ends_have_the_interval_of_random_weights_and_a_row_a
     values, weights = np.array([0.2, 0.9, 0.5, 1.0, 0.7, 0.4]), np.array([1.0, 2.0, 1.0, 1.0, 3.0, 1.0])
     drawn = np.random.default_rng(0).exponential(size=(200_000, 7))
     ends = np.repeat([0.0, 1.0], 100_000)
-    sums = drawn[:, :6] @ (values * weights) + drawn[:, 6] * ends * weights.mean()
-    ratios = sums / (drawn[:, :6] @ weights + drawn[:, 6] * weights.mean())
+    further = drawn[:, 6] * (weights @ weights) / weights.sum()  # which counts as much as a unit of weight does
+    ratios = (drawn[:, :6] @ (values * weights) + further * ends) / (drawn[:, :6] @ weights + further)
     assert interval(values * weights, weights) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), abs=0.004)
 
 
