@@ -3,7 +3,8 @@
 A batch has a name of ours, which no other has, and its requests have the ids `NAME-0`, `NAME-1` and so on. By that name
 a batch is found again that was created although nobody has recorded it: OpenAI keeps it as metadata, a folder as the
 name of a file. Anthropic keeps nothing but the ids of requests, and shows these only in the results: a batch of as many
-requests, created since, is ours if its results are.
+requests, created since, is ours if its results are. Batches that have ended are looked at first, and others are waited
+for at most ten minutes.
 
 Source: the API references of OpenAI (files, batches) and Anthropic (message batches), and `vllm run-batch`.
 """
@@ -11,6 +12,8 @@ Source: the API references of OpenAI (files, batches) and Anthropic (message bat
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,9 +31,13 @@ from judgegym.llm.wire import JSON, mapping_of
 if TYPE_CHECKING:
     from judgegym.llm.transport import Transport
 
+logger = logging.getLogger(__name__)
+
 LOST_FOR_S = 120.0
 """The clock of a provider may differ from ours by so much."""
 _LOOK_S = 1.0
+_WAIT_S = 600.0
+"""A batch that was perhaps created is created anew after this time, though it may then be paid for twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +115,10 @@ class BatchApi:
             requests: how many it has.
             since: when it was sent at the earliest (Unix time).
         """
-        async for batch in self._listed():
-            created = _time_of(batch.get("created_at"))
-            if created is not None and created < since - LOST_FOR_S:
-                return None
-            if await self._is_of(batch, name, requests):
+        async for batch in self._created_since(since):
+            if mapping_of(batch.get("metadata")).get("judgegym_batch") == name:
                 return _id_of(batch)
         return None
-
-    async def _is_of(self, batch: Mapping[str, JSON], name: str, requests: int) -> bool:
-        """Whether a batch of the list has our name; it may have to be waited for."""
-        return mapping_of(batch.get("metadata")).get("judgegym_batch") == name
 
     async def state(self, batch: str) -> BatchState:
         """How a batch stands."""
@@ -153,6 +153,14 @@ class BatchApi:
     async def _json(self, path: str, upload: Upload | None = None) -> Mapping[str, JSON]:
         return mapping_of(await self._caller.beside(path, upload=upload))
 
+    async def _created_since(self, since: float) -> AsyncIterator[Mapping[str, JSON]]:
+        """List the account's batches that were created since a time, or a little before."""
+        async for batch in self._listed():
+            created = _time_of(batch.get("created_at"))
+            if created is not None and created < since - LOST_FOR_S:
+                return
+            yield batch
+
     async def _listed(self) -> AsyncIterator[Mapping[str, JSON]]:
         query = "?limit=100"
         while True:
@@ -177,15 +185,34 @@ class AnthropicBatches(BatchApi):
         data = b'{"requests":[' + b",".join(lines) + b"]}"
         return _id_of(await self._json(self._path, Upload(data, may_count_twice=True)))
 
-    async def _is_of(self, batch: Mapping[str, JSON], name: str, requests: int) -> bool:
-        """See `BatchApi`; waits until a batch that may be the one is over."""
-        counts = mapping_of(batch.get("request_counts"))
-        if _count(counts, *counts) != requests:
-            return False
-        found = _id_of(batch)
-        while not (state := await self.state(found)).is_over:  # noqa: ASYNC110  # the provider tells nobody
+    async def find(self, name: str, requests: int, since: float) -> str | None:
+        """See `BatchApi`; waits at most `_WAIT_S` for batches that may be the one and are not over."""
+        candidates = [
+            _id_of(batch)
+            async for batch in self._created_since(since)
+            if _count(counts := mapping_of(batch.get("request_counts")), *counts) == requests
+        ]
+        deadline = time.monotonic() + _WAIT_S
+        is_told = False
+        while candidates:
+            states = {batch: await self.state(batch) for batch in candidates}
+            for batch in candidates:
+                if states[batch].is_over and await self._has_name(batch, states[batch], name):
+                    return batch
+            candidates = [batch for batch in candidates if not states[batch].is_over]
+            if not candidates or time.monotonic() > deadline:
+                break
+            if not is_told:
+                logger.warning(
+                    "batch %s: waiting for %s to end, since one may be it; it is sent again after %.0f minutes",
+                    *(name, ", ".join(candidates), _WAIT_S / 60),
+                )
+                is_told = True
             await asyncio.sleep(_LOOK_S)
-        results = await self.results(found, state)
+        return None
+
+    async def _has_name(self, batch: str, state: BatchState, name: str) -> bool:
+        results = await self.results(batch, state)
         return any(custom_id.rpartition("-")[0] == name for custom_id, _ in results)
 
     async def state(self, batch: str) -> BatchState:

@@ -42,6 +42,8 @@ _TURNS = 20
 _PLACE = re.compile(r"requests[.\[](\d+)|[Ll]ine (\d+)")
 """Where a message names one request of a batch: from 0 (Anthropic), or the line, from 1."""
 _TOO_LARGE = 413
+_CREATED_NOTHING = (429, 529)
+"""A busy provider refuses a batch before it creates one; behind any other failed answer there may be one."""
 
 
 @dataclass(slots=True)
@@ -288,8 +290,11 @@ class Batches:
                 if not error.kind.retryable:
                     self._refused(queue, batch, error)
                     return
-                logger.warning("batch %d: %s; it is looked for before it is sent again", batch.number, error)
-                may_exist = True
+                if error.status in _CREATED_NOTHING:
+                    logger.warning("batch %d: %s; it is sent again", batch.number, error)
+                else:
+                    logger.warning("batch %d: %s; it is looked for before it is sent again", batch.number, error)
+                    may_exist = True
                 await asyncio.sleep(error.retry_after or min(1.0, queue.settings.poll_s))
         self._record({"batch": batch.number, "id": batch.id})
         hint = queue.api.hint(batch.id, batch.model)

@@ -209,6 +209,65 @@ def test_a_batch_whose_creation_was_not_answered_is_found_and_not_created_again(
     assert len(judge.batches) == 1 and scoring.out.read_bytes() == live.out.read_bytes()
 
 
+def endless(number: int = 0) -> SentBatch:
+    """Another batch of the account, with as many requests as the rows make."""
+    requests: dict[str, Json] = {f"other-{place}": {"messages": []} for place in range(len(ROWS))}
+    return SentBatch(number, "other", requests, looks=-(10**9))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [429, 529])
+def test_a_busy_provider_has_created_nothing_and_no_other_batch_is_waited_for(
+    tmp_path: Path, live: Scoring, kind: str, status: int
+) -> None:
+    answers = iter([web.json_response({"error": {"message": "busy"}}, status=status, headers={"Retry-After": "0"})])
+    asked: list[tuple[str, str]] = []
+
+    def busy(method: str, path: str) -> web.Response | None:
+        asked.append((method, path))
+        return next(answers, None) if method == "POST" and path.endswith("batches") else None
+
+    with serving(BatchEndpoint(rated(by_points))) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        judge.batches.append(endless())
+        judge.before = busy
+        scoring = Scoring(tmp_path, judge)
+        ended = scoring(*in_batches(kind), rows=ROWS)
+    assert ended.code == 0, ended.said
+    assert [batch.name for batch in judge.batches] == ["other", "batch_1"]
+    assert scoring.out.read_bytes() == live.out.read_bytes()
+    assert not [path for method, path in asked if method == "GET" and path.endswith(("batches", "batches?limit=100"))]
+
+
+def test_a_lost_batch_that_has_ended_is_found_beside_one_that_goes_on(tmp_path: Path, live: Scoring) -> None:
+    answers = iter([web.Response(status=502, text="proxy")])
+    with serving(BatchEndpoint(rated(by_points))) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        judge.batches.append(endless())
+        judge.after = lambda method, path: next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
+        scoring = Scoring(tmp_path, judge)
+        ended = scoring(*in_batches("anthropic"), rows=ROWS)
+    assert ended.code == 0, ended.said
+    assert len(judge.batches) == 2 and scoring.out.read_bytes() == live.out.read_bytes()
+
+
+def test_a_batch_that_is_not_found_is_created_anew_after_a_time_and_that_is_said(
+    tmp_path: Path, live: Scoring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judgegym.llm.batches.kinds._WAIT_S", 0.02)
+    monkeypatch.setattr("judgegym.llm.batches.kinds._LOOK_S", 0.01)
+    answers = iter([web.Response(status=502, text="proxy")])
+    with serving(BatchEndpoint(rated(by_points))) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        judge.batches.append(endless())
+        judge.before = lambda method, path: next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
+        scoring = Scoring(tmp_path, judge)
+        ended = scoring(*in_batches("anthropic"), rows=ROWS)
+    assert ended.code == 0, ended.said
+    assert "waiting for other to end, since one may be it" in ended.said
+    assert len(judge.batches) == 2 and scoring.out.read_bytes() == live.out.read_bytes()
+
+
 def test_polling_waits_where_it_is_told_to_and_ends_the_run_where_the_key_is_refused(tmp_path: Path) -> None:
     answers = iter([web.Response(status=429, headers={"Retry-After": "0"}), web.Response(status=500)])
     with serving(BatchEndpoint(rated(by_points), looks=3)) as judge:
