@@ -240,6 +240,8 @@ def _mind(stdin: int, out: int, err: int, status: int) -> None:
             os.dup2(end, standard)
         for end in (stdin, out, err, status):
             os.close(end)
+        before = sys.stdout  # of a device that can be sought in, which this is not
+        sys.stdout = open(1, "w", encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
         return
     for end in (stdin, out, err):
         os.close(end)
