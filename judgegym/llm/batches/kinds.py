@@ -187,11 +187,11 @@ class AnthropicBatches(BatchApi):
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """See `BatchApi`; waits at most `_WAIT_S` for batches that may be the one and are not over."""
-        candidates = [
-            _id_of(batch)
-            async for batch in self._created_since(since)
-            if _count(counts := mapping_of(batch.get("request_counts")), *counts) == requests
-        ]
+        candidates = []
+        async for listed in self._created_since(since):
+            counts = mapping_of(listed.get("request_counts"))
+            if _count(counts, *counts) == requests:
+                candidates.append(_id_of(listed))
         deadline = time.monotonic() + _WAIT_S
         is_told = False
         while candidates:
