@@ -23,7 +23,7 @@ DEFAULT_JUDGE = "claude-sonnet-4-6"
 """The successor that Anthropic names for Claude Sonnet 4, the judge of the specification. Its later models refuse the
 temperature of a judge."""
 DEFAULT_POLICY = "gpt-6-luna"
-"""The policy and the simulated user: the small chat model that OpenAI names in the place of gpt-4.1, without an
+"""The policy and the simulated user: the small chat model that OpenAI names in the place of gpt-4.1-mini, without an
 announced end. What it refuses of our default parameters (`temperature`, `max_tokens`) is learned from its answers."""
 
 SOON = timedelta(days=60)

@@ -214,7 +214,7 @@ def test_a_budget_of_dollars_knows_the_policies_of_today_and_reserves_the_price_
     ("url", "name", "said"),
     [
         (ANTHROPIC, RETIRED, f"{RETIRED} was retired on 2026-06-15; its successor is claude-sonnet-4-6"),
-        (OPENAI, "gpt-4.1", "gpt-4.1 will be retired on 2027-01-14; its successor is gpt-6-luna"),
+        (OPENAI, "gpt-4.1", "gpt-4.1 will be retired on 2027-01-14; its successor is gpt-6.1-sol"),
         (ANTHROPIC, DEFAULT_JUDGE, ""),
         (OPENAI, "gpt-5.1", ""),  # in more than 60 days
         ("http://localhost:8000/v1", RETIRED, ""),
