@@ -326,6 +326,12 @@ class RunClients:
         return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
 
     @property
+    def held_up(self) -> str | None:
+        """Return what holds the run up, for its progress: as `waiting`, or endpoints that answer nothing but 429."""
+        throttled = (client.throttled for clients in self._clients.values() for client in clients)
+        return "; ".join(dict.fromkeys(filter(None, (self.waiting, *throttled)))) or None
+
+    @property
     def finish_reasons(self) -> dict[str, Counter[str]]:
         """Return how many choices of policies, judges and users ended with each finish reason."""
         roles = self._clients.items()

@@ -20,7 +20,15 @@ from pydantic import BaseModel, SecretStr
 from judgegym.engine.settings import EnvConfig
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import BaseUrls, ExtraBody, ExtraHeaders, FinishReasons, endpoints_of, served_at
+from judgegym.judges.config.judge import (
+    BaseUrls,
+    ExtraBody,
+    ExtraHeaders,
+    FinishReasons,
+    ModelName,
+    endpoints_of,
+    served_at,
+)
 from judgegym.judges.conversations.turns import Turn, images_of
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
@@ -60,7 +68,7 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     """Tell the simulated user who it is, in rows without a column persona."""
     user_goal: str | None = setting(None)
     """Tell the simulated user what it wants, in rows without a column goal."""
-    user_model_name: str = setting(DEFAULT_POLICY, common=True)
+    user_model_name: ModelName = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the simulated user's endpoint."""
     user_base_url: BaseUrls = operational("https://api.openai.com/v1", common=True)
     """Call the simulated user at this OpenAI-compatible URL; separate several replicas with commas."""

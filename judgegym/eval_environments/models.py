@@ -43,7 +43,7 @@ from judgegym.engine.settings.policy import STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import BaseUrls, ExtraBody, FinishReasons, endpoints_of
+from judgegym.judges.config.judge import BaseUrls, ExtraBody, FinishReasons, ModelName, endpoints_of
 from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
@@ -284,7 +284,7 @@ class ModelSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
-    model_name: str | None = setting(None)
+    model_name: ModelName | None = setting(None)
     """Ask for this model at the endpoint; if unset, for name."""
     base_url: BaseUrls | None = operational(None)
     """Call the model at this OpenAI-compatible URL; separate several replicas with commas."""

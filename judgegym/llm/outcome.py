@@ -43,6 +43,7 @@ import aiohttp
 
 from judgegym.llm import wire
 from judgegym.llm.errors import FailureKind
+from judgegym.llm.limits import is_out_of_credit, stated_wait
 from judgegym.llm.retry import retry_after_seconds
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Token, is_blank, mapping_of, text_of
@@ -335,6 +336,7 @@ class AttemptFailure:
         status: the HTTP status, if there was an answer.
         retry_after: seconds that the endpoint asked to wait.
         tokens: those that it cost all the same; `None` if there was no chat completion.
+        is_account: the endpoint refuses the account or how it is asked, whatever its status: each other request, too.
     """
 
     kind: FailureKind
@@ -342,6 +344,7 @@ class AttemptFailure:
     status: int | None = None
     retry_after: float | None = None
     tokens: Usage | None = None
+    is_account: bool = False
 
 
 class PlainResponse(NamedTuple):
@@ -450,15 +453,18 @@ def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON]
             FailureKind.REJECTED, f"it redirects to {place}; if that is meant, set its URL to {meant}", status
         )
     if not 200 <= status < 300:
-        return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+        return _refused(status, data, retry_after)
     try:
         body = translated(wire.loads(data, long_integers=True))
+    except NotACompletion as error:
+        refused = f"{error} ({wire.shorten(wire.excerpt(data), 200)})"
+        return AttemptFailure(FailureKind.REJECTED, refused, status, is_account=True)
     except ValueError:
         return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
-            return replace(_reported(body["error"], status), retry_after=retry_after_seconds(retry_after))
+            return _reported(body["error"], status, retry_after)
         return AttemptFailure(FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status)
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
@@ -479,7 +485,7 @@ def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
     """The outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
     status, data, retry_after, _ = response
     if not 200 <= status < 300:
-        return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+        return _refused(status, data, retry_after)
     if read is None:
         return PlainResponse(data.decode("utf-8", "replace"))
     try:
@@ -529,6 +535,17 @@ def kind_of_exception(error: BaseException) -> FailureKind:
     return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN  # or a URL
 
 
+def _refused(status: int, data: bytes, retry_after: str | None) -> AttemptFailure:
+    """The failure of an HTTP error. An account without credit is refused, whatever the status."""
+    wait_s = retry_after_seconds(retry_after)
+    if wait_s is None and status == 429:
+        wait_s = stated_wait(data)
+    answer = wire.error_text(data)
+    if is_out_of_credit(status, data, wait_s):
+        return AttemptFailure(FailureKind.REJECTED, answer, status, is_account=True)
+    return AttemptFailure(kind_of_status(status), answer, status, wait_s)
+
+
 def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
     """Several choices in the order of their indices; one that repeats another, index and all, is left out."""
     indexed = [raw for raw in sent if isinstance(raw, Mapping) and type(raw.get("index")) is int]
@@ -538,14 +555,17 @@ def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
     return sorted(distinct, key=lambda raw: cast(int, raw["index"]))
 
 
-def _reported(error: JSON, status: int) -> AttemptFailure:
+def _reported(error: JSON, status: int, retry_after: str | None = None) -> AttemptFailure:
     """An error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
     number = int(code) if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3 else code
-    kind = kind_of_status(number) if type(number) is int and 400 <= number < 600 else FailureKind.BROKEN
-    said = message if isinstance(message, str) and message else wire.shorten(str(error))
-    return AttemptFailure(kind, f"it reports an error: {said}", status)
+    said = f"it reports an error: {message if isinstance(message, str) and message else wire.shorten(str(error))}"
+    is_status = type(number) is int and 400 <= number < 600
+    refused = _refused(number if type(number) is int and is_status else 429, wire.dumps({"error": error}), retry_after)
+    if not is_status and not refused.is_account:
+        return AttemptFailure(FailureKind.BROKEN, said, status, retry_after_seconds(retry_after))
+    return replace(refused, answer=said, status=status, is_account=refused.is_account or number == 402)
 
 
 def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice | AttemptFailure:

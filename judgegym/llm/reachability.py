@@ -20,6 +20,9 @@ growing pauses. An answer closes the breaker, and all calls are sent (again); af
 `EndpointOutage`, which ends a run. An endpoint that has answered nothing before is not probed: its settings are wrong.
 After the deadline a process that goes on, such as a server, sends one call as a probe after each pause; the others fail
 at once.
+
+An account without credit is rejected like these, whatever the status (`judgegym.llm.limits`). An endpoint that asks to
+wait for longer than a call may take, such as until its daily limit is reset, opens the breaker at once, without probes.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from contextlib import suppress
 from judgegym.llm.at_once import Tasks, cancel_all, fail
 from judgegym.llm.connector import can_connect
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
+from judgegym.llm.limits import LONG_WAIT_S, UNKNOWN_WAIT
 from judgegym.llm.types import ChatSettings, Replica
 
 logger = logging.getLogger(__name__)
@@ -236,6 +240,8 @@ class CircuitBreaker:
         self._has_answered = False
         self._failure: EndpointError | None = None
         self._opened_at = 0.0
+        self._wait: str | None = None
+        """How long the endpoint asks to wait, in words, if that is why the breaker is open."""
         self._next_probe_at: float | None = None  # once it has given up
         self._pause_s = _FIRST_PROBE_PAUSE_S
         self._rejected: list[asyncio.Future[bool]] = []
@@ -248,6 +254,8 @@ class CircuitBreaker:
         """What all calls wait for, in one sentence; `None` if a call may be sent."""
         if self.is_closed or (self._next_probe_at is not None and time.monotonic() >= self._next_probe_at):
             return None
+        if self._wait is not None:
+            return f"{self._who} {self._wait} ({self._said})"
         open_for = time.monotonic() - self._opened_at
         left = "" if self._next_probe_at is not None else f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
         return f"{self._who} rejects every request ({self._said}), for {open_for:.0f} s{left}"
@@ -279,6 +287,7 @@ class CircuitBreaker:
             return  # it was sent before the requests that were rejected, and says nothing of them
         was_open, self.is_closed = not self.is_closed, True
         self._in_a_row, self._next_probe_at, self._pause_s = 0, None, _FIRST_PROBE_PAUSE_S
+        self._wait = None
         if self._probing is not None:
             self._probing.cancel()
         if was_open:
@@ -309,6 +318,31 @@ class CircuitBreaker:
         if self._next_probe_at is not None:
             raise self._outage()
         return await self._decided(self._rejected)
+
+    def put_off(self, failure: EndpointError, admitted: float) -> None:
+        """Note that the endpoint asks to wait for longer than a call may take.
+
+        Args:
+            failure: its answer, with the wait.
+            admitted: when the request was admitted (monotonic clock).
+
+        Raises:
+            EndpointOutage: from now on, unless the breaker never opens.
+        """
+        if self._deadline_s is None or failure.retry_after is None:
+            return
+        self._failure, self._row_began = failure, admitted
+        self._in_a_row += 1
+        self._wait = f"asks to wait {_duration(failure.retry_after)}"
+        if self._probing is not None:
+            self._probing.cancel()
+        if self.is_closed:
+            self.is_closed, self._opened_at = False, time.monotonic()
+            if self.on_open is not None:
+                self.on_open()
+        self._pause_s = min(failure.retry_after, LONG_WAIT_S)
+        self._give_up()
+        raise self._outage()
 
     async def close(self) -> None:
         """End the probe."""
@@ -376,10 +410,53 @@ class CircuitBreaker:
         self._pause_s = min(2 * self._pause_s, _LONGEST_PROBE_PAUSE_S)
 
     def _outage(self) -> EndpointOutage:
+        if self._wait is not None:
+            return EndpointOutage(f"{self._who} {self._wait}: {self._said}")
         if not self._has_answered:
             return EndpointOutage(f"{self._who} rejected the first {self._in_a_row} requests: {self._said}")
         limit = f"{self._deadline_s:g} s ({self._setting})"
         return EndpointOutage(f"{self._who} has rejected every request for {limit}: {self._said}")
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= UNKNOWN_WAIT:
+        return "until a limit of a day or a month is reset"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
+
+
+_THROTTLED_S = 10.0
+"""For so many seconds an endpoint may answer nothing but HTTP 429 before it is told of."""
+
+
+class Throttling:
+    """Whether an endpoint answers nothing but HTTP 429. Calls wait, as long as their deadlines allow."""
+
+    def __init__(self, settings: ChatSettings) -> None:
+        """Begin without an answer."""
+        self._who = settings.shown
+        self._since: float | None = None
+        self._failure: EndpointError | None = None
+        self._is_told = False
+
+    def note(self, failure: EndpointError | None) -> None:
+        """Note an answer: with HTTP 429, or `None` for any other."""
+        self._failure = failure
+        if failure is None:
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif not self._is_told and (words := self.words) is not None:
+            self._is_told = True
+            logger.warning("%s. Calls wait, each until its deadline", words)
+
+    @property
+    def words(self) -> str | None:
+        """What the endpoint answers, in one sentence; `None` unless it has answered nothing else for a while."""
+        if self._since is None or self._failure is None or time.monotonic() - self._since < _THROTTLED_S:
+            return None
+        lasts = time.monotonic() - self._since
+        return f"{self._who} answers nothing but HTTP 429, for {lasts:.0f} s: {self._failure.answer}"
 
 
 def _decide(waiting: list[asyncio.Future[bool]], decision: bool) -> None:

@@ -58,8 +58,8 @@ class RetryPolicy:
 
 REQUEST_DEADLINE = "X-Request-Deadline"
 """The header in which a caller tells the reward server after how many seconds it gives up this request."""
-LONGEST_PAUSE_S = 86_400.0
-"""No endpoint can mean more than a day; what asks for more is taken as if it did not ask."""
+LONGEST_PAUSE_S = 31 * 86_400.0
+"""No endpoint can mean more than a month; what asks for more is taken as if it did not ask."""
 
 
 def retry_after_seconds(header: str | None, *, now: float | None = None) -> float | None:

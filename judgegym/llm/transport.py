@@ -34,6 +34,7 @@ from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.cost.models import retired_words, warn_of_end
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
+from judgegym.llm.limits import LONG_WAIT_S
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,
@@ -47,7 +48,7 @@ from judgegym.llm.outcome import (
 )
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.prefixes import SharedPrefixes
-from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability
+from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability, Throttling
 from judgegym.llm.request_fields import FIELDS, habits_of, only_streams, refuses
 from judgegym.llm.response_format import RESPONSE_FORMAT, as_refused
 from judgegym.llm.retry import RetryPolicy
@@ -192,6 +193,7 @@ ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission",
 
 
 _CONNECT_S = 30.0
+_CLOCK_S = 5.0  # what may pass between an answer and the look at its wait
 _LONGEST_BODY = 128 * 1024 * 1024
 _LONGEST_RESULTS = 1 << 30
 _MOST_IN_BATCHES = 10_000_000
@@ -268,6 +270,7 @@ class Transport:
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
+        self._throttling = Throttling(settings)
         self._budget = budget
         self._session = session
         self._owns_session = session is None
@@ -280,6 +283,11 @@ class Transport:
         own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
         batches = None if self._batches is None else self._batches.waiting
         return next(filter(None, (*own, batches, *(each.waiting for each in self.siblings))), None)
+
+    @property
+    def throttled(self) -> str | None:
+        """Which endpoint has answered nothing but HTTP 429 for a while, in one sentence; `None` if none has."""
+        return next(filter(None, (each._throttling.words for each in (self, *self.siblings))), None)
 
     @property
     def is_given_up(self) -> bool:
@@ -448,6 +456,7 @@ class Transport:
                     if call.path is None:
                         self.fields.answered(call, self.settings.endpoints[0].shown)
                     self.breaker.answered(admitted)
+                    self._throttling.note(None)
                     return outcome
                 await self._pause(replica, call, as_refused(outcome) if _has_format(call) else outcome, admitted)
         except (EndpointError, RunStop) as error:
@@ -527,12 +536,14 @@ class Transport:
             call.stays()
             self.presence.lost(replica, failure)
             return
+        self._throttling.note(failure if outcome.kind is FailureKind.BUSY and outcome.status == 429 else None)
+        self._end_at_long_wait(call, failure, admitted)
         if call.path is None and (outcome.kind is FailureKind.REJECTED or outcome.status == 501):
             if self.fields.learn(failure, call):
                 return
             self._check_settings(failure)
         if outcome.kind is FailureKind.REJECTED and self._rejects_account(replica, call, outcome):
-            self.fields.head_start.end(is_over=True)
+            self.fields.head_start.end(is_over=False)
             began, call.is_probe = time.monotonic(), False
             if await self.breaker.rejected(failure, admitted):
                 call.is_probe = not self.breaker.is_closed
@@ -568,12 +579,29 @@ class Transport:
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
         """Whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
-        is_probed = (call.path is None or call.read is not None) and self._batch_of(call) is None
-        if not is_probed or outcome.status not in ACCOUNT_STATUSES:
+        if not self._is_judged(call) or not (outcome.is_account or outcome.status in ACCOUNT_STATUSES):
             return False
         # Some endpoints answer 404 to a form that they do not know.
         asks_for_form = _has_format(call) and replica.habits.name not in self.formats.taken_by
         return not (outcome.status == 404 and asks_for_form)
+
+    def _end_at_long_wait(self, call: RequestRecord, failure: EndpointError, admitted: float) -> None:
+        """End all calls if no replica takes a request within the time that a call has, such as after a daily limit.
+
+        Raises:
+            EndpointOutage: none does.
+        """
+        least, now = max(LONG_WAIT_S, self.settings.deadline_s), time.monotonic()
+        if failure.kind is not FailureKind.BUSY or (failure.retry_after or 0.0) < least or not self._is_judged(call):
+            return
+        if all(each.paused_until >= now + least - _CLOCK_S for each in self.presence.replicas):
+            self.breaker.put_off(failure, admitted)
+        else:
+            failure.retry_after = None  # another replica takes it
+
+    def _is_judged(self, call: RequestRecord) -> bool:
+        """Whether a call is of a policy or a judge, and is sent by itself."""
+        return (call.path is None or call.read is not None) and self._batch_of(call) is None
 
     def _budget_of(self, call: RequestRecord) -> Budget | None:
         """What the attempts of a call are counted in: those of a policy or a judge are."""
@@ -615,7 +643,7 @@ class Transport:
             if budget is not None:
                 self._settle(budget, call, outcome, cost, is_line=batches is not None)
         if isinstance(outcome, AttemptFailure):
-            self.meter.attempt_failed("429" if outcome.status == 429 else outcome.kind.value)
+            self.meter.attempt_failed("429" if outcome.status == 429 and not outcome.is_account else outcome.kind.value)
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)

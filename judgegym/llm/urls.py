@@ -44,6 +44,28 @@ _PART = 8
 """Characters of a secret's beginning or end that are blanked, too."""
 
 
+def unquoted(text: str) -> str:
+    """`text` without the white space and the quotes around it, which `.env` files and copied lines leave."""
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`":
+        return text[1:-1].strip()
+    return text
+
+
+def check_model_name(value: str) -> str:
+    """The name of a model, without white space and quotes around it.
+
+    Raises:
+        ValueError: nothing is left, or it has a line break or another character that cannot be seen.
+    """
+    name = unquoted(value)
+    if not name:
+        raise ValueError(f"{value!r} is no name of a model; expected the name by which the endpoint serves it")
+    if not name.isprintable():
+        raise ValueError(f"{value!r} holds a character that no name of a model has, such as a line break")
+    return name
+
+
 def without_credentials(text: str) -> str:
     """`text` without user names, passwords and query values in its URLs, but for harmless ones (`api-version`)."""
     if "://" not in text:

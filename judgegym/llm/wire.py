@@ -275,6 +275,7 @@ def error_text(data: bytes) -> str:
     and a part of one would not be found.
     """
     body = as_json(data)
+    body = body[0] if isinstance(body, list) and body else body  # as Google sends it
     error = body.get("error", body) if isinstance(body, Mapping) else body
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
     said = message if isinstance(message, str) and message else excerpt(data)

@@ -7,11 +7,11 @@ import shlex
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -43,12 +43,46 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachability, "_FIRST_PROBE_PAUSE_S", 0.01)
 
 
+def _error(number: int, message: str, headers: Mapping[str, str] | None = None, **fields: Any) -> Reply:
+    return Reply(status=number, headers=headers or {}, body={"error": {"message": message, **fields}})
+
+
+NO_CREDIT = _error(402, "insufficient credits")
+GOOGLE = "You exceeded your current quota, please check your plan and billing details."
+OUT_OF_CREDIT: Mapping[str, Reply] = {
+    "quota": _error(429, GOOGLE, type="insufficient_quota", code="insufficient_quota"),
+    "hard_limit": _error(429, "Billing hard limit has been reached", code="billing_hard_limit_reached"),
+    "not_active": _error(429, "Please check your billing details", type="billing_not_active", code=None),
+    "balance": _error(429, "Insufficient Balance", type="unknown_error", code="invalid_request_error"),
+    "too_low": _error(400, "Your credit balance is too low to access the API.", type="invalid_request_error"),
+    "spent": _error(400, "You have reached your specified API usage limits. You will regain access on 2027-01-01."),
+    "in_a_body": Reply(body={"error": {"message": "Insufficient credits", "code": 402}}),
+}
+"""An account without credit, in the words of providers."""
+DAILY: Mapping[str, Reply] = {
+    "header": _error(429, "Daily limit of requests reached", {"Retry-After": "86400"}, code="rate_limit_exceeded"),
+    "in_words": _error(429, "Limit of requests per day (RPD): 1000. Please try again in 1h25m13.5s."),
+    "without_a_time": _error(429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock more."),
+    "google": _error(
+        429,
+        GOOGLE,
+        status="RESOURCE_EXHAUSTED",
+        details=[
+            {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},
+            {"retryDelay": "39s"},
+        ],
+    ),
+}
+"""A limit whose end is hours away."""
+
+
 @dataclass
 class Account:
-    """The credit of an endpoint: after so many answers it rejects with 402, until it is paid."""
+    """The credit of an endpoint: after so many answers it rejects, until it is paid."""
 
     script: Callable[[Json, int], Reply | str]
     credit: float
+    rejection: Reply = NO_CREDIT
     rejected: int = 0
     answered: Counter[str] = field(default_factory=Counter)
     is_rejected: threading.Event = field(default_factory=threading.Event)
@@ -58,7 +92,7 @@ class Account:
             self.rejected += 1
             if self.rejected >= MOST_IN_A_ROW + 2:  # two of them are probes
                 self.is_rejected.set()
-            return Reply(status=402, body={"error": {"message": "insufficient credits"}})
+            return self.rejection
         self.answered[json.dumps(request)] += 1
         return self.script(request, number)
 
@@ -169,6 +203,31 @@ def test_account_that_is_rejected_in_mid_run_ends_it_with_a_command_that_goes_on
         assert "Traceback" not in ended.said
         assert f"the {side} at " in ended.err and "HTTP 402: insufficient credits" in ended.err
         assert f"--{command.section}endpoint_rejected_deadline" in ended.err
+        assert account.rejected <= MOST_REJECTED
+        account.credit = float("inf")
+        again = command.run(*resuming(ended.err))
+        assert again.code == 0, again.said
+    for asked in (command.judge, command.policy):
+        assert set(asked.answered.values()) <= {1}, "paid for twice"
+
+
+@each_verb
+@pytest.mark.parametrize("wording", [*OUT_OF_CREDIT, *DAILY])
+def test_out_of_credit_and_daily_limits_in_any_words_end_it_with_a_command_that_goes_on(
+    command: Command, wording: str
+) -> None:
+    account, is_daily = command.judge, wording in DAILY
+    account.credit, account.rejection = BEFORE, {**OUT_OF_CREDIT, **DAILY}[wording]
+    flags = [f"--{command.section}judge_max_concurrency={AT_ONCE}"]
+    if not is_daily:
+        flags.append(f"--{command.section}endpoint_rejected_deadline=0")
+    with command.endpoints():
+        ended = command.run(*command.words(*flags))
+        assert ended.code == 1, ended.said
+        assert "Traceback" not in ended.said
+        said = " ".join(ended.err.split())
+        assert f"the judge at {command.judge_url} {'asks to wait' if is_daily else 'has rejected'}" in said
+        assert str(account.rejection.body["error"]["message"]) in said
         assert account.rejected <= MOST_REJECTED
         account.credit = float("inf")
         again = command.run(*resuming(ended.err))

@@ -14,7 +14,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage
 from judgegym.llm.reachability import MOST_IN_A_ROW
 from judgegym.llm.types import ChatResponse
-from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
+from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, in_turn
 
 Connect = Callable[..., ChatClient]
 NO_CREDIT = Reply(status=402, body={"error": {"message": "insufficient credits"}})
@@ -175,3 +175,73 @@ async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_clos
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert [task for task in asyncio.all_tasks() if "CircuitBreaker" in repr(task)] == []
+
+
+DAILY = Reply(status=429, headers={"Retry-After": "86400"}, body={"error": {"message": "Daily limit reached"}})
+
+
+async def test_a_wait_of_hours_is_told_at_once_and_ends_all_calls(connect: Connect) -> None:
+    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 20 else DAILY) as endpoint:
+        client = connect(endpoint, max_concurrency=16, rejected_deadline_s=600.0, title="the judge")
+        ended = await asked(client, 200)
+        assert ended == {ChatResponse: 20, EndpointOutage: 180}
+        assert len(endpoint.requests) - 20 <= 16
+        with pytest.raises(
+            EndpointOutage, match=r"the judge at http.* asks to wait 24 h: HTTP 429: Daily limit reached"
+        ):
+            await client.chat(ask(0))
+        assert client.is_given_up and "asks to wait 24 h (HTTP 429" in str(client.waiting)
+
+
+@pytest.mark.parametrize("seconds", [59, 600])
+async def test_a_wait_that_a_call_can_sit_out_is_a_wait(connect: Connect, pauses: list[float], seconds: int) -> None:
+    busy = Reply(status=429, headers={"Retry-After": str(seconds)}, body={"error": {"message": "Daily limit reached"}})
+    async with ScriptedEndpoint(in_turn(busy, "fine")) as endpoint:
+        client = connect(endpoint, deadline_s=seconds + 1.0, rejected_deadline_s=600.0)
+        assert (await client.chat(ask(0))).first.text == "fine"
+    assert seconds in pauses
+
+
+async def test_a_daily_limit_of_one_replica_leaves_the_calls_to_the_other(connect: Connect) -> None:
+    async with ScriptedEndpoint(DAILY) as spent, ScriptedEndpoint("fine") as other:
+        client = connect(spent, other, max_concurrency=4, rejected_deadline_s=600.0)
+        assert await asked(client, 40) == {ChatResponse: 40}
+        assert len(spent.requests) <= 4
+
+
+async def test_process_that_goes_on_asks_again_after_a_daily_limit(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the server does; its requests fail at once until then."""
+    monkeypatch.setattr(reachability, "LONG_WAIT_S", 0.01)
+    is_reset = asyncio.Event()
+    async with ScriptedEndpoint(lambda request, number: "fine" if is_reset.is_set() else DAILY) as endpoint:
+        client = connect(endpoint, rejected_deadline_s=0.0)
+        assert await asked(client, 2) == {EndpointOutage: 2}
+        is_reset.set()
+        ended = Counter[type]()
+        while ChatResponse not in ended:
+            ended += await asked(client, 1)
+        assert client.waiting is None and not client.is_given_up
+
+
+@pytest.mark.parametrize(
+    "message", ["Rate limit reached: 10 requests per minute", "Resource has been exhausted (e.g. check quota)."]
+)
+async def test_endpoint_that_answers_nothing_but_429_is_told_of_with_its_words_and_waited_for(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, message: str
+) -> None:
+    monkeypatch.setattr(reachability, "_THROTTLED_S", 0.0)
+    is_free = asyncio.Event()
+    busy = Reply(status=429, body={"error": {"message": message, "status": "RESOURCE_EXHAUSTED"}})
+    async with ScriptedEndpoint(lambda request, number: "fine" if is_free.is_set() else busy) as endpoint:
+        client = connect(endpoint, title="the judge", rejected_deadline_s=0.0)
+        running = asyncio.create_task(asked(client, 3))
+        await endpoint.arrived(12)
+        assert client.throttled is not None and client.waiting is None
+        assert f"the judge at {endpoint.base_url} answers nothing but HTTP 429, for 0 s: {message}" == client.throttled
+        is_free.set()
+        assert await running == {ChatResponse: 3}
+        assert client.throttled is None
+    said = [record.getMessage() for record in caplog.records if "nothing but HTTP 429" in record.getMessage()]
+    assert len(said) == 1

@@ -229,7 +229,7 @@ class ScoreRun:
     @property
     def _waiting(self) -> str | None:
         elsewhere = self._elsewhere.waiting if self._elsewhere is not None else None
-        return "; ".join(filter(None, (self.clients.waiting, elsewhere))) or None
+        return "; ".join(filter(None, (self.clients.held_up, elsewhere))) or None
 
     async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
         if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers

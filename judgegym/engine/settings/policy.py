@@ -16,6 +16,7 @@ from judgegym.judges.config.judge import (
     ExtraBody,
     ExtraHeaders,
     FinishReasons,
+    ModelName,
     endpoints_of,
     served_at,
 )
@@ -78,7 +79,7 @@ class ReplicaSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     base_url: BaseUrls
-    model_name: str | None = None
+    model_name: ModelName | None = None
     api_key: SecretStr | None = None
     extra_headers: ExtraHeaders = {}
 
@@ -89,7 +90,7 @@ class PolicySettings(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
     help_group: ClassVar[str] = "policy"
 
-    model_name: str = setting(DEFAULT_POLICY, common=True)
+    model_name: ModelName = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the policy's endpoint."""
     base_url: BaseUrls = operational(_HOSTED, common=True)
     """Call the policy at this OpenAI-compatible URL; separate several replicas with commas."""

@@ -154,7 +154,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         saved = SavedRows(self.tasks, run, SampleReader[DetailT](env.detail_type))
         headline = f"eval/{env.headline[0]}"
         with closing(run), closing(saved), run.log.ending():
-            progress = RunProgress(env.headline[1], lambda: env.clients.waiting, display)
+            progress = RunProgress(env.headline[1], lambda: env.clients.held_up, display)
             result = await self._evaluate(run, saved, progress, in_flight)
             if env.config.write_report:
                 await write_report_after(path, run.disk)

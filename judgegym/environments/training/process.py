@@ -185,7 +185,7 @@ class ProcessRun:
             "total_steps": self._wanted,
             "sent": self.groups,
             "dropped": dict(self.recorded.total_dropped),
-            "waits_for": self._run.disk.waiting or self._source.waiting or self._env.clients.waiting,
+            "waits_for": self._run.disk.waiting or self._source.waiting or self._env.clients.held_up,
         }
 
     def _take(self) -> tuple[int, Task] | None:
@@ -198,7 +198,7 @@ class ProcessRun:
 
     def _progress(self) -> ProgressState:
         found, env = self.recorded, self._env
-        waiting = "; ".join(filter(None, (self._run.disk.waiting, self._source.waiting, env.clients.waiting))) or None
+        waiting = "; ".join(filter(None, (self._run.disk.waiting, self._source.waiting, env.clients.held_up))) or None
         costs = {role: of.cost for role, of in found.usage.items() if role == "policy" or not env.policy_is_judge}
         reward = sum(found.rewards) / len(found.rewards) if found.rewards else None
         return ProgressState(self.groups, "reward", reward, found.total_dropped.total(), costs, waiting)

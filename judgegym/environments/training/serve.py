@@ -286,7 +286,7 @@ class ServeRun:
             "dropped": dict(self.metrics.total_dropped),
             "in_progress": len(self._workers) - self._outbox.waiting,
             "unsent": self._outbox.waiting,
-            "waits_for": self._disk.waiting or self._source.waiting or self.env.clients.waiting,
+            "waits_for": self._disk.waiting or self._source.waiting or self.env.clients.held_up,
         }
 
     def _alarmed(self, alarm: Alarm) -> None:

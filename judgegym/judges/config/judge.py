@@ -30,7 +30,15 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import FinishRules, accepted_reasons
 from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings, Endpoint, ImageUse
-from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
+from judgegym.llm.urls import (
+    check_model_name,
+    check_not_blank,
+    check_urls,
+    is_public,
+    same_host,
+    split_urls,
+    unquoted,
+)
 from judgegym.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
@@ -99,6 +107,8 @@ def _without_blanks(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 BaseUrls: TypeAlias = Annotated[str, AfterValidator(check_urls)]
 """One or more base URLs with commas between."""
+ModelName: TypeAlias = Annotated[str, AfterValidator(check_model_name)]
+"""The name of a model, as an endpoint serves it."""
 ExtraBody: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_without_blanks)]
 """Further fields of requests; none is the blank that stands for a secret in a file."""
 ExtraHeaders: TypeAlias = Annotated[
@@ -119,7 +129,7 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     how_to_gather: ClassVar[str] = ""
     """How single responses come to be judged together, for the message about a response that is alone."""
 
-    judge_model_name: str = setting(DEFAULT_JUDGE, common=True)
+    judge_model_name: ModelName = setting(DEFAULT_JUDGE, common=True)
     """Ask for this model at the judge's endpoint."""
     judge_base_url: BaseUrls = operational("https://api.anthropic.com/v1", common=True)
     """Call the judge at this OpenAI-compatible URL; separate several replicas with commas."""
@@ -151,9 +161,9 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     connections, or whose host is unknown; the command then ends with exit code 2. Raise it where the endpoint starts
     beside the run."""
     endpoint_rejected_deadline: float = operational(120.0, ge=0, group="run")
-    """After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402, 403 or 404, send
-    nothing new and try one request again, with growing pauses, for this many seconds; the command then ends with exit
-    code 1, and can be resumed."""
+    """After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402, 403 or 404, or because
+    the account has no credit, send nothing new and try one request again, with growing pauses, for this many seconds;
+    the command then ends with exit code 1, and can be resumed."""
     judge_max_concurrency: int = operational(256, ge=1)
     """Send the judge at most this many requests at once; the limit is halved while it answers 429 or 503."""
     judge_requests_per_minute: int | None = operational(None, ge=1)
@@ -387,9 +397,9 @@ def endpoints_of(
     variable: str = getattr(section, f"{prefix}api_key_env")
     is_meant = f"{prefix}api_key_env" in section.model_fields_set or same_host(urls, owner)
     setting_name, what = f"{where}api_key", "the key"
-    key = own.get_secret_value() if own is not None else ""
+    key = unquoted(own.get_secret_value()) if own is not None else ""
     if not key and is_meant and not has_own:
-        key = os.environ.get(variable, "")
+        key = unquoted(os.environ.get(variable, ""))
         setting_name, what = f"{where}api_key_env", f"the key in the environment variable {variable}"
     servers = split_urls(urls)
     if key:
@@ -404,8 +414,12 @@ def endpoints_of(
         return tuple(Endpoint(url, model, secret, headers, api) for url in servers)
     hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in servers if is_public(url)}))
     if hosts and not has_own and api != "litellm":  # which has keys of its own
-        missing = f"and the environment variable {variable} is not set;"
-        how = missing if is_meant else "name the environment variable that holds it, or,"
+        state = "is empty" if variable in os.environ else "is not set"
+        missing = f"and the environment variable {variable} {state};"
+        elsewhere = (
+            f"{variable} is sent to {urlsplit(owner).hostname} alone; name the environment variable that holds it"
+        )
+        how = missing if is_meant else f"{elsewhere}, or,"
         raise SettingsError(
             f"{where}api_key_env: {hosts} needs an API key{', ' if is_meant else '; '}{how} "
             f"if it takes none, set {where}api_key=none"
@@ -414,12 +428,11 @@ def endpoints_of(
 
 
 def _sendable(key: str, what: str) -> str:
-    """The key without the white space around it, which a file or a copied line leaves.
+    """The key.
 
     Raises:
-        SettingsError: another character of it cannot be sent in a header; the message does not show the key.
+        SettingsError: a character of it cannot be sent in a header; the message does not show the key.
     """
-    key = key.strip()
     wrong = next((character for character in key if not "!" <= character <= "~"), None)
     if wrong is not None:
         name = {"\n": "a line break", "\r": "a line break", " ": "a space"}.get(wrong, f"the character {wrong!r}")

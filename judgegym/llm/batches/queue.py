@@ -26,6 +26,7 @@ from judgegym.llm.at_once import ACTIVITY, Activity, blocked, cancel_all, fail, 
 from judgegym.llm.batches.kinds import BatchState, open_batches
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.limits import LONG_WAIT_S
 from judgegym.llm.outcome import RawResponse
 from judgegym.llm.types import BatchKind
 from judgegym.llm.wire import JSON
@@ -295,7 +296,7 @@ class Batches:
                 else:
                     logger.warning("batch %d: %s; it is looked for before it is sent again", batch.number, error)
                     may_exist = True
-                await asyncio.sleep(error.retry_after or min(1.0, queue.settings.poll_s))
+                await asyncio.sleep(min(error.retry_after or min(1.0, queue.settings.poll_s), LONG_WAIT_S))
         self._record({"batch": batch.number, "id": batch.id})
         hint = queue.api.hint(batch.id, batch.model)
         logger.info("batch %d: %d requests are sent as %s%s", batch.number, len(batch.lines), batch.id, hint)

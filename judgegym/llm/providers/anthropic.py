@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import KNOWN_WORDS_ALONE
+from judgegym.llm.outcome import KNOWN_WORDS_ALONE, NotACompletion
 from judgegym.llm.providers.api import Api, ApiName
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, mapping_of, text_of
@@ -106,8 +106,14 @@ class AnthropicApi(Api):
         return {**sent, **({"system": system} if system else {}), "messages": messages}
 
     def response(self, body: JSON) -> JSON:
-        """See `Api`; an error is no completion."""
+        """See `Api`; an error is no completion.
+
+        Raises:
+            NotACompletion: it is a completion in OpenAI's form.
+        """
         content = body.get("content") if isinstance(body, Mapping) else None
+        if content is None and isinstance(body, Mapping) and "choices" in body:
+            raise NotACompletion("it answers in OpenAI's form, not in that of the Messages API: set its api to openai")
         if not isinstance(body, Mapping) or not isinstance(content, Sequence) or isinstance(content, str):
             return body
         texts: dict[str, list[str]] = {"text": [], "thinking": []}

@@ -57,7 +57,11 @@ class Api:
         return body
 
     def response(self, body: JSON) -> JSON:
-        """The body that was received, in OpenAI's form; one that is no completion stays as it is."""
+        """The body that was received, in OpenAI's form; one that is no completion stays as it is.
+
+        Raises:
+            NotACompletion: it has the form of another API.
+        """
         return body
 
     def prices(self, prices: Prices) -> Prices:

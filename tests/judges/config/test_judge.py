@@ -2,8 +2,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
+from judgegym.engine.settings import PolicySettings
+from judgegym.engine.settings.policy import ReplicaSettings
+from judgegym.environments.simulated_user import UserSettings
+from judgegym.eval_environments.models import ModelSettings
 from judgegym.judges import prompts
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
@@ -93,6 +97,53 @@ def test_another_host_gets_the_variable_that_was_named_for_it(monkeypatch: pytes
 def test_the_setting_that_names_the_variable_is_named() -> None:
     with pytest.raises(SettingsError, match=r"^--openai\.judge_api_key_env: judge\.example"):
         endpoints_of(JudgeSettings(), ELSEWHERE, "m", owner="http://x/v1", where="--openai.judge_")
+
+
+def test_a_key_that_is_missing_says_which_variable_was_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    for held, state in ((None, "is not set"), ("", "is empty"), ('""', "is empty")):
+        if held is not None:
+            monkeypatch.setenv("ANTHROPIC_API_KEY", held)
+        with pytest.raises(SettingsError, match=rf"the environment variable ANTHROPIC_API_KEY {state};"):
+            key_of()
+    with pytest.raises(SettingsError, match=r"ANTHROPIC_API_KEY is sent to api\.anthropic\.com alone; name the"):
+        key_of(judge_base_url=ELSEWHERE)
+
+
+@pytest.mark.parametrize("form", ['"{}"', "'{}'", "{}\r", ' "{}"\r\n', "`{}`", "\t{} "])
+def test_keys_and_names_of_models_lose_what_env_files_leave_around_them(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", form.format(KEY))
+    assert key_of() == key_of(judge_api_key=form.format(KEY)) == KEY
+    name = form.format("Qwen/Qwen3 8B.gguf")
+    names = {
+        JudgeSettings(judge_model_name=name).judge_model_name,
+        PolicySettings(model_name=name, replicas=[{"base_url": ELSEWHERE, "model_name": name}]).replicas[0].model_name,
+        PolicySettings(model_name=name).model_name,
+        UserSettings(user_model_name=name).user_model_name,
+        ModelSettings(name="a", model_name=name, base_url=ELSEWHERE).model_name,
+    }
+    assert names == {"Qwen/Qwen3 8B.gguf"}
+
+
+@pytest.mark.parametrize("name", ["", "  ", '""', "'\r'", "gpt\nluna", "a\x00b"])
+@pytest.mark.parametrize(
+    ("settings", "field", "others"),
+    [
+        (JudgeSettings, "judge_model_name", {}),
+        (PolicySettings, "model_name", {}),
+        (ReplicaSettings, "model_name", {"base_url": ELSEWHERE}),
+        (UserSettings, "user_model_name", {}),
+        (ModelSettings, "model_name", {"name": "a", "base_url": ELSEWHERE}),
+    ],
+)
+def test_a_name_of_no_model_is_refused_with_its_setting(
+    settings: type[BaseModel], field: str, others: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        settings(**{field: name}, **others)
+    (error,) = raised.value.errors()
+    assert error["loc"] == (field,) and "name of a model" in error["msg"]
 
 
 # ----------------------------------------------------------------------------------------------------------- settings

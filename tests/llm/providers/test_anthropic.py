@@ -15,6 +15,7 @@ from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Image, Message, messages_json
 from tests.messages import check_message, check_request, message, text
 from tests.pictures import data_url, png
+from tests.scripted import completion
 
 ASK = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Is it so?"}]
 THOUGHT = {"type": "thinking", "thinking": "I think.", "signature": "s"}
@@ -200,3 +201,11 @@ def test_images_are_blocks_among_those_of_text() -> None:
     (marked,) = api_of("anthropic").request(body, [end])["messages"]  # type: ignore[misc, union-attr]
     cached = [block for block in marked["content"] if "cache_control" in block]  # type: ignore[index, call-overload]
     assert [block["text"] for block in cached] == ["second"]
+
+
+def test_a_completion_in_openais_form_is_the_wrong_form_and_no_answer() -> None:
+    """Each further request would be answered so, too: ten in a row end a run, as those of an account do."""
+    found = read(completion("[[A>B]]"))
+    assert isinstance(found, AttemptFailure)
+    assert not found.kind.retryable and found.is_account
+    assert "it answers in OpenAI's form, not in that of the Messages API: set its api to openai" in found.answer

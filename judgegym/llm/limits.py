@@ -1,0 +1,126 @@
+"""What an endpoint's error says of money and of time: an account without credit, and how long to wait.
+
+Providers say both with one status, 429, and in many forms; so the body decides. An account without credit is refused
+(`AttemptFailure.is_account`), whatever the status: asking again cannot help. A limit of requests or tokens is waited
+for. How long is in the header `Retry-After`, in Google's `RetryInfo`, or in words; a limit of a day or a month without
+any of these is a wait of unknown length.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON, mapping_of, text_of
+
+UNKNOWN_WAIT = math.inf
+"""The wait for a limit of a day or a month whose end the endpoint does not say."""
+
+LONG_WAIT_S = 600.0
+"""A wait of so many seconds or more, which is longer than a call's deadline, is not sat out: the run ends."""
+
+_OF_MONEY = frozenset({400, 403, 429})
+"""The statuses with which providers say that an account has no credit, beside 402, which always means it."""
+_CODES = frozenset(
+    {
+        *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_limit_reached"),
+        *("insufficient_balance", "insufficient_credits", "insufficient_funds", "insufficient_user_quota"),
+        *("exceeded_current_quota_error", "account_deactivated", "arrearage", "accountoverdueerror"),
+        *("payment_required", "credit_limit_exceeded", "spend_limit_exceeded", "out_of_credits"),
+    }
+)
+"""Of `error.code`, `error.type` or `error.status`, in small letters."""
+_MAYBE_CODES = frozenset({"quota_exceeded", "quotaexceeded", "usage_limit_reached"})
+"""Codes of some providers for money and of others for requests: without a time, they are about money."""
+_GOOGLE = "resource_exhausted"
+"""Google's one code for both, with the same first sentence."""
+
+_NO_CREDIT = re.compile(
+    r"\byour credit balance is too low|\bbalance is insufficient"
+    r"|\binsufficient (?:account )?(?:balance|credits?|funds)\b"
+    r"|\bcredits? (?:are|is|have been|has been) (?:depleted|exhausted|used up)|\bout of credits?\b"
+    r"|\bno (?:more |remaining )?credits?(?: are)?(?: left| remaining)?\b|\bnot enough credits?\b"
+    r"|\bused all (?:available |of your |your )?credits?|\bbilling (?:hard )?limit (?:has been |was )?reached"
+    r"|\b(?:account|billing)(?: details| account)? (?:is|are) not active"
+    r"|\baccount (?:is|has been) (?:suspended|overdue)"
+    r"|\b(?:spend|spending|budget) (?:limit|cap)[^.]{0,40}\b(?:reached|exceeded)"
+    r"|\breached (?:your|its|the) (?:specified |monthly )*(?:api )?(?:usage|spending|spend) limits?",
+    re.IGNORECASE,
+)
+_MAYBE_NO_CREDIT = re.compile(
+    r"\bexceeded your current (?:token )?quota\b|\bquota (?:is |has been )?exhausted", re.IGNORECASE
+)
+
+_SECONDS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_PART = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])",
+    re.IGNORECASE,
+)
+_STATED = re.compile(
+    r"\b(?:try(?:ing)? again|retry|wait|resets?|available again)\b[^.\d]{0,40}?"
+    r"((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*(?:and )?)+)",
+    re.IGNORECASE,
+)
+_LIMIT_OF_A_DAY = re.compile(
+    r"\b(?:per|a|each|every)[ _-]?(?:day|month)\b|\b(?:daily|monthly)\b|/ ?(?:day|month)\b|\b[RT]PD\b", re.IGNORECASE
+)
+_QUOTA_OF_A_DAY = re.compile(r"per_?day", re.IGNORECASE)
+"""In the names of Google's quotas."""
+_LIMIT_OF_A_MINUTE = re.compile(
+    r"\b(?:per|a)[ _-]?(?:min|minute|second)\b|/ ?(?:min|sec)|\b[RT]P[MS]\b|rate.?limit", re.IGNORECASE
+)
+
+
+def is_out_of_credit(status: int, data: bytes, wait_s: float | None) -> bool:
+    """Whether an error says that the account has no credit, or has reached its limit of spending.
+
+    Args:
+        status: of the response.
+        data: its body.
+        wait_s: the seconds that it asks to wait; who has no credit is not told when to come again.
+    """
+    if status not in _OF_MONEY:
+        return False
+    error, message = _error(data), wire.error_text(data)
+    codes = {text_of(error.get(name)).lower() for name in ("code", "type", "status")}
+    if codes & _CODES or _NO_CREDIT.search(message):
+        return True
+    if status != 429 or wait_s is not None or _GOOGLE in codes or _LIMIT_OF_A_MINUTE.search(message):
+        return False
+    return bool(codes & _MAYBE_CODES) or _MAYBE_NO_CREDIT.search(message) is not None
+
+
+def stated_wait(data: bytes) -> float | None:
+    """The seconds that the body of an error asks to wait; `UNKNOWN_WAIT` for the end of a day or a month.
+
+    `None` where it says nothing of time.
+    """
+    message, delays = wire.error_text(data), list[str]()
+    for detail in map(mapping_of, _items(_error(data).get("details"))):
+        for violation in map(mapping_of, _items(detail.get("violations"))):
+            if _QUOTA_OF_A_DAY.search(text_of(violation.get("quotaId"))):
+                return UNKNOWN_WAIT  # beside which Google asks to come again in seconds
+        delays.append(text_of(detail.get("retryDelay")))
+    delays += _STATED.findall(message)
+    for words in delays:
+        if parts := _PART.findall(words):
+            return sum(map(_seconds, parts))
+    return UNKNOWN_WAIT if _LIMIT_OF_A_DAY.search(message) else None
+
+
+def _seconds(part: tuple[str, str]) -> float:
+    number, unit = float(part[0]), part[1].lower()
+    return number / 1000 if unit.startswith(("ms", "mil")) else number * _SECONDS[unit[0]]
+
+
+def _error(data: bytes) -> Mapping[str, JSON]:
+    """The error of a body, which Google sends in a list."""
+    body = wire.as_json(data)
+    first = mapping_of(body[0] if isinstance(body, list) and body else body)
+    return mapping_of(first.get("error")) or first
+
+
+def _items(value: JSON) -> Sequence[JSON]:
+    return value if isinstance(value, list) else ()
