@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from judgegym.llm.reachability import MOST_IN_A_ROW
 from judgegym.server import operation
 from tests.scripted import Json, Reply, completion
 from tests.server.bodies import DOWN
@@ -81,6 +82,27 @@ async def test_a_judge_that_is_away_is_told_at_once_and_found_again(caplog: pyte
     records = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert sum("refuses connections" in line for line in records) == 1
     assert sum("accepts connections again" in line for line in records) == 1
+
+
+NO_CREDIT = {"message": "You exceeded your current quota", "code": "insufficient_quota", "type": "insufficient_quota"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "asked", "words"),
+    [
+        (Reply(status=429, body={"error": NO_CREDIT}), MOST_IN_A_ROW, "You exceeded your current quota"),
+        (Reply(status=429, headers={"Retry-After": "86400"}), 1, "asks to wait 24 h"),
+    ],
+    ids=["no credit", "daily limit"],
+)
+async def test_a_judge_whose_account_is_refused_is_not_ready(refusal: Reply, asked: int, words: str) -> None:
+    async with running(*GENEROUS, judge=refusal) as server:
+        bodies = [{**ASK, "response": str(number)} for number in range(asked)]
+        await asyncio.wait_for(asyncio.gather(*(server.post("/v1/score", body) for body in bodies)), 20)
+        answer, ready = await server.post("/v1/score", ASK), await server.get("/readyz")
+        assert len(server.judge.requests) == asked
+    assert (answer.status, answer.json["error"]["type"], ready.status) == (503, "judge_away", 503)
+    assert words in answer.json["error"]["message"]
 
 
 async def test_a_judge_that_was_away_is_ready_again_before_anybody_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
