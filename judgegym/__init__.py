@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from judgegym.api.results import JudgmentTable, TextTable
     from judgegym.api.rl4f import RL4FEvaluator
+    from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
     from judgegym.judges.core.judgment import Judgment, Status
     from judgegym.judges.rubrics.prompt import Rubric
     from judgegym.llm.errors import DataError, EndpointError, JudgeGymError, SettingsError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "SUPPORTED_ASPECTS",
     "ArenaHardJudge",
     "AspectJudge",
     "Cascade",
@@ -67,6 +69,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "SUPPORTED_ASPECTS": "judgegym.judges.aspects.prompt",
     "ArenaHardJudge": "judgegym.api.judges",
     "AspectJudge": "judgegym.api.judges",
     "Cascade": "judgegym.api.judges",

@@ -119,7 +119,7 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
         None, verbs=EVALUATIONS, common=True, min_length=1
     )
-    """Evaluate only these subsets, such as Math,Safety or ["Math", "Safety"], written as in the rows; all if unset."""
+    """Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"], in upper or lower case; all if unset."""
     max_ties_responses: int = setting(100, verbs=EVALUATIONS, ge=2)
     """Rate at most this many answers of a row of the Ties subset, one call each."""
     shuffle: Shuffle = setting("permutation")

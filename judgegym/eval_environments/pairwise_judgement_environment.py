@@ -104,18 +104,18 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def _of_categories(self, rows: TaskList[Preference]) -> TaskList[Preference]:
         if self.config.eval_categories is None:
             return rows
-        wanted, there = set(self.config.eval_categories), sorted(rows.named)
+        there = sorted(rows.named)
+        matches = {name: _matching_category(name, there) for name in sorted(set(self.config.eval_categories))}
         unknown = [
             f"no row of {self.config.eval_dataset} has the category {name!r}{did_you_mean(name, there)}"
-            for name in sorted(wanted - {*there})
+            for name, match in matches.items()
+            if match is None
         ]
         if unknown:
             known = ", ".join(map(repr, there[:_MOST_NAMED]))
             more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
-            raise DataError(
-                f"--env.eval_categories: {' '.join(unknown)} Its categories are {known or 'none'}{more}; "
-                "give them exactly as they are written"
-            )
+            raise DataError(f"--env.eval_categories: {' '.join(unknown)} Its categories are {known or 'none'}{more}")
+        wanted = set(matches.values())
         return rows.where(lambda row: row.category in wanted)
 
     def _choice(self, row: Preference) -> PairTask:
@@ -231,6 +231,14 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             "env.swap_evaluate asks in two orders": config.swap_evaluate,
         }
         official_scores(metrics, rows, incomplete=next((why for why, is_so in reasons.items() if is_so), None))
+
+
+def _matching_category(name: str, categories: Sequence[str]) -> str | None:
+    """Return the category that is written like this, or else the only one that differs in case alone."""
+    if name in categories:
+        return name
+    matches = [category for category in categories if category.casefold() == name.casefold()]
+    return matches[0] if len(matches) == 1 else None
 
 
 if __name__ == "__main__":

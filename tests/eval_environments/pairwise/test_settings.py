@@ -51,7 +51,7 @@ def test_categories_as_a_flag_and_as_a_variable(tmp_path: Path, said: str) -> No
         }
 
 
-@pytest.mark.parametrize("yaml", ["['Precise IF', Safety]", "\n    - Precise IF\n    - Safety", "Precise IF,Safety"])
+@pytest.mark.parametrize("yaml", ["['Precise IF', Safety]", "\n    - PRECISE IF\n    - safety", "Precise IF,Safety"])
 def test_categories_in_a_file_by_name_or_value(tmp_path: Path, yaml: str) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text(f"env:\n  eval_categories: {yaml}\n", encoding="utf-8")
@@ -64,7 +64,7 @@ def test_categories_in_a_file_by_name_or_value(tmp_path: Path, yaml: str) -> Non
     ("flag", "words"),
     [
         ("--env.eval_categories=Math,Chess", ["eval_categories", "'Chess'", "'Math', 'Precise IF', 'Safety'"]),
-        ("--env.eval_categories=math", ["no row", "'math', did you mean Math?", "exactly"]),
+        ("--env.eval_categories=maths", ["no row", "'maths', did you mean Math?"]),
         ("--env.num_choices=5", ["3 of 3 rows", "5 answers", "'row-0' with 4", "auto"]),
         ("--env.num_choices=1", ["num_choices"]),
         ("--env.num_choices=27", ["num_choices"]),
