@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +12,7 @@ class Wandb(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("wandb")
+        self.__spec__ = ModuleSpec("wandb", None)
         self.began: dict[str, Any] = {}
         self.logged: list[tuple[int, dict[str, Any]]] = []
         self.finished = 0
@@ -23,7 +25,7 @@ class Wandb(ModuleType):
     def Table(self, columns: list[str], data: list[list[Any]]) -> Any:  # its name there
         return columns, data
 
-    def log(self, values: dict[str, Any], step: int) -> None:
+    def log(self, values: dict[str, Any], step: int = 0) -> None:
         self.logged.append((step, values))
 
     def alert(self, title: str, text: str) -> None:
@@ -31,3 +33,22 @@ class Wandb(ModuleType):
 
     def finish(self) -> None:
         self.finished += 1
+
+
+class LostWandb(Wandb):
+    """One that fails: when a run is opened, or only after that."""
+
+    def __init__(self, *, opens: bool) -> None:
+        super().__init__()
+        self._opens = opens
+
+    def init(self, **values: Any) -> Any:
+        if not self._opens:
+            raise RuntimeError("No API key configured.\n  Use `wandb login`.")
+        return super().init(**values)
+
+    def log(self, values: dict[str, Any], step: int = 0) -> None:
+        raise RuntimeError("the service is gone")
+
+    def finish(self) -> None:
+        raise RuntimeError("the service is gone")

@@ -92,6 +92,9 @@ class RunSettings(BaseModel, use_attribute_docstrings=True):
     evaluate writes report.html into the run directory, process a page beside the file of groups."""
     use_wandb: bool = operational(False, verbs=EVALUATIONS)
     """Log metrics to Weights & Biases."""
+    wandb_optional: bool = operational(False, verbs=EVALUATIONS)
+    """With use_wandb, warn and go on without it where no run can be opened at Weights & Biases; otherwise that is an
+    error, before anything is asked."""
     wandb_name: str | None = operational(None, verbs=EVALUATIONS)
     """Use this name at Weights & Biases and at the rollout API; if unset, that of the run directory or the
     environment."""

@@ -30,6 +30,7 @@ from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings import EnvSettings
+from judgegym.engine.wandb_run import WandbRun
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.metrics import compute_metrics, failure_notices, readable, too_many_failures
 from judgegym.environments.evaluate.results import (
@@ -285,11 +286,16 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
 
     Raises:
         RunDirectoryError: the run directory cannot be used.
+        SettingsError: no run can be opened at Weights & Biases.
     """
     runner = evaluation.runner
     plan = runner.plan(evaluation.tasks)
     if plan is not None:
         terminal.warn(plan)
+    settings, name = evaluation.env.settings, evaluation.path.name
+    project = os.environ.get("WANDB_PROJECT", evaluation.env.name)
+    given = {"project": project, "config": settings.public(), "job_type": "evaluate"}
+    wandb_run = await WandbRun.open(settings.env, name, **given)
     with terminal.ProgressDisplay("evaluate", "rows") as display:
         result = await evaluation.run(
             evaluation.path,
@@ -298,7 +304,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
             display=display,
         )
     if result.metrics.values:
-        _log_to_wandb(evaluation, result)
+        await wandb_run.log(result.metrics.values)
         for table in result.tables:
             terminal.show_table(table)
         if evaluation.env.settings.all_metrics:
@@ -306,6 +312,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
             terminal.show_all_metrics(evaluation.title, result.metrics, notes)
         if result.summary is not None:
             terminal.show_summary(result.summary)
+    await wandb_run.finish()
     return result
 
 
@@ -329,19 +336,3 @@ def names_of_models(settings: EnvSettings[Any]) -> tuple[str, ...]:
     judge, answers = settings.env.judge_run_name(), settings.env.model_answers
     subject = settings.openai.model_name if answers is None else subject_of(answers)
     return (settings.env.run_name(subject), *([judge] if judge is not None else []))
-
-
-def _log_to_wandb(evaluation: Evaluation[Any, Any], result: EvaluationResult) -> None:
-    env = evaluation.env
-    if not env.config.use_wandb:
-        return
-    import wandb  # late: half a second
-
-    run = wandb.init(
-        project=os.environ.get("WANDB_PROJECT", env.name),
-        name=env.config.wandb_name or result.path.name,
-        config=env.settings.public(),
-        job_type="evaluate",
-    )
-    run.log(result.metrics.values)
-    run.finish()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -165,6 +166,7 @@ class TrainerConnection:
 
     Attributes:
         config: the environment's settings.
+        prepare: called once, when a trainer is there and before we register; an error of it ends the run.
         joined: set while groups can be sent; cleared by who finds that the API is away.
         changed: set when there is a new status or the connection is back; cleared by the code that waits for it.
         sent_since: groups sent since the last status, which its queue does not include yet.
@@ -178,6 +180,7 @@ class TrainerConnection:
         """Set up the connection; `join` registers."""
         self.api = api
         self.config = config
+        self.prepare: Callable[[], Awaitable[None]] | None = None
         self.joined = asyncio.Event()
         self.changed = asyncio.Event()
         self.sent_since = 0
@@ -210,6 +213,9 @@ class TrainerConnection:
                     f"--env.group_size: {self.config.group_size} does not divide the trainer's batch size of "
                     f"{trainer.batch_size}, so no batch would ever be full"
                 )
+            if self.prepare is not None:
+                prepare, self.prepare = self.prepare, None
+                await prepare()
             registration = await self.membership.settle()
             if registration is None:
                 self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")

@@ -19,6 +19,7 @@ from typing import Any
 from judgegym.data.rows import Task
 from judgegym.engine.metrics import MetricAggregator, Metrics, slug
 from judgegym.engine.settings import EnvConfig
+from judgegym.engine.wandb_run import WandbRun
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.evaluate.metrics import record_critique
 from judgegym.environments.rollouts.groups import JudgedGroup, TokenSequence
@@ -292,21 +293,23 @@ class TrainingLog:
         self._shown = (*headlines, *_SHOWN)
         self._retokenizer = retokenizer
         self._rollouts: deque[list[tuple[TokenSequence, float]]] = deque(maxlen=config.num_rollouts_to_keep)
-        self._run: Any = None
+        self._run = WandbRun()
         self._telling = Tasks()
 
     async def open(self, name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> None:
-        """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project (`place`)."""
-        if self._config.use_wandb:
-            group, project = place
+        """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project (`place`).
 
-            def start() -> Any:
-                import wandb  # late: half a second
+        Raises:
+            SettingsError: it cannot be opened.
+        """
+        group, project = place
+        given = {"project": project or None, "group": group or None, "config": dict(settings)}
+        self._run = await WandbRun.open(self._config, name, **given)
 
-                named = self._config.wandb_name or name
-                return wandb.init(name=named, project=project or None, group=group or None, config=dict(settings))
-
-            self._run = await asyncio.to_thread(start)
+    def rename(self, name: str) -> None:
+        """Give the run this name, unless the settings name it."""
+        if self._config.wandb_name is None:
+            self._run.rename(name)
 
     def keep(self, group: JudgedGroup) -> None:
         """Keep `num_rollouts_per_group_for_logging` rollouts of a group (−1: all) for the next table."""
@@ -329,33 +332,18 @@ class TrainingLog:
             # Only training has rollouts. Take them before the first await: later ones belong to the next table.
             shown = [rollout for rollouts in self._rollouts for rollout in rollouts]
             self._rollouts.clear()
-        if self._run is not None:
+        if self._run:
             texts = await self._retokenizer.decode([sequence.tokens for sequence, _ in shown])
             rows = [[text, score] for text, (_, score) in zip(texts, shown, strict=True)]
-            await asyncio.to_thread(_log_wandb, self._run, step, metrics, rows)
+            await self._run.log(metrics.values, table=rows, step=step)
 
     def tell(self, alarm: Alarm) -> None:
         """Send an alarm to Weights & Biases, which may mail it; nobody waits for that."""
-        if self._run is not None:
-            self._telling.begin(asyncio.to_thread(_alert_wandb, self._run, alarm))
+        if self._run:
+            self._telling.begin(self._run.alert(f"ALARM {alarm.monitor}", alarm.text))
 
     async def close(self) -> None:
         """Close the run."""
         if self._telling:
             await asyncio.wait(self._telling)
-        if self._run is not None:
-            await asyncio.to_thread(self._run.finish)
-
-
-def _alert_wandb(run: Any, alarm: Alarm) -> None:
-    try:
-        run.alert(title=f"ALARM {alarm.monitor}"[:64], text=alarm.text)
-    except Exception as error:  # noqa: BLE001  # boundary of another's service: the alarm is in the log and on disk
-        logger.warning("Weights & Biases was not told of the alarm: %s", error)
-
-
-def _log_wandb(run: Any, step: int, metrics: Metrics, rows: list[list[Any]]) -> None:
-    import wandb  # late: half a second
-
-    table = {"train/rollouts": wandb.Table(columns=["text", "score"], data=rows)} if rows else {}
-    run.log({**metrics.values, **table}, step=step)
+        await self._run.finish()

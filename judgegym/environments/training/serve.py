@@ -216,6 +216,7 @@ class ServeRun:
 
     async def _serve(self) -> None:
         connection = self.connection
+        connection.prepare = self._open_log
         try:
             await connection.join()
         except BaseException:  # re-raised, after a registration that may be at the API is disconnected
@@ -233,10 +234,7 @@ class ServeRun:
         self._pause.listen()
         try:
             self._restore(checkpoints)
-            place = ("", "")
-            with suppress(ApiUnavailable, ApiRefusal):
-                place = await connection.api.wandb_place()
-            await self._log.open(registration.name, place, self.env.settings.public())
+            self._log.rename(registration.name)
             while connection.status.step < self._total_steps:
                 self._fill()
                 await connection.changed.wait()
@@ -255,6 +253,17 @@ class ServeRun:
             await self._disk.ready()  # groups that a full disk refused are still in memory
         finally:
             await self._stop(helpers, checkpoints)
+
+    async def _open_log(self) -> None:
+        """Open the log, in the trainer's group and project at Weights & Biases.
+
+        Raises:
+            SettingsError: it cannot be opened.
+        """
+        place = ("", "")
+        with suppress(ApiUnavailable, ApiRefusal):
+            place = await self.connection.api.wandb_place()
+        await self._log.open(self.env.name, place, self.env.settings.public())
 
     def progress(self) -> str:
         """Return what was done until now and what a restart goes on from, for the message when a signal stops it."""

@@ -1,0 +1,106 @@
+"""A run at Weights & Biases.
+
+Guarantees: it is opened before anything registers or is paid for, and what is wrong with it is one line then, or, with
+`wandb_optional`, a warning, and the command goes on without it. Once it is open, no failure there ends a command: it
+is a warning, said once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from judgegym.engine.settings import EnvConfig
+from judgegym.judges.config.extras import needs
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_ALERT = 64
+
+
+class WandbRun:
+    """A run, or none: then nothing is logged. Weights & Biases works in a thread, so that it blocks nothing."""
+
+    def __init__(self, run: Any = None) -> None:
+        """Log to `run`."""
+        self._run = run
+        self._has_warned = False
+
+    def __bool__(self) -> bool:
+        """Whether there is a run."""
+        return self._run is not None
+
+    @classmethod
+    async def open(cls, settings: EnvConfig, name: str, **given: Any) -> WandbRun:
+        """Open a run, if `use_wandb` is on.
+
+        Args:
+            settings: the settings, whose `wandb_name` comes before `name`.
+            name: the run's name.
+            given: further arguments of `wandb.init`.
+
+        Raises:
+            SettingsError: it cannot be opened, and `wandb_optional` is off.
+        """
+        if not settings.use_wandb:
+            return cls()
+
+        def start() -> Any:
+            with needs("wandb"):
+                import wandb  # late: half a second
+
+            return wandb.init(name=settings.wandb_name or name, **given)
+
+        try:
+            return cls(await asyncio.to_thread(start))
+        except Exception as error:  # boundary of another's service: whatever is wrong with its start is one line
+            problem = wire.shorten(" ".join(str(error).split()) or type(error).__name__)
+            if not settings.wandb_optional:
+                raise SettingsError(
+                    f"--env.use_wandb: no run can be opened at Weights & Biases: {problem} (log in with `wandb login` "
+                    "or WANDB_API_KEY, or keep the run here with WANDB_MODE=offline; --env.wandb_optional=true goes on "
+                    "without it)"
+                ) from error
+            logger.warning("no run can be opened at Weights & Biases; going on without it: %s", problem)
+            return cls()
+
+    def rename(self, name: str) -> None:
+        """Give the run another name."""
+        if self._run is not None:
+            self._run.name = name
+
+    async def log(self, values: Mapping[str, JSON], *, table: Sequence[Sequence[object]] = (), **step: int) -> None:
+        """Log values, with the table of rollouts `train/rollouts` (text and score), perhaps under a `step`."""
+
+        def log() -> None:
+            import wandb  # late: half a second
+
+            columns = ["text", "score"]
+            tables = {"train/rollouts": wandb.Table(columns=columns, data=[*map(list, table)])} if table else {}
+            self._run.log({**values, **tables}, **step)
+
+        await self._try("does not log metrics", log)
+
+    async def alert(self, title: str, text: str) -> None:
+        """Send an alert, which Weights & Biases may mail."""
+        short = title[:_LONGEST_ALERT]
+        await self._try("was not told of the alarm", lambda: self._run.alert(title=short, text=text))
+
+    async def finish(self) -> None:
+        """End the run."""
+        await self._try("did not end the run", lambda: self._run.finish())
+
+    async def _try(self, what: str, call: Callable[[], object]) -> None:
+        if self._run is None:
+            return
+        try:
+            await asyncio.to_thread(call)
+        except Exception as error:  # noqa: BLE001  # boundary of another's service: what was judged is on disk
+            if not self._has_warned:
+                logger.warning("Weights & Biases %s: %s (said once)", what, error)
+            self._has_warned = True

@@ -1,0 +1,73 @@
+"""Weights & Biases that cannot be had: told before anything registers or is asked; later it ends nothing."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from judgegym.llm.errors import SettingsError
+from tests.arena import Arena
+from tests.command import in_process
+from tests.serving import serve
+from tests.trainer import training
+from tests.wandb_stand_in import LostWandb
+
+SAID = "--env.use_wandb: no run can be opened at Weights & Biases: No API key configured. Use `wandb login`."
+ON = "--env.use_wandb=True"
+
+
+async def test_serve_says_so_before_it_registers(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=False))
+    async with training(8) as trainer:
+        with pytest.raises(SettingsError) as error:
+            async with serve(arena, trainer.url, ON) as served:
+                await served.ended()
+        known = await trainer.call("GET", "/status")
+    assert str(error.value).startswith(SAID)
+    assert not served.connection.joined.is_set() and not served.policy.requests
+    assert known["queue_size"] == 0
+
+
+async def test_serve_goes_on_without_it(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=False))
+    async with training(8) as trainer, serve(arena, trainer.url, ON, "--env.wandb_optional=True"):
+        await trainer.take()
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == [
+        "no run can be opened at Weights & Biases; going on without it: No API key configured. Use `wandb login`."
+    ]
+
+
+async def test_a_failure_after_that_is_a_warning(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=True))
+    flags = ON, "--env.total_steps=2"
+    async with training(8) as trainer, serve(arena, trainer.url, *flags) as served:
+        await trainer.take(2)
+        await served.ended()
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == ["Weights & Biases does not log metrics: the service is gone (said once)"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("opens", "flags", "code", "said"),
+    [
+        (False, (), 2, SAID),
+        (False, ("--env.wandb_optional=True",), 0, "going on without it: No API key configured."),
+        (True, (), 0, "does not log metrics: the service is gone (said once)"),
+    ],
+)
+def test_evaluate_too(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch, opens: bool, flags: tuple[str, ...], code: int, said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=opens))
+    run = arena.path / "run"
+    ended = in_process("evaluate", "--offline", "--limit=2", ON, *flags, f"--env.data_dir_to_save_evals={run}")
+    assert (ended.code, (run / "metrics.json").exists()) == (code, code == 0), ended.said
+    assert said in " ".join(ended.said.split()) and "Traceback" not in ended.said
