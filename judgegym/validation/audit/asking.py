@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
+from judgegym.data.rows import Row
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
@@ -25,15 +26,16 @@ from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
+from judgegym.statistics.latent_truth import MOST_NOISE
 from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
-from judgegym.validation.audit.reading import NO_GOLD, numbers_beyond, read_row
+from judgegym.validation.audit.reading import NO_GOLD, LabelledRow, numbers_beyond, read_row, second_of
 from judgegym.validation.audit.runs import operation_of
 from judgegym.validation.audit.wordings import wordings_of
 from judgegym.validation.judged_rows import DerivedRows, JudgedRows, RowsSettings
 
 FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
 """The names of the parts of an audit; that of a wording follows."""
-_FIELDS = ("label", "gold", "models", "cluster", "category")
+_FIELDS = ("label", "gold", "second_label", "second_gold", "models", "cluster", "category")
 _ALONE = "the judge sees each response by itself"
 _OF_ORDERS = ("accuracy_given", "accuracy_swapped", "accuracy_both", "position_consistency", "first_place_advantage")
 _POINTS = (("points_first", "points_second"), ("points_second", "points_first"))
@@ -57,6 +59,13 @@ class CalledAuditSettings(RowsSettings):
     first."""
     gold_column: str = operational("gold", group="data")
     """Take the gold score, on the judge's scale, or the gold label of a row with one response from this column."""
+    second_label_column: str = operational("second_label", group="data")
+    """Take the number of the better response according to a second labeller from this column."""
+    second_gold_column: str = operational("second_gold", group="data")
+    """Take the gold score or label according to a second labeller from this column."""
+    label_noise: float | None = operational(None, group="data", ge=0, lt=MOST_NOISE)
+    """Take so large a share of the gold labels as wrong; 0: they are exact. If unset, effects of properties have to
+    stand at every share up to a bound, or second labels tell it."""
     models_column: str = operational("models", group="data")
     """Take who wrote each response from this column, for self-preference."""
     cluster_column: str | None = operational(None, group="data")
@@ -155,6 +164,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
                     models=cells.models,
                     cluster=repr(read.judge_task.prompt if cells.cluster is None else cells.cluster),
                     category=read.category[0] or cells.category,
+                    second_gold=_second_gold(row, cells, len(responses) if is_pairs else 0, settings),
                 )
             )
     if not found:
@@ -165,6 +175,14 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         )
     again = generator(settings.seed, "audit", "rows again").sample(range(len(found)), min(settings.sample, len(found)))
     return AuditTargets(found, rows, is_pairs, sorted(again), left_out)
+
+
+def _second_gold(row: Row, cells: LabelledRow, count: int, settings: CalledAuditSettings) -> Value:
+    """What a second labeller says of a row, in the terms of the first."""
+    if settings.judge == "aspect" and not count:
+        both = (yes_no_label(each) or each for each in (cells.gold, cells.second_gold))
+        cells = cells.model_copy(update=dict(zip(("gold", "second_gold"), both, strict=True)))
+    return second_of(row, cells, count=count)
 
 
 async def parts_of(
@@ -273,6 +291,7 @@ def judgments_of(
         operation=operation_of(samples, judged[FIRST].run),
         left_out=targets.left_out,
         unmeasured=unmeasured,
+        label_noise=settings.label_noise,
     )
 
 

@@ -25,15 +25,17 @@ from judgegym.statistics.clustered import (
     rate,
     ratio,
 )
-from judgegym.validation.audit.bias import effects
 from judgegym.validation.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
+from judgegym.validation.audit.noise import NoisyEffect, noisy_effects
 from judgegym.validation.audit.settings import shipped
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
 
 Unit = Literal["share", "points", "number", "seconds", "dollars"]
-Estimates = Mapping[str, "ClusteredEstimate | str"]
+Estimate = ClusteredEstimate | NoisyEffect | str
+"""What is measured; or why it is not."""
+Estimates = Mapping[str, Estimate]
 BINS = 10
 NO_SWAPS = "no row was judged in both orders"
 
@@ -51,9 +53,9 @@ CHECKS: Mapping[str, Check] = {name: Check(**words) for name, words in shipped("
 """All checks, in the order of the table."""
 
 
-def measure_all(judgments: Judgments) -> dict[str, ClusteredEstimate | str]:
+def measure_all(judgments: Judgments) -> dict[str, Estimate]:
     """Measure every check, in the order of `CHECKS`."""
-    found: dict[str, ClusteredEstimate | str] = {}
+    found: dict[str, Estimate] = {}
     for measure in MEASURES:
         found.update(measure(judgments))
     found |= judgments.unmeasured
@@ -254,7 +256,7 @@ MEASURES: tuple[Callable[[Judgments], Estimates], ...] = (
     position,
     repetition,
     agreement,
-    effects,
+    noisy_effects,
     drift,
     calibration,
     contradiction,

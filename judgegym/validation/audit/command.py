@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position, repeats,
 agreement, what sways it (length, markdown, lists, its own family, master keys, instructions) with gold held fixed,
-drift, calibration, failures. Each check has an effect size, an interval, a threshold, and a word: passes, fails or
-underpowered, with the rows that it would take. Exit code 4 if a check fails. To call the judge instead: --judge KIND
+drift, calibration, failures. Each check has an effect size, an interval, a threshold, and a word: passes, fails,
+suspect, underpowered, with the rows that it would take, or cannot tell, where it depends on how many labels are wrong
+(--labels, --label_noise). Exit code 4 if a check fails. To call the judge instead: --judge KIND
 --out FOLDER, whose settings --out --help lists."""
 _DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
 file that score has written with --gold_column"""
@@ -55,6 +57,8 @@ def _parser_of(prog: str) -> argparse.ArgumentParser:
     add("--judge", default="", metavar="NAME", help="the judge: which of --verdicts, and its family")
     add("--prompt", default="", metavar="NAME", help="which prompt of --verdicts")
     add("--paraphrases", default="", metavar="NAMES", help="other prompts of --verdicts, with commas; all: all others")
+    add("--labels", type=Path, metavar="FILE", help="labels of two people for the rows, as judgegym label writes them")
+    add("--label_noise", type=float, metavar="SHARE", help="the share of gold labels that are wrong; 0: exact")
     add("--settings", type=Path, metavar="FILE", help="thresholds in YAML that differ from the shipped ones")
     add("--html", type=Path, metavar="FILE", help="write the audit as a page that needs no network")
     add("--json", metavar="FILE", help="write it as JSON, for compare; - is standard output, instead of the table")
@@ -103,10 +107,12 @@ def _run(flags: argparse.Namespace) -> int:
     require("audit")
     from judgegym.validation.audit.audit import audit  # late, as all of it
     from judgegym.validation.audit.page import html, show
+    from judgegym.validation.audit.reading import check_noise
     from judgegym.validation.audit.settings import load_settings
 
     settings = load_settings(flags.settings)
-    found = audit(_judgments(flags), settings)
+    noise = check_noise(flags.label_noise)
+    found = audit(replace(_judgments(flags), label_noise=noise), settings)
     write_outputs(flags, found.to_json(), lambda: html(found), lambda: show(found))
     return FAULT if found.fails else 0
 
@@ -125,7 +131,7 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
     if run is not None:
         if flags.prompt or flags.paraphrases:
             raise SettingsError("--prompt and --paraphrases choose from --verdicts; a run has one prompt")
-        return judgments_of_run(run, flags.judge)
+        return judgments_of_run(run, flags.judge, flags.labels)
     if not flags.verdicts and (flags.prompt or flags.paraphrases):
         raise SettingsError("--prompt and --paraphrases choose from a file of --verdicts, and there is none")
     paraphrases = tuple(filter(None, flags.paraphrases.split(",")))
@@ -136,6 +142,7 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
         judge=flags.judge,
         prompt=flags.prompt,
         paraphrases=paraphrases,
+        labels=flags.labels,
     )
 
 

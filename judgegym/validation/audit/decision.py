@@ -1,4 +1,4 @@
-"""Decide each check: it passes, fails or is underpowered, and then it takes more rows.
+"""Decide each check: it passes, fails, or is not decided, and then it takes more rows or better labels.
 
 *fails*: the value is beyond the threshold, by a test whose p-value is corrected for all checks that have a threshold
 (Holm), at `alpha`: a judge without any fault is accused by some check in at most that share of audits, so the false
@@ -9,24 +9,38 @@ then the result has the number of rows of this kind that a decision takes:
 * with the estimate on the good side, until a judge that is `margin` better (at best without any effect) passes;
 * with that many rows and still no decision the value lies near the threshold: the number is for the value as measured.
 
-All three with probability `power`. The first two depend on how much rows vary, and not on the estimate itself, which
+All three with probability `power`. An underpowered check whose whole interval is beyond the threshold is *suspect*: by
+itself that is certain, beside so many other checks it is not.
+
+Where labels may be wrong (`noise.py`), an effect *fails* if its value is beyond the threshold and the p-value of "there
+is no effect" is at most `alpha` after Holm's correction. If nobody knows how many labels are wrong, it passes or fails
+only if it would at every share of wrong labels up to `label_noise_bound`. Else it is *cannot tell*, with the share that
+tips it and the number of rows to label twice.
+
+ The first two depend on how much rows vary, and not on the estimate itself, which
 scatters with few rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.clustered import ClusteredEstimate
+from judgegym.statistics.latent_truth import noise_left
 from judgegym.statistics.paired import holm
-from judgegym.validation.audit.checks import CHECKS, Unit
+from judgegym.validation.audit.checks import CHECKS, Estimate, Unit
+from judgegym.validation.audit.noise import AtNoise, NoisyEffect
 from judgegym.validation.audit.settings import AuditSettings, Threshold
 
-Word = Literal["passes", "fails", "underpowered", "shown", "not measured"]
+Word = Literal["passes", "fails", "suspect", "underpowered", "cannot tell", "shown", "not measured"]
 _LIMITS = {"at_least": "at least ", "at_most": "at most ", "within": "not beyond ±"}
+_NOISE_STEP = 0.02
+"""Shares of wrong labels are tried in steps of this."""
+_GOLD, _TRUTH = "gold held fixed", "the truth held fixed"
 FEWEST_CLUSTERS = 10
 """With fewer independent rows no check passes or fails."""
 
@@ -44,9 +58,12 @@ class CheckResult:
         interval: its interval at the audit's level.
         side: `at_least`, `at_most` or `within`; empty without a threshold.
         threshold: the threshold.
-        p: the p-value of "it is on the good side of the threshold".
+        p: the p-value of "it is on the good side of the threshold"; of an effect beside labels that may be wrong, of
+            "there is no effect", and 1 if the value is on the good side.
         p_corrected: the same, corrected for all tests of the audit.
         rows_needed: how many rows it takes to decide; `None` if it is decided, or if no number of rows would.
+        tipping_noise: of "cannot tell": with this share of wrong labels it would be decided otherwise.
+        rows_to_label_twice: of "cannot tell": with so many rows with two labels it can be told.
         sentence: all of this in words; or why it is not measured.
     """
 
@@ -61,10 +78,12 @@ class CheckResult:
     p: float | None = None
     p_corrected: float | None = None
     rows_needed: int | None = None
+    tipping_noise: float | None = None
+    rows_to_label_twice: int | None = None
     sentence: str = ""
 
 
-def decide(estimates: Mapping[str, ClusteredEstimate | str], settings: AuditSettings, rows: int) -> list[CheckResult]:
+def decide(estimates: Mapping[str, Estimate], settings: AuditSettings, rows: int) -> list[CheckResult]:
     """Say of each estimate whether it passes.
 
     Args:
@@ -72,60 +91,157 @@ def decide(estimates: Mapping[str, ClusteredEstimate | str], settings: AuditSett
         settings: the thresholds.
         rows: of how many rows they are.
     """
-    tested = {
-        name: _p_value(estimate, threshold)
+    wanted = {
+        name: estimate
         for name, estimate in estimates.items()
-        if isinstance(estimate, ClusteredEstimate) and (threshold := settings.checks.get(name)) and threshold.side
+        if not isinstance(estimate, str) and (threshold := settings.checks.get(name)) and threshold.side
     }
+    tested = {name: _p_value(estimate, settings.checks[name], settings) for name, estimate in wanted.items()}
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
-    return [_result(name, estimate, settings, rows, tested, corrected) for name, estimate in estimates.items()]
+    as_exact = tested | {
+        name: _p_beyond(estimate.exact, settings.checks[name])
+        for name, estimate in wanted.items()
+        if isinstance(estimate, NoisyEffect) and not estimate.is_known
+    }
+    tests = _Tests(tested, corrected, dict(zip(as_exact, holm(list(as_exact.values())), strict=True)))
+    return [_result(name, estimate, settings, rows, tests) for name, estimate in estimates.items()]
 
 
-def _result(
-    name: str,
-    estimate: ClusteredEstimate | str,
-    settings: AuditSettings,
-    rows: int,
-    tested: Mapping[str, float],
-    corrected: Mapping[str, float],
-) -> CheckResult:
+@dataclass(frozen=True, slots=True)
+class _Tests:
+    """The p-values of all checks that are tested, by name; the last ones as if all labels were exact."""
+
+    p: Mapping[str, float]
+    corrected: Mapping[str, float]
+    corrected_as_exact: Mapping[str, float]
+
+
+def _result(name: str, estimate: Estimate, settings: AuditSettings, rows: int, tests: _Tests) -> CheckResult:
     """The result of a check, given the p-values of all that are tested."""
     check = CHECKS[name]
     if isinstance(estimate, str):
         return CheckResult(name, check.title, check.unit, "not measured", sentence=estimate)
-    interval = estimate.interval(settings.level)
+    held, shown = _GOLD, estimate
+    if isinstance(estimate, NoisyEffect):
+        held, shown = (_TRUTH, estimate.known().estimate) if estimate.is_known else (_GOLD, estimate.exact)
+    assert isinstance(shown, ClusteredEstimate)
+    interval = shown.interval(settings.level)
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
         interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
-    says = f"{check.says.format(value_text(estimate.value, check.unit))} ({100 * settings.level:g} %: "
+    template = check.says.replace(_GOLD, held)
+    says = f"{template.format(value_text(shown.value, check.unit))} ({100 * settings.level:g} %: "
     says = f"{says[0].upper()}{says[1:]}{interval_text(interval, check.unit)})"
-    found = CheckResult(name, check.title, check.unit, "shown", estimate.value, interval, sentence=f"{says}.")
-    if name not in tested:
+    found = CheckResult(name, check.title, check.unit, "shown", shown.value, interval, sentence=f"{says}.")
+    if name not in tests.p:
         return found
-    threshold, needed, why = settings.checks[name], None, ""
-    is_inside = threshold.tolerates(interval.low) and threshold.tolerates(interval.high)
-    word: Word = "fails" if corrected[name] <= settings.alpha else "passes" if is_inside else "underpowered"
-    if estimate.clusters < FEWEST_CLUSTERS:
-        word = "underpowered"
-    if word == "underpowered":
-        needed, why = _rows_needed(estimate, threshold, settings, rows, len(tested))
+    threshold = settings.checks[name]
     limit = f"{_LIMITS[threshold.side]}{value_text(threshold.limit, check.unit, signed=False)}"
-    return replace(
+    found = replace(
         found,
-        word=word,
         side=threshold.side,
         threshold=threshold.limit,
-        p=tested[name],
-        p_corrected=corrected[name],
-        rows_needed=needed,
-        sentence=f"{says}; wanted: {limit}.{why}",
+        p=tests.p[name],
+        p_corrected=tests.corrected[name],
     )
+    word = _word(shown, threshold, settings, tests.corrected[name])
+    if isinstance(estimate, NoisyEffect) and not estimate.is_known:
+        as_exact = _word(shown, threshold, settings, tests.corrected_as_exact[name])
+        tipped = word != "fails" and as_exact != "underpowered"
+        tipping = _tipping_noise(estimate, threshold, settings, passes=as_exact == "passes") if tipped else None
+        if tipping is not None:
+            twice = _rows_to_label_twice(estimate, threshold, settings, rows, len(tests.p))
+            what = "it would not pass" if as_exact == "passes" else "this would be no bias"
+            why = f" With {100 * tipping:.0f} % wrong labels {what}, and nobody knows how many are wrong"
+            why += f": about {twice:,} rows with labels of two people tell."
+            sentence = f"{says}; wanted: {limit}.{why}"
+            return replace(
+                found, word="cannot tell", tipping_noise=tipping, rows_to_label_twice=twice, sentence=sentence
+            )
+    needed, why = None, ""
+    if word in ("underpowered", "suspect"):
+        needed, why = _rows_needed(shown, threshold, settings, rows, len(tests.p))
+    if word == "suspect":
+        beside = f"not certain enough beside {len(tests.p) - 1} other checks" if len(tests.p) > 1 else "not certain"
+        why = f" The whole interval is beyond the threshold, which is {beside} to say that it fails.{why}"
+    return replace(found, word=word, rows_needed=needed, sentence=f"{says}; wanted: {limit}.{why}")
 
 
-def _p_value(estimate: ClusteredEstimate, threshold: Threshold) -> float:
+def _word(estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, corrected: float) -> Word:
+    """The decision by an estimate and its corrected p-value."""
+    if estimate.clusters < FEWEST_CLUSTERS:
+        return "underpowered"
+    if corrected <= settings.alpha:
+        return "fails"
+    interval = estimate.interval(settings.level)
+    if threshold.tolerates(interval.low) and threshold.tolerates(interval.high):
+        return "passes"
+    return "suspect" if threshold.excludes(interval.low, interval.high) else "underpowered"
+
+
+def _p_value(estimate: ClusteredEstimate | NoisyEffect, threshold: Threshold, settings: AuditSettings) -> float:
+    """The p-value with which a check is tested.
+
+    Where nobody knows how many labels are wrong, it is the largest at any share, or else one above `alpha`.
+    """
+    if isinstance(estimate, ClusteredEstimate):
+        return _p_beyond(estimate, threshold)
+    if estimate.is_known:
+        return _p_at(estimate.known(), threshold)
+    largest = _p_beyond(estimate.exact, threshold)
+    for noise in _noises(settings):
+        if largest > settings.alpha:
+            break
+        largest = max(largest, _p_at(estimate.at(noise), threshold, like=estimate.exact.value))
+    return largest
+
+
+def _p_beyond(estimate: ClusteredEstimate, threshold: Threshold) -> float:
     """The p-value of "the true value is on the good side of the threshold"."""
     if threshold.side == "at_least":
         return estimate.p_below(threshold.limit)
     return (estimate.p_outside if threshold.side == "within" else estimate.p_above)(threshold.limit)
+
+
+def _p_at(found: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
+    """The p-value of "there is no effect"; 1 if the value is on the good side, or has not the sign of `like`."""
+    value = found.estimate.value
+    return 1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else found.p
+
+
+def _noises(settings: AuditSettings) -> Iterator[float]:
+    """The shares of wrong labels that are tried, above 0, the bound last."""
+    steps = math.ceil(settings.label_noise_bound / _NOISE_STEP - 1e-9)
+    yield from (min(settings.label_noise_bound, step * _NOISE_STEP) for step in range(1, steps + 1))
+
+
+def _tipping_noise(
+    estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, *, passes: bool
+) -> float | None:
+    """The smallest share of wrong labels with which a check that passes would not pass, or an effect be none."""
+    for noise in _noises(settings):
+        found = estimate.at(noise)
+        if passes:
+            interval = found.estimate.interval(settings.level)
+            stands = threshold.tolerates(interval.low) and threshold.tolerates(interval.high)
+        else:
+            stands = _p_at(found, threshold, like=estimate.exact.value) <= settings.alpha
+        if not stands:
+            return noise
+    return None
+
+
+def _rows_to_label_twice(
+    estimate: NoisyEffect, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
+) -> int:
+    """How many rows with two labels it takes to find an effect that is `margin` beyond the threshold.
+
+    With as many wrong labels as the bound; rows on which both labellers agree count, with the noise that is left there.
+    """
+    bound = settings.label_noise_bound
+    found = estimate.at(noise_left(bound, 2)).estimate
+    effect, alpha = abs(threshold.limit) + threshold.margin, settings.alpha / tests / 2
+    needed = found.rows_to_decide(effect, 0.0, rows=rows, alpha=alpha, power=settings.power)
+    return math.ceil(needed / ((1 - bound) ** 2 + bound**2))
 
 
 def _rows_needed(

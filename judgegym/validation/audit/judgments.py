@@ -39,6 +39,7 @@ class RowJudgments:
     Attributes:
         uid: the row's id.
         gold: its gold label.
+        second_gold: that of a second labeller; `None` without one.
         verdicts: by repeat and order; `None` or NaN where none could be read. All orders of the first repeat were
             asked, and no others count.
         paraphrases: by the name of another wording of the prompt, and order.
@@ -62,6 +63,7 @@ class RowJudgments:
     time: float = math.nan
     probability: float = math.nan
     scores: Sequence[float | None] = (None, None)
+    second_gold: Value = None
 
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
@@ -74,6 +76,9 @@ class Judgments:
         kind: what the judge says of a row.
         uids: of the rows; one row may have several labels, as of aspects.
         gold: N: the number of the right response, from 0; the number of the label in `levels`; or the score.
+        second_gold: N: what a second labeller says, in the terms of `gold`; NaN without one. `None` if no row has one.
+        label_noise: the share of gold labels that are wrong, as the user says; 0 if they are exact, `None` if nobody
+            knows.
         verdicts: N × orders × repeats, in the terms of `gold`: a response has the same number in all orders. NaN where
             no verdict could be read.
         asked: N × orders × repeats: whether the judge was asked.
@@ -115,6 +120,8 @@ class Judgments:
     operation: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+    second_gold: Floats | None = None
+    label_noise: float | None = None
 
     @classmethod
     def of(cls, rows: Sequence[RowJudgments], *, is_choice: bool, judge: str, source: str) -> Judgments:
@@ -122,7 +129,8 @@ class Judgments:
         import numpy as np
 
         said = chain.from_iterable((*row.verdicts, *row.paraphrases.values()) for row in rows)
-        everything = [*(row.gold for row in rows), *chain.from_iterable(said)]
+        labels = chain.from_iterable((row.gold, row.second_gold) for row in rows)
+        everything = [*labels, *chain.from_iterable(said)]
         is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
         levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
 
@@ -162,6 +170,7 @@ class Judgments:
             times=known([row.time for row in rows]),
             probabilities=known([row.probability for row in rows]),
             scores=known([row.scores for row in rows]),
+            second_gold=known([code(row.second_gold) for row in rows]),
         )
 
     def __len__(self) -> int:

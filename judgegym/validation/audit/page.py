@@ -19,6 +19,8 @@ _STYLE = Path(__file__).parent / "static" / "audit.css"
 _LIMITS = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}
 _ORDERS = {"right_given": "given order", "right_swapped": "swapped", "right_both": "both"}
 _WIDEST = 100
+_RARE = ("suspect", "cannot tell")
+"""Words that are counted only where they are said."""
 
 
 def cells_of(check: CheckResult) -> tuple[str, ...]:
@@ -36,10 +38,9 @@ def cells_of(check: CheckResult) -> tuple[str, ...]:
 
 def heading(audit: Audit) -> str:
     """What was audited, in a line."""
-    fails, passes, others = (
-        sum(check.word == word for check in audit.checks) for word in ("fails", "passes", "underpowered")
-    )
-    said = f"{fails} fail, {passes} pass, {others} underpowered"
+    words = {"fails": "fail", "passes": "pass", "underpowered": "underpowered"} | {each: each for each in _RARE}
+    counts = {said: sum(check.word == word for check in audit.checks) for word, said in words.items()}
+    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count or word not in _RARE)
     return f"{audit.judge} on {audit.rows:,} labelled rows, checks: {said}"
 
 
@@ -69,7 +70,7 @@ def show(audit: Audit) -> None:
     measured = [check for check in audit.checks if check.value is not None]
     header = ("check", "value", f"{100 * audit.level:g} %", "wanted", "says")
     show_table(Table("", header, tuple(cells_of(check)[:-1] for check in measured)))
-    decided = [check for check in measured if check.word in ("fails", "underpowered")]
+    decided = [check for check in measured if check.word in ("fails", "underpowered", *_RARE)]
     for line in [*(f"{check.word}: {check.sentence}" for check in decided), *notes_of(audit)]:
         say(textwrap.fill(printable(line), min(console().width, _WIDEST), subsequent_indent="  "))
 

@@ -22,7 +22,9 @@ from judgegym.judges.core.naming import did_you_mean
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
+from judgegym.statistics.latent_truth import MOST_NOISE
 from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
+from judgegym.validation.audit.labels import LabelledBy, of_pair, of_word
 
 NO_GOLD, NO_JUDGMENT = "without a gold label", "without a recorded judgment"
 A_JUDGE = "the judge"
@@ -98,6 +100,8 @@ class LabelledRow(BaseModel):
     repeats: list[Orders] = Field([], description="further verdicts, each in the form of the first")
     paraphrases: dict[str, Orders] = Field({}, description="an object: verdicts under other wordings of the prompt")
     gold: Said = Field(None, description="gold score or label of a response")
+    second_label: Winner = Field(math.nan, description="number of the better response, by a second labeller")
+    second_gold: Said = Field(None, description="gold score or label of a response, by a second labeller")
     score: Said = Field(None, description="the judge's score or label of a response")
     models: Texts = Field([], description="who wrote each response, for self-preference")
     probability: float = Field(
@@ -127,6 +131,7 @@ def read_judgments(
     judge: str = "",
     prompt: str = "",
     paraphrases: Sequence[str] = (),
+    labels: Path | None = None,
 ) -> Judgments:
     """Read rows with recorded judgments.
 
@@ -137,6 +142,7 @@ def read_judgments(
         judge: which judge of that file; the judge's name where rows have the verdicts.
         prompt: which prompt of that file.
         paraphrases: other prompts of the same judge in that file; `all` are all others.
+        labels: a file of labels, beside those of the rows.
 
     Raises:
         DataError: a file or a row cannot be read, or there is nothing to audit; the message names file, row and field.
@@ -151,6 +157,10 @@ def read_judgments(
     rows = _read_rows(data, columns, recorded)
     is_choice = verdicts is not None or any("verdict" in cells.model_fields_set for _, cells in rows)
     name = "verdict" if is_choice else "score"
+    if labels is not None:
+        given = LabelledBy(labels)
+        rows = [(row, _with_labels(row, cells, given, is_choice=is_choice)) for row, cells in rows]
+        given.check_used(data)
     labelled = [each for each in rows if (not math.isnan(each[1].label) if is_choice else each[1].gold is not None)]
     kept = [each for each in labelled if name in each[1].model_fields_set]
     if not kept:
@@ -164,6 +174,23 @@ def read_judgments(
     source = f"{data}, {verdicts}" if verdicts else data
     found = Judgments.of(judgments, is_choice=is_choice, judge=judge or A_JUDGE, source=source)
     return replace(found, left_out={why: count for why, count in left_out.items() if count})
+
+
+def _with_labels(row: Row, cells: LabelledRow, labels: LabelledBy, *, is_choice: bool) -> LabelledRow:
+    """A row with the labels of a file.
+
+    Raises:
+        DataError: a label cannot be one of such a row.
+    """
+    if not is_choice:
+        is_word = isinstance(cells.score if cells.gold is None else cells.gold, str)
+        own = RowJudgments(row.uid_or_number(), cells.gold, second_gold=cells.second_gold)
+        found = labels.of(own, of_word if is_word else float)
+        return cells.model_copy(update={"gold": found.gold, "second_gold": found.second_gold})
+    both = [None if math.isnan(each) else each for each in (cells.label, cells.second_label)]
+    found = labels.of(RowJudgments(row.uid_or_number(), both[0], second_gold=both[1]), of_pair)
+    numbers = [math.nan if each is None else each for each in (found.gold, found.second_gold)]
+    return cells.model_copy(update=dict(zip(("label", "second_label"), numbers, strict=True)))
 
 
 def _read_verdicts(
@@ -288,7 +315,42 @@ def _judgments_of(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgme
         time=cells.time,
         probability=cells.probability,
         scores=cells.scores,
+        second_gold=second_of(row, cells, count=max(2, len(cells.responses)) if is_choice else 0),
     )
+
+
+def second_of(row: Row, cells: LabelledRow, *, count: int) -> Value:
+    """What a second labeller says of a row: of a choice the number of a response, `None` for a tie.
+
+    Args:
+        row: the row.
+        cells: what was read of it.
+        count: how many responses a choice has; 0 of other kinds.
+
+    Raises:
+        RowError: it is of no response of the row, or a label beside a score.
+    """
+    if not count:
+        if cells.second_gold is not None and isinstance(cells.second_gold, float) != isinstance(cells.gold, float):
+            raise row.error(f"expected a second gold label like {cells.gold!r}, found {cells.second_gold!r}")
+        return cells.second_gold
+    if numbers_beyond([cells.second_label], count):
+        raise row.error(f"expected a second label from 1 to {count}, found {cells.second_label + 1:g}")
+    return cells.second_label if cells.second_label >= 0 else None
+
+
+def check_noise(noise: float | None) -> float | None:
+    """Return the share of wrong labels that a user states.
+
+    Raises:
+        SettingsError: it is none of fewer than half of them.
+    """
+    if noise is not None and not 0 <= noise < MOST_NOISE:
+        raise SettingsError(
+            f"--label_noise: expected the share of gold labels that are wrong, from 0 (exact) to below {MOST_NOISE:g}, "
+            f"found {noise:g}{'; 8 % is 0.08' if noise > 1 else ''}"
+        )
+    return noise
 
 
 def numbers_beyond(numbers: Sequence[float], count: int) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -16,7 +17,8 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, run_of_file
-from judgegym.validation.audit.judgments import Judgments, RowJudgments
+from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
+from judgegym.validation.audit.labels import LabelledBy, of_pair, of_word
 from judgegym.validation.audit.reading import A_JUDGE, NO_GOLD
 
 if TYPE_CHECKING:
@@ -36,31 +38,47 @@ def run_of(word: str) -> SavedRun | None:
     return None if found is None else SavedRun.open(found)
 
 
-def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
+def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None) -> Judgments:
     """Read the judgments of a run.
 
     Args:
         run: it may be unfinished; then the rows that it has are audited, and that is said.
         judge: the judge's name, instead of what the run says.
+        labels: a file of labels by people, beside the gold labels that rows have.
 
     Raises:
         DataError: no row has a gold label.
         RunDirectoryError: a file of the run is damaged.
     """
     everything = list(run.samples())
+    given = None if labels is None else LabelledBy(labels)
     samples = [sample for sample in everything if sample.gold]
+    if not samples and given is not None:
+        samples = [each for each in everything if each.uid in given and each.headline is not None]
     if not samples:
         raise DataError(
             f"{run.path}: no row has a gold label; expected a run in which a judge is measured: pairwise_judgement, "
-            "role=judge, score_responses, or score --gold_column"
+            "role=judge, score_responses, or score --gold_column; or labels of its rows (--labels)"
         )
     source = str(run.path)
     if not run.is_complete:
         source += ", which is not finished"
         logger.warning("%s: the %s that it has are audited", source, counted(len(everything), "row"))
     of_run = run.judge if run.is_scored or samples[0].run.judge_calls else run.policy or run.judge
-    is_choice = any(name.startswith("answer A") for name in samples[0].texts)
-    rows = [[_choice(sample)] if is_choice else _labels(sample) for sample in samples]
+    if not samples[0].gold:
+        is_choice = run.judge_kind == "arena_hard"
+        is_word = {*(each.headline.value for each in samples if each.headline is not None)} <= {0.0, 1.0}
+        rows = [[_compared(sample) if is_choice else _alone(sample, is_word=is_word)] for sample in samples]
+    else:
+        is_choice = any(name.startswith("answer A") for name in samples[0].texts)
+        rows = [[_choice(sample)] if is_choice else _labels(sample) for sample in samples]
+    if given is not None:
+        for sample, of_sample in zip(samples, rows, strict=True):
+            given.check_row(sample)
+            kind = of_pair if is_choice else _kind_of(of_sample[0], run)
+            of_sample[0] = given.of(of_sample[0], kind, uid=sample.uid)
+        given.check_used(str(run.path))
+        rows = [[row for row in of_sample if row.gold is not None] for of_sample in rows]
     # The calls of a sample count for its first label.
     called = [
         [sample][label:] for sample, of_sample in zip(samples, rows, strict=True) for label in range(len(of_sample))
@@ -112,6 +130,42 @@ def _labels(sample: Sample[JSON]) -> list[RowJudgments]:
         )
         for label in sample.gold
     ]
+
+
+def _compared(sample: Sample[JSON]) -> RowJudgments:
+    """The comparison of a response with a baseline, without a gold label; the response is number 0."""
+    points = [*sample.orders.values()] or [sample.headline.value if sample.headline is not None else math.nan]
+    return RowJudgments(
+        sample.uid,
+        None,
+        [[TIE if each == 0.5 else float(each < 0.5) for each in points]],
+        responses=[sample.completions[0].answer, sample.texts.get("baseline", "")],
+        cluster=sample.question,
+        category=sample.category,
+    )
+
+
+def _alone(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
+    """The value of a response in the result, without a gold label: yes or no, or a score from 0 to 1."""
+    value = sample.headline.value if sample.headline is not None else math.nan
+    return RowJudgments(
+        sample.uid,
+        None,
+        [[of_word(value) if is_word else value]],
+        responses=[completion.answer for completion in sample.completions[:1]],
+        cluster=sample.question,
+        category=sample.category,
+    )
+
+
+def _kind_of(row: RowJudgments, run: SavedRun) -> Callable[[float], Value]:
+    """What a label from 0 to 1 is in the terms of a row's gold: yes or no, a place on the judge's scale, or itself."""
+    if isinstance(row.verdicts[0][0] if row.gold is None else row.gold, str):
+        return of_word
+    low, high = run.judge_settings.get("scale_min"), run.judge_settings.get("scale_max")
+    if row.gold is None or run.judge_kind != "rubric" or not isinstance(low, int) or not isinstance(high, int):
+        return float
+    return lambda label: low + label * (high - low)
 
 
 def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Mapping[str, tuple[Floats, Floats]]:

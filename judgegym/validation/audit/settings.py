@@ -51,6 +51,12 @@ class Threshold(BaseModel):
             return value >= self.limit
         return (abs(value) if self.side == "within" else value) <= self.limit
 
+    def excludes(self, low: float, high: float) -> bool:
+        """Whether a whole interval is on the bad side."""
+        if self.side == "within" and low < 0 < high:
+            return False
+        return not self.tolerates(low) and not self.tolerates(high)
+
 
 class AuditSettings(BaseModel):
     """How an audit decides; the file that is shipped says what each number means."""
@@ -60,6 +66,7 @@ class AuditSettings(BaseModel):
     alpha: float = Field(gt=0, lt=1)
     level: float = Field(gt=0, lt=1)
     power: float = Field(gt=0, lt=1)
+    label_noise_bound: float = Field(ge=0, lt=0.5)
     checks: Mapping[str, Threshold]
 
 

@@ -1,0 +1,263 @@
+"""A judge's choices where labels may be wrong: the likelihood over the truth, which nobody has seen.
+
+With labels held fixed, whatever goes along with the truth stands in for what the labels miss, so that a faultless
+judge seems to like it. Here the truth t of a row is summed over instead. The likelihood of a row is
+
+    Σ over t of P(t | x; κ) · P(label | t; η) · Π over its verdicts of P(verdict | t, x; a, θ, β)
+
+with the properties x of the options, P(t) a conditional logit of them, P(label) 1 − η for the truth and an equal share
+of η for each other option, P(verdict) a conditional logit of being the truth (a), of what concerns the verdict alone
+(θ, such as the place) and of the properties (β). An effect is tested by the ratio of the likelihoods with and without
+its β. All coefficients have a weak ridge. The ratio is divided by how much larger the squared error that is robust to
+clusters is than the model's, where it is larger: verdicts of one row depend on each other beside the truth.
+
+Sources: Dawid and Skene (1979) for labels with errors; Louis, Finding the observed information matrix when using the EM
+algorithm (1982), for the second derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from judgegym.statistics.agreement import Codes, Floats
+
+_RIDGE = 1.5
+"""Of each coefficient: the logarithm of the likelihood less so many times half its square."""
+_ROUNDS = 60
+_STILL = 1e-7
+MOST_NOISE = 0.45
+"""Labels that are wrong more often say next to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """N rows of up to K options with a label, and up to M verdicts each.
+
+    Attributes:
+        counts: N: how many options a row has; those beyond are of no meaning.
+        labels: N: the number of the option that the label names.
+        properties: N × K × P: of the options, as verdicts may look at them; only differences within a row matter.
+        about_truth: N × K × any: what the truth may go along with: the properties, or a constant of one option.
+        about_verdict: N × M × K × any: what concerns the verdict alone, such as the place.
+        verdicts: N × M: the number of the option that was chosen; −1 without a verdict.
+        clusters: N: rows with the same number depend on each other.
+        raised: the numbers of the options whose chance an effect is of.
+    """
+
+    counts: Codes
+    labels: Codes
+    properties: Floats
+    about_truth: Floats
+    about_verdict: Floats
+    verdicts: Codes
+    clusters: Codes
+    raised: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LatentEffect:
+    """The effect of a step in a property on the chance of an option.
+
+    Attributes:
+        value: a difference of probabilities, averaged over rows, verdicts and the chances of the truth.
+        error: its standard error.
+        p: the p-value of "it has no effect", by the ratio of likelihoods.
+    """
+
+    value: float
+    error: float
+    p: float
+
+
+def noise_of(disagreement: float, options: float = 2.0) -> float:
+    """Return the share of wrong labels of two labellers who err independently, by how often they disagree.
+
+    Args:
+        disagreement: the share of rows with two different labels.
+        options: the mean of K / (K − 1) over the rows; of two options 2.
+    """
+    return min(MOST_NOISE, (1.0 - math.sqrt(max(0.0, 1.0 - options * disagreement))) / options)
+
+
+def noise_left(noise: float, options: int) -> float:
+    """Return the share of wrong labels among those on which two labellers agree."""
+    both_wrong = noise * noise / (options - 1)
+    return both_wrong / (both_wrong + (1.0 - noise) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A maximum: the coefficients, the penalised log-likelihood, its second derivatives, each row's first ones."""
+
+    coefficients: Floats
+    value: float
+    information: Floats
+    scores: Floats
+    chances: Floats
+
+
+class LatentTruth:
+    """Fits the model to some rows at one share of wrong labels."""
+
+    def __init__(self, data: Choices, noise: float | Floats) -> None:
+        """Prepare the rows.
+
+        Args:
+            data: the rows.
+            noise: the share of labels that are wrong, of all rows or of each.
+        """
+        import numpy as np
+
+        self._data = data
+        rows, most = data.properties.shape[:2]
+        self._is_option: NDArray[np.bool_] = np.arange(most)[None, :] < data.counts[:, None]
+        of_rows = np.broadcast_to(np.asarray(noise, dtype=float), (rows,))
+        with np.errstate(divide="ignore"):
+            right, wrong = np.log1p(-of_rows), np.log(of_rows / np.maximum(data.counts - 1, 1))
+        is_label = np.arange(most)[None, :] == data.labels[:, None]
+        self._of_label: Floats = np.where(is_label, right[:, None], wrong[:, None])
+        self._of_label[~self._is_option] = -np.inf
+        self._truth: Floats = data.about_truth
+        verdicts = data.verdicts.shape[1]
+        again = np.broadcast_to(data.properties[:, None], (rows, verdicts, *data.properties.shape[1:]))
+        self._verdict: Floats = np.concatenate([data.about_verdict, again], axis=3)
+        self._is_read = data.verdicts >= 0
+        self._sizes = self._truth.shape[2], self._verdict.shape[3]
+
+    def effects(self, steps: Sequence[float]) -> list[LatentEffect]:
+        """Return the effect of a step in each property."""
+        import numpy as np
+        from scipy.stats import chi2
+
+        count = self._data.properties.shape[2]
+        size = sum(self._sizes) + 1
+        start = np.zeros(size)
+        start[self._sizes[0]] = 2.0
+        whole = self._fit(start, np.ones(size, dtype=bool))
+        of_model = np.linalg.pinv(whole.information)
+        _, codes = np.unique(self._data.clusters, return_inverse=True)
+        sums = np.column_stack([np.bincount(codes, column) for column in whole.scores.T])
+        robust = of_model @ (sums.T @ sums) @ of_model
+        is_clustered = self._is_read.sum() > len(sums)  # else nothing depends on anything
+        found = []
+        for number, step in enumerate(steps):
+            place = size - count + number
+            inflation = max(1.0, float(robust[place, place] / of_model[place, place])) if is_clustered else 1.0
+            free = np.ones(size, dtype=bool)
+            free[place] = False
+            without = self._fit(np.where(free, whole.coefficients, 0.0), free)
+            ratio = max(0.0, 2.0 * (whole.value - without.value)) / inflation
+            value, slope = self._effect(whole, number, step)
+            error = math.sqrt(max(1e-18, float(slope @ of_model @ slope) * inflation))
+            found.append(LatentEffect(value, error, float(chi2.sf(ratio, 1))))
+        return found
+
+    def _fit(self, start: Floats, free: NDArray[np.bool_]) -> _Fit:
+        """Climb to the maximum by Newton's steps, halved until they climb."""
+        import numpy as np
+
+        at = self._evaluated(start)
+        for _ in range(_ROUNDS):
+            slope = at.scores.sum(axis=0) - _RIDGE * at.coefficients
+            curve = at.information[np.ix_(free, free)]
+            lowest = float(np.linalg.eigvalsh(curve)[0])
+            if lowest < _RIDGE / 2:  # beside a saddle: up the slope
+                curve = curve + (_RIDGE - lowest) * np.eye(len(curve))
+            step = np.zeros(len(start))
+            step[free] = np.linalg.solve(curve, slope[free])
+            promised, share = float(step @ slope), 1.0
+            if promised < _STILL:
+                break
+            while (after := self._evaluated(at.coefficients + share * step)).value < at.value and share > 1e-4:
+                share /= 2.0
+            if after.value <= at.value:
+                break
+            at = after
+        return at
+
+    def _evaluated(self, coefficients: Floats) -> _Fit:
+        import numpy as np
+
+        data, (first, second) = self._data, self._sizes
+        most = self._is_option.shape[1]
+        of_truth, right, of_verdict = coefficients[:first], coefficients[first], coefficients[first + 1 :]
+        prior = _softmax(np.where(self._is_option, self._truth @ of_truth, -np.inf))
+        linear = np.where(self._is_option[:, None, :], self._verdict @ of_verdict, -np.inf)
+        # N × M × truth × option
+        said = _softmax(linear[:, :, None, :] + right * np.eye(most))
+        chosen = np.maximum(data.verdicts, 0)
+        rows, places = np.indices(chosen.shape)
+        with np.errstate(divide="ignore"):
+            of_said = np.where(self._is_read[:, :, None], np.log(said[rows, places, :, chosen]), 0.0).sum(axis=1)
+            joint = np.log(prior) + self._of_label + of_said
+        highest = joint.max(axis=1, keepdims=True)
+        weights = np.exp(joint - highest)
+        total = weights.sum(axis=1, keepdims=True)
+        chances = weights / total
+        value = float((highest + np.log(total)).sum()) - _RIDGE / 2.0 * float(coefficients @ coefficients)
+        # The derivatives by each truth: N × truth × coefficient.
+        mean_truth = np.einsum("nk,nkc->nc", prior, self._truth)
+        by_truth = self._truth - mean_truth[:, None, :]
+        everything = np.empty((*said.shape, 1 + second))
+        everything[..., 0] = np.eye(most)
+        everything[..., 1:] = self._verdict[:, :, None]
+        everything -= np.einsum("nmtk,nmtkc->nmtc", said, everything)[:, :, :, None, :]
+        read = self._is_read[:, :, None, None]
+        by_verdict = np.where(read, everything[rows, places, :, chosen], 0.0).sum(axis=1)
+        slopes = np.concatenate([by_truth, by_verdict], axis=2)
+        scores = np.einsum("nt,ntc->nc", chances, slopes)
+        information = _RIDGE * np.eye(len(coefficients))
+        information[:first, :first] += np.einsum("nk,nkc,nkd->cd", prior, by_truth, by_truth, optimize=True)
+        shares = chances[:, None, :, None] * said * self._is_read[:, :, None, None]
+        flat = everything.reshape(-1, 1 + second)
+        information[first:, first:] += flat.T @ (flat * shares.reshape(-1, 1))
+        flat = slopes.reshape(-1, slopes.shape[2])
+        information -= flat.T @ (flat * chances.reshape(-1, 1)) - scores.T @ scores
+        return _Fit(coefficients, value, information, scores, chances)
+
+    def _effect(self, fit: _Fit, number: int, step: float) -> tuple[float, Floats]:
+        """The effect of a step in a property, and its derivatives by the coefficients."""
+        import numpy as np
+
+        data, (first, second) = self._data, self._sizes
+        place = second - data.properties.shape[2] + number
+        right, of_verdict = fit.coefficients[first], fit.coefficients[first + 1 :]
+        slope, values = np.zeros(len(fit.coefficients)), []
+        most = self._is_option.shape[1]
+        weights = fit.chances[:, None, :] * self._is_read[:, :, None]
+        for option in data.raised:
+            of_option = weights * self._is_option[:, option][:, None, None]
+            total, sides = float(of_option.sum()), []
+            if total <= 0:
+                continue
+            for size in (step, 0.0):
+                design = self._verdict.copy()
+                design[..., place] = 0.0
+                design[:, :, option, place] = size
+                linear = np.where(self._is_option[:, None, :], design @ of_verdict, -np.inf)
+                said = _softmax(linear[:, :, None, :] + right * np.eye(most))
+                own = said[..., option]
+                sides.append(float((of_option * own).sum()))
+                mean = np.einsum("nmtk,nmkc->nmtc", said, design)
+                sign = (1.0 if size else -1.0) / (total * len(data.raised))
+                shared = of_option * own * sign
+                slope[first + 1 :] += np.einsum("nmt,nmtc->c", shared, design[:, :, option][:, :, None, :] - mean)
+                of_right = np.eye(most)[option] - np.diagonal(said, axis1=2, axis2=3)
+                slope[first] += float((shared * of_right).sum())
+            values.append((sides[0] - sides[1]) / total)
+        return float(np.mean(values)), slope
+
+
+def _softmax(values: Floats) -> Floats:
+    import numpy as np
+
+    found: Floats = np.exp(values - values.max(axis=-1, keepdims=True))
+    found /= found.sum(axis=-1, keepdims=True)
+    return found

@@ -1,0 +1,100 @@
+"""Labels of a file that `judgegym label` has written, as gold labels of an audit's rows.
+
+A row's own gold label counts first, then those of the file in their order; the first one is gold, the next one the
+second label. On the file's scale from 0 to 1, of two responses 1 says that the first one is better, 0 the other one; ½
+is a tie, which is no label. Of yes and no 1 is yes; of scores it is the place on the scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from judgegym.engine.records import Sample
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
+from judgegym.reports.labels.file import Label, Labels, read_labels, row_digest
+from judgegym.validation.audit.judgments import RowJudgments, Value
+
+Kind = Callable[[float], Value]
+"""What a label from 0 to 1 is in the terms of gold; `None` for a tie."""
+
+
+def of_pair(label: float) -> Value:
+    """The number of the better one of two responses."""
+    if label not in (0.0, 0.5, 1.0):
+        raise ValueError(f"expected 1 for the first response of a pair, 0 for the other one or 0.5, found {label:g}")
+    return None if label == 0.5 else 1.0 - label
+
+
+def of_word(label: float) -> Value:
+    """Yes or no."""
+    if label not in (0.0, 1.0):
+        raise ValueError(f"expected 1 for yes or 0 for no, found {label:g}")
+    return "yes" if label else "no"
+
+
+class LabelledBy:
+    """The labels of a file, which are handed to the rows that they are of."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file.
+
+        Raises:
+            UserError: it cannot be read.
+            DataError: a line is no label.
+        """
+        if path.suffix == ".json":
+            raise DataError(
+                f"{path}: expected a file of judgegym label, with one label a line; it makes one of Argilla's records: "
+                f"judgegym label RUN --import {path} --out labels.jsonl"
+            )
+        self.labels: Labels = read_labels(path)
+        self._by_row = self.labels.by_row()
+        self._used: set[str] = set()
+
+    def __contains__(self, uid: str) -> bool:
+        """Return whether a row has a label."""
+        return uid in self._by_row
+
+    def of(self, row: RowJudgments, kind: Kind, *, uid: str | None = None) -> RowJudgments:
+        """Return a row with its labels.
+
+        Args:
+            row: the row; its gold label is `None` without one.
+            kind: what a label is in the terms of gold.
+            uid: its id in the file, if it is another one.
+
+        Raises:
+            DataError: a label cannot be one of such a row.
+        """
+        uid = row.uid if uid is None else uid
+        self._used.add(uid)
+        try:
+            said: Sequence[Value] = [kind(each.label) for each in self._by_row.get(uid, ()) if each.label is not None]
+        except ValueError as error:
+            raise DataError(f"{self.labels.path}: row {uid!r}: {error}") from None
+        both = [each for each in (row.gold, row.second_gold, *said) if each is not None]
+        gold, second = [*both, None, None][:2]
+        return replace(row, gold=gold, second_gold=second)
+
+    def check_row(self, sample: Sample[JSON]) -> None:
+        """Check that the labels of a row are of the response that it has.
+
+        Raises:
+            DataError: they are of another one.
+        """
+        given: Sequence[Label] = self._by_row.get(sample.uid, ())
+        if any(each.row and each.row != row_digest(sample) for each in given):
+            raise DataError(f"{self.labels.path}: row {sample.uid!r} has another response than was labelled")
+
+    def check_used(self, source: str) -> None:
+        """Check that every label is of a row.
+
+        Raises:
+            DataError: one is of a row that there is not.
+        """
+        for uid in self._by_row:
+            if uid not in self._used:
+                raise DataError(f"{self.labels.path}: row {uid!r} is not in {source}; the labels are of other rows")

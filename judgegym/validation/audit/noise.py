@@ -1,0 +1,288 @@
+"""What sways a judge where gold labels may be wrong: the effects of `bias.py`, with the truth held fixed, not gold.
+
+Where better responses tend to be longer and gold has errors, length stands in for the quality that gold misses, so that
+a faultless judge seems to like it. What is known of the labels decides what is measured:
+
+* exact labels (a stated noise of 0): the regressions of `bias.py`;
+* a stated share of wrong labels: the likelihood over the truth at that share (`latent_truth.py`);
+* second labels: the share by how often both labellers disagree; of the rows with two labels. Where they agree, few
+  labels are wrong; where they disagree, the row has no label, and its verdicts still tell a little;
+* one label a row and nothing stated: an effect is one only if it is found at every share up to a bound.
+
+Of scores a wrong gold score is that of some other row, so that a share of η multiplies the covariance of gold with
+anything else by 1 − η. Two labellers tell it by the covariance of their scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
+from judgegym.statistics.latent_truth import MOST_NOISE, Choices, LatentTruth, noise_left, noise_of
+from judgegym.validation.audit.bias import FEWEST, effects
+from judgegym.validation.audit.features import STANDARDISED
+from judgegym.validation.audit.judgments import SWAPPED, TIE, Judgments
+
+if TYPE_CHECKING:
+    from judgegym.statistics.agreement import Codes, Floats
+
+RARE_UP_TO = 0.2
+"""With second labels false accusations are as rare as is said up to this share of wrong labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondLabels:
+    """What two labels a row tell of each other.
+
+    Attributes:
+        rows: how many rows have two.
+        differ: on how many of them they differ; of scores, which differ by degrees, the same.
+        noise: the share of labels that are wrong.
+    """
+
+    rows: int
+    differ: int
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class AtNoise:
+    """An effect at one share of wrong labels: its estimate, and the p-value of "there is no effect"."""
+
+    estimate: ClusteredEstimate
+    p: float
+
+
+@dataclass(frozen=True)
+class NoisyEffect:
+    """The effect of a property where labels may be wrong.
+
+    Attributes:
+        name: of the check.
+        exact: the estimate as if no label were wrong.
+        labels: the rows, at any share of wrong labels.
+    """
+
+    name: str
+    exact: ClusteredEstimate
+    labels: NoisyLabels
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether it is known how many labels are wrong."""
+        return self.labels.noise is not None
+
+    def known(self) -> AtNoise:
+        """Return the effect at the share of wrong labels that is known."""
+        assert self.labels.noise is not None
+        return self.at(self.labels.noise)
+
+    def at(self, noise: float) -> AtNoise:
+        """Return the effect at a share of wrong labels."""
+        return self.labels.at(noise)[self.name]
+
+
+def second_labels(judgments: Judgments) -> SecondLabels | None:
+    """Compare both labels of the rows that have two; `None` if none has, or if the noise is stated."""
+    if judgments.second_gold is None or judgments.label_noise is not None:
+        return None
+    both = np.isfinite(judgments.second_gold)
+    gold, second = judgments.gold[both], judgments.second_gold[both]
+    differ = int((gold != second).sum())
+    if judgments.kind == "score":
+        spread = float(np.var(np.concatenate([gold, second])))
+        shared = float(np.mean((gold - gold.mean()) * (second - second.mean())))
+        noise = 1.0 - math.sqrt(min(1.0, max(0.0, shared / spread))) if spread > 0 else 0.0
+        return SecondLabels(int(both.sum()), differ, min(MOST_NOISE, noise))
+    options = len(judgments.levels) if judgments.kind == "label" else judgments.counts[both]
+    usual = float(np.mean(options / np.maximum(np.asarray(options) - 1.0, 1.0)))
+    return SecondLabels(int(both.sum()), differ, noise_of(differ / max(1, int(both.sum())), usual))
+
+
+def noisy_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | NoisyEffect | str]:
+    """The effect of each property on the judge's verdicts; or why it is not measured."""
+    found = effects(judgments)
+    if judgments.label_noise == 0:
+        return found
+    second, names = second_labels(judgments), [name for name, each in found.items() if not isinstance(each, str)]
+    labels = NoisyLabels(judgments, tuple(names), judgments.label_noise if second is None else second.noise, second)
+    return {
+        name: labels.enough(name, each) if isinstance(each, ClusteredEstimate) else each for name, each in found.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLabels:
+    """The rows of an audit whose labels may be wrong.
+
+    Attributes:
+        judgments: all rows.
+        names: the properties that are measured.
+        noise: the share of wrong labels; `None` if nobody knows it.
+        second: what two labels a row tell; then effects are of the rows that have two.
+    """
+
+    judgments: Judgments
+    names: tuple[str, ...]
+    noise: float | None
+    second: SecondLabels | None
+    _found: dict[float, Mapping[str, AtNoise]] = field(default_factory=dict)
+
+    def enough(self, name: str, exact: ClusteredEstimate) -> NoisyEffect | str:
+        """Return the effect of a property, or why it is not measured: few rows with two labels differ in it."""
+        if (count := self._informative[name]) < FEWEST:
+            return f"it takes {FEWEST} rows with two labels that differ in it, and there are {count}"
+        return NoisyEffect(name, exact, self)
+
+    def at(self, noise: float) -> Mapping[str, AtNoise]:
+        """Return the effects at a share of wrong labels."""
+        if noise not in self._found:
+            steps = [math.tanh(1) if name in STANDARDISED else 1.0 for name in self.names]
+            measure = self._of_scores if self.judgments.kind == "score" else self._of_choices
+            self._found[noise] = dict(zip(self.names, measure(noise, steps), strict=True))
+        return self._found[noise]
+
+    def _of_choices(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
+        fitted = LatentTruth(self._choices, self._wrong(noise)).effects(steps)
+        return [
+            AtNoise(self._estimate(name, each.value, each.error), each.p)
+            for name, each in zip(self.names, fitted, strict=True)
+        ]
+
+    @cached_property
+    def _rows(self) -> Codes:
+        """The rows that count: with a verdict, and with two labels if any have."""
+        judgments = self.judgments
+        chosen = judgments.is_read[:, :, 0] & (judgments.first != TIE if judgments.kind == "choice" else True)
+        counts = chosen.any(axis=1)
+        if self.second is not None and judgments.second_gold is not None:
+            counts &= np.isfinite(judgments.second_gold)
+        return np.flatnonzero(counts)
+
+    @property
+    def _counts(self) -> Codes:
+        """How many options each row has: a response with a label has two."""
+        counts = self.judgments.counts[self._rows]
+        return counts if self.judgments.kind == "choice" else np.maximum(counts, 2)
+
+    @cached_property
+    def _properties(self) -> tuple[Floats, Floats]:
+        """Of each row, option and property what the truth may go along with, and what verdicts may look at.
+
+        Properties without a unit are in standard deviations of the difference, and of verdicts their tanh, as in
+        `bias.py`.
+        """
+        judgments, rows = self.judgments, self._rows
+        counts = judgments.counts[rows]
+        linear, bent = [], []
+        for name in self.names:
+            values = judgments.features[name][rows]
+            shares: Floats = np.ones((len(rows), 1))
+            if judgments.kind == "choice":
+                apart = np.nan_to_num(values[:, :, None] - values[:, None, :])
+                both = (np.arange(values.shape[1])[None, :] < counts[:, None]).astype(float)
+                apart *= both[:, :, None] * both[:, None, :]
+                shares, pairs = counts[:, None].astype(float), float((both.sum(axis=1) * (both.sum(axis=1) - 1)).sum())
+            else:
+                own = np.nan_to_num(values[:, 0] - np.nanmean(values[:, 0]))
+                apart, pairs = np.stack([np.zeros_like(own), own], axis=1)[:, :, None], float(len(own))
+            deviation = math.sqrt(float((apart**2).sum()) / max(1.0, pairs)) or 1.0
+            unit = deviation if name in STANDARDISED else 1.0
+            shaped = np.tanh(apart / unit) if name in STANDARDISED else apart
+            linear.append((apart / unit).sum(axis=2) / shares)
+            bent.append(shaped.sum(axis=2) / shares)
+        return np.stack(linear, axis=2), np.stack(bent, axis=2)
+
+    @cached_property
+    def _informative(self) -> Mapping[str, int]:
+        """Of each property the number of clusters that differ in it."""
+        values = self._properties[1] if self.names and len(self._rows) else np.zeros((0, 1, len(self.names)))
+        clusters = self.judgments.clusters[self._rows]
+        found = {}
+        for number, name in enumerate(self.names):
+            own = values[:, :, number]
+            usual = 0.0 if self.judgments.kind == "choice" else _most_frequent(own[:, -1])
+            differs = (np.abs(own - usual) > 1e-9)[:, -1] if self.judgments.kind != "choice" else own.any(axis=1)
+            found[name] = len(np.unique(clusters[differs]))
+        return found
+
+    @cached_property
+    def _choices(self) -> Choices:
+        """The rows as the likelihood has them: a label of two is a choice of yes or no."""
+        judgments, rows = self.judgments, self._rows
+        linear, bent = self._properties
+        verdicts = judgments.first[rows]
+        if judgments.kind == "label":
+            constant = np.zeros((len(rows), 2, 1))
+            constant[:, 1] = 1.0
+            about_truth, about_verdict = np.concatenate([constant, linear], axis=2), constant[:, None]
+            raised: tuple[int, ...] = (1,)
+        else:
+            raised = tuple(range(bent.shape[1]))
+            last = np.maximum(self._counts - 1, 1)[:, None, None]
+            sides = np.where(np.arange(verdicts.shape[1]) == SWAPPED, 1.0, -1.0)[None, :, None]
+            about_truth = linear
+            about_verdict = (sides * np.arange(bent.shape[1])[None, None, :] / last)[..., None]
+        return Choices(
+            self._counts,
+            judgments.gold[rows].astype(np.int64),
+            bent,
+            about_truth,
+            about_verdict,
+            np.where(np.isfinite(verdicts) & (verdicts >= 0), verdicts, -1).astype(np.int64),
+            judgments.clusters[rows],
+            raised,
+        )
+
+    def _wrong(self, noise: float) -> Floats:
+        """Of each row the chance that its label is wrong: where two differ, it is any option's."""
+        counts = self._counts
+        if self.second is None or self.judgments.second_gold is None:
+            return np.full(len(self._rows), noise)
+        agree = self.judgments.gold[self._rows] == self.judgments.second_gold[self._rows]
+        left = np.array([noise_left(noise, int(count)) for count in counts])
+        return np.where(agree, left, 1.0 - 1.0 / counts)
+
+    def _estimate(self, name: str, value: float, error: float) -> ClusteredEstimate:
+        return ClusteredEstimate(value, max(error, 1e-9), self._informative[name], fewest=FEWEST)
+
+    def _of_scores(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
+        """The effect of a step in each property on the score, as a share of the scale.
+
+        Gold's variance is reduced to what it shares with the truth; errors are of the jackknife over clusters.
+        """
+        judgments, rows = self.judgments, self._rows
+        said, gold = judgments.first[rows, 0] / judgments.span, judgments.gold[rows] / judgments.span
+        if self.second is not None and judgments.second_gold is not None:
+            gold = (gold + judgments.second_gold[rows] / judgments.span) / 2
+            # The mean of two has half of the variance that one has beside the truth.
+            shared = 2 * (1 - noise) ** 2 / (1 + (1 - noise) ** 2)
+        else:
+            shared = (1 - noise) ** 2
+        columns = np.column_stack([np.ones(len(rows)), gold, self._properties[1][:, 1], said])
+        products = np.einsum("ni,nj->nij", columns, columns).reshape(len(rows), -1)
+        _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
+        sums, size = cluster_sums(products, clusters), columns.shape[1]
+        whole = sums.sum(axis=0)
+        moments = np.vstack([whole, whole - sums]).reshape(-1, size, size)
+        spread = moments[:, 1, 1] - moments[:, 0, 1] ** 2 / moments[:, 0, 0]
+        moments[:, 1, 1] -= (1 - shared) * spread
+        solved = np.linalg.solve(moments[:, :-1, :-1] + 1e-9 * np.eye(size - 1), moments[:, :-1, -1:])[:, 2:, 0]
+        without, count = solved[1:], len(sums)
+        errors = np.sqrt(((without - without.mean(axis=0)) ** 2).sum(axis=0) * (count - 1) / count)
+        found = []
+        for name, step, value, error in zip(self.names, steps, solved[0], errors, strict=True):
+            estimate = self._estimate(name, float(value) * step, float(error) * step)
+            found.append(AtNoise(estimate, estimate.p_outside(0.0)))
+        return found
+
+
+def _most_frequent(values: Floats) -> float:
+    kinds, counts = np.unique(values, return_counts=True)
+    return float(kinds[counts.argmax()]) if len(kinds) else 0.0
