@@ -14,7 +14,13 @@ A fault is found if its own check fails; `others` is how often a check fails tha
 second table is of audits with too few rows: the median of the rows that they say it takes, how often one says so within
 20 % of that, and the power with 80, 100 and 120 % of the median, which should be 80 % between the first and the last.
 
-    python -m benchmarks.audit_planted [--seeds 200] [--rows 500] [--power_seeds 400]
+The third table is of labels with errors. The property of a pair (d, standard normal) goes along with the truth: better
+is longer in 65 or 72 % of the pairs. Labels are the truth, flipped with probability η. A judge chooses the first
+response with probability σ(2.5·(2t − 1) + β·d): with β = 0 it has no fault, and looks at the truth alone. It is
+printed in which share of the audits the effect is found, by its own test at p < .01 (`within: 0`), and what is required
+of it: of a judge without a fault at most, at 300 and 400 rows; of others at least, at 400 rows.
+
+    python -m benchmarks.audit_planted [--seeds 200] [--rows 500] [--power_seeds 400] [--noise_seeds 200]
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ from judgegym.validation.audit.checks import measure_all
 from judgegym.validation.audit.decision import CheckResult, decide
 from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, MARKDOWN, OWN, features_of
 from judgegym.validation.audit.judgments import Judgments
+from judgegym.validation.audit.noise import noisy_effects
 from judgegym.validation.audit.settings import load_settings
 
 POOL, ROWS, ORDERS, REPEATS = 4000, 500, 2, 2
@@ -133,6 +140,7 @@ def planted(fault: str, seed: int, rows: int = ROWS, *, rate: float | None = Non
         clusters=np.arange(rows),
         counts=np.full(rows, 2),
         features=features,
+        label_noise=0.0,
         categories=[None] * rows,
         times=np.arange(rows, dtype=float),
     )
@@ -220,13 +228,114 @@ def plan(fault: str, check: str, word: str, rate: float | None, rows: int, seeds
     return Plan(middle, within, tuple(powers))
 
 
+ONE, STATED, TWO, EXACT = "one label", "noise stated", "second labels", "exact labels"
+NOISES = (0.0, 0.1, 0.2)
+LONGER: Mapping[str, float] = {"65 %": 0.85, "72 %": 1.45}
+"""In which share of the pairs better is longer, and the κ that makes it so."""
+REQUIRED: Sequence[tuple[str, float, Sequence[float]]] = (
+    (ONE, 0.0, (0.02, 0.02, 0.02)),
+    (TWO, 0.0, (0.04, 0.04, 0.04)),
+    (TWO, 0.8, (0.66, 0.46, 0.30)),
+    (TWO, 1.5, (1.0, 0.92, 0.60)),
+    (EXACT, 0.0, (0.02,)),
+    (EXACT, 0.8, (0.58,)),
+    (STATED, 0.0, (0.04, 0.04, 0.04)),
+    (STATED, 0.8, ()),
+    (STATED, 1.5, ()),
+)
+"""What is known of the labels, β, and for each η what is required: at most where β is 0, else at least."""
+
+
+def noisy(
+    known: str, seed: int, *, rows: int, kappa: float, beta: float, noise: float, check: str = LENGTH
+) -> Judgments:
+    """The judgments of a judge beside labels with errors.
+
+    Args:
+        known: what is known of the labels.
+        seed: of the rows and the judge.
+        rows: how many.
+        kappa: how far the truth goes along with the property.
+        beta: how far the judge looks at it.
+        noise: the share of wrong labels.
+        check: the property; whether a response is the judge's own is yes or no.
+    """
+    numbers = np.random.default_rng([seed, rows, round(100 * kappa), round(100 * noise), round(10 * beta)])
+    apart = numbers.normal(size=rows)
+    if check == OWN:
+        apart = np.sign(apart)
+    truth = numbers.random(rows) > 1 / (1 + np.exp(-kappa * apart))
+    labels = [(truth ^ (numbers.random(rows) < noise)).astype(float) for _ in range(2)]
+    second = numbers.random(rows) > 1 / (1 + np.exp(-(2.5 * (1 - 2.0 * truth) + beta * apart)))
+    return Judgments(
+        judge="gpt-4.1",
+        source="planted",
+        kind="choice",
+        uids=[str(number) for number in range(rows)],
+        gold=labels[0],
+        verdicts=second.astype(float)[:, None, None],
+        asked=np.ones((rows, 1, 1), dtype=bool),
+        clusters=np.arange(rows),
+        counts=np.full(rows, 2),
+        features={check: np.column_stack([apart, np.zeros(rows)])},
+        second_gold=labels[1] if known == TWO else None,
+        label_noise={STATED: noise, EXACT: 0.0}.get(known),
+    )
+
+
+def finds(judgments: Judgments, check: str = LENGTH) -> bool:
+    """Whether the test of an effect by itself finds one, at p < .01."""
+    shipped = load_settings()
+    limits = {check: shipped.checks[check].model_copy(update={"within": 0.0})}
+    settings = shipped.model_copy(update={"checks": limits})
+    estimates = {check: noisy_effects(judgments)[check]}
+    (result,) = decide(estimates, settings, len(judgments))
+    return result.p is not None and result.p < 0.01
+
+
+def share_found(
+    known: str, seeds: Sequence[int], *, rows: int, kappa: float, beta: float, noise: float, check: str = LENGTH
+) -> float:
+    """In which share of the audits an effect is found."""
+    hits = (
+        finds(noisy(known, seed, rows=rows, kappa=kappa, beta=beta, noise=noise, check=check), check) for seed in seeds
+    )
+    return sum(hits) / len(seeds)
+
+
+def print_noisy(seeds: Sequence[int]) -> None:
+    """Print the table of labels with errors."""
+    print(f"\n{len(seeds)} audits with wrong labels: share in which the effect is found at p < .01")
+    print(f"{'labels':<15}{'check':<17}{'β':>4}{'rows':>6}{'longer':>8}  η = 0, .1, .2: found (required)")
+    lines = [(*line, LENGTH) for line in REQUIRED]
+    lines += [(TWO, 0.0, (0.04, 0.04, 0.04), OWN), (ONE, 0.0, (0.02, 0.02, 0.02), OWN)]
+    for known, beta, required, check in lines:
+        for rows in (300, 400):
+            for longer, kappa in LONGER.items():
+                cells, is_met = [], True
+                for place, noise in enumerate(NOISES[: 1 if known == EXACT else None]):
+                    reached = share_found(known, seeds, rows=rows, kappa=kappa, beta=beta, noise=noise, check=check)
+                    if place < len(required) and (not beta or rows == 400):
+                        is_met &= reached <= required[place] if not beta else reached >= required[place]
+                        cells.append(f"{reached:.3f} ({'≥' if beta else '≤'} {required[place]:.2f})")
+                    else:
+                        cells.append(f"{reached:.3f}")
+                met = "" if not required or (beta and rows < 400) else "met" if is_met else "not met"
+                print(f"{known:<15}{check:<17}{beta:>4}{rows:>6}{longer:>8}  {', '.join(cells)}  {met}", flush=True)
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--power_seeds", type=int, default=400)
+    parser.add_argument("--noise_seeds", type=int, default=200)
+    parser.add_argument("--only_noise", action="store_true", help="print the table of labels with errors alone")
     options = parser.parse_args()
+    if options.only_noise:
+        print_noisy(range(options.noise_seeds))
+        return
     print(f"{options.seeds} audits of {options.rows} rows each\n{'judge':<18}{'found':>8}{'others':>8}")
     for fault in FAULTS:
         result = found(fault, range(options.seeds), options.rows)
@@ -237,6 +346,7 @@ def main() -> None:
         line = plan(fault, check, word, rate, rows, options.power_seeds)
         powers = "".join(f"{each:>8.3f}" for each in line.powers)
         print(f"{fault:<10}{check:<23}{word:<8}{line.said:>6}{line.within:>13.3f}  {powers}", flush=True)
+    print_noisy(range(options.noise_seeds))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from judgegym.statistics.agreement import Codes, Floats
 
-_RIDGE = 1.5
-"""Of each coefficient: the logarithm of the likelihood less so many times half its square."""
 _ROUNDS = 60
 _STILL = 1e-7
 MOST_NOISE = 0.45
@@ -106,16 +104,17 @@ class _Fit:
 class LatentTruth:
     """Fits the model to some rows at one share of wrong labels."""
 
-    def __init__(self, data: Choices, noise: float | Floats) -> None:
+    def __init__(self, data: Choices, noise: float | Floats, ridge: float) -> None:
         """Prepare the rows.
 
         Args:
             data: the rows.
             noise: the share of labels that are wrong, of all rows or of each.
+            ridge: the logarithm of the likelihood is less by so many times half the square of each coefficient.
         """
         import numpy as np
 
-        self._data = data
+        self._data, self._ridge = data, ridge
         rows, most = data.properties.shape[:2]
         self._is_option: NDArray[np.bool_] = np.arange(most)[None, :] < data.counts[:, None]
         of_rows = np.broadcast_to(np.asarray(noise, dtype=float), (rows,))
@@ -165,19 +164,19 @@ class LatentTruth:
 
         at = self._evaluated(start)
         for _ in range(_ROUNDS):
-            slope = at.scores.sum(axis=0) - _RIDGE * at.coefficients
+            slope = at.scores.sum(axis=0) - self._ridge * at.coefficients
             curve = at.information[np.ix_(free, free)]
             lowest = float(np.linalg.eigvalsh(curve)[0])
-            if lowest < _RIDGE / 2:  # beside a saddle: up the slope
-                curve = curve + (_RIDGE - lowest) * np.eye(len(curve))
+            if lowest < self._ridge / 2:  # beside a saddle: up the slope
+                curve = curve + (self._ridge - lowest) * np.eye(len(curve))
             step = np.zeros(len(start))
             step[free] = np.linalg.solve(curve, slope[free])
             promised, share = float(step @ slope), 1.0
             if promised < _STILL:
                 break
-            while (after := self._evaluated(at.coefficients + share * step)).value < at.value and share > 1e-4:
+            while not (after := self._evaluated(at.coefficients + share * step)).value >= at.value and share > 1e-4:
                 share /= 2.0
-            if after.value <= at.value:
+            if not after.value > at.value:
                 break
             at = after
         return at
@@ -188,20 +187,20 @@ class LatentTruth:
         data, (first, second) = self._data, self._sizes
         most = self._is_option.shape[1]
         of_truth, right, of_verdict = coefficients[:first], coefficients[first], coefficients[first + 1 :]
-        prior = _softmax(np.where(self._is_option, self._truth @ of_truth, -np.inf))
+        log_prior = _log_softmax(np.where(self._is_option, self._truth @ of_truth, -np.inf))
         linear = np.where(self._is_option[:, None, :], self._verdict @ of_verdict, -np.inf)
         # N × M × truth × option
-        said = _softmax(linear[:, :, None, :] + right * np.eye(most))
+        log_said = _log_softmax(linear[:, :, None, :] + right * np.eye(most))
+        prior, said = np.exp(log_prior), np.exp(log_said)
         chosen = np.maximum(data.verdicts, 0)
         rows, places = np.indices(chosen.shape)
-        with np.errstate(divide="ignore"):
-            of_said = np.where(self._is_read[:, :, None], np.log(said[rows, places, :, chosen]), 0.0).sum(axis=1)
-            joint = np.log(prior) + self._of_label + of_said
+        of_said = np.where(self._is_read[:, :, None], log_said[rows, places, :, chosen], 0.0).sum(axis=1)
+        joint = log_prior + self._of_label + of_said
         highest = joint.max(axis=1, keepdims=True)
         weights = np.exp(joint - highest)
         total = weights.sum(axis=1, keepdims=True)
         chances = weights / total
-        value = float((highest + np.log(total)).sum()) - _RIDGE / 2.0 * float(coefficients @ coefficients)
+        value = float((highest + np.log(total)).sum()) - self._ridge / 2.0 * float(coefficients @ coefficients)
         # The derivatives by each truth: N × truth × coefficient.
         mean_truth = np.einsum("nk,nkc->nc", prior, self._truth)
         by_truth = self._truth - mean_truth[:, None, :]
@@ -213,7 +212,7 @@ class LatentTruth:
         by_verdict = np.where(read, everything[rows, places, :, chosen], 0.0).sum(axis=1)
         slopes = np.concatenate([by_truth, by_verdict], axis=2)
         scores = np.einsum("nt,ntc->nc", chances, slopes)
-        information = _RIDGE * np.eye(len(coefficients))
+        information = self._ridge * np.eye(len(coefficients))
         information[:first, :first] += np.einsum("nk,nkc,nkd->cd", prior, by_truth, by_truth, optimize=True)
         shares = chances[:, None, :, None] * said * self._is_read[:, :, None, None]
         flat = everything.reshape(-1, 1 + second)
@@ -242,7 +241,7 @@ class LatentTruth:
                 design[..., place] = 0.0
                 design[:, :, option, place] = size
                 linear = np.where(self._is_option[:, None, :], design @ of_verdict, -np.inf)
-                said = _softmax(linear[:, :, None, :] + right * np.eye(most))
+                said = np.exp(_log_softmax(linear[:, :, None, :] + right * np.eye(most)))
                 own = said[..., option]
                 sides.append(float((of_option * own).sum()))
                 mean = np.einsum("nmtk,nmkc->nmtc", said, design)
@@ -255,9 +254,9 @@ class LatentTruth:
         return float(np.mean(values)), slope
 
 
-def _softmax(values: Floats) -> Floats:
+def _log_softmax(values: Floats) -> Floats:
     import numpy as np
 
-    found: Floats = np.exp(values - values.max(axis=-1, keepdims=True))
-    found /= found.sum(axis=-1, keepdims=True)
+    found: Floats = values - values.max(axis=-1, keepdims=True)
+    found -= np.log(np.exp(found).sum(axis=-1, keepdims=True))
     return found

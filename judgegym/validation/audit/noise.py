@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 RARE_UP_TO = 0.2
 """With second labels false accusations are as rare as is said up to this share of wrong labels."""
 
+_RIDGE, _RIDGE_OF_TWO = 0.1, 1.4
+"""Of the likelihood. Where one label a row says little of the truth, a larger one would accuse."""
+
 
 @dataclass(frozen=True, slots=True)
 class SecondLabels:
@@ -149,7 +152,9 @@ class NoisyLabels:
         return self._found[noise]
 
     def _of_choices(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
-        fitted = LatentTruth(self._choices, self._wrong(noise)).effects(steps)
+        fitted = LatentTruth(
+            self._choices, self._wrong(noise), _RIDGE if self.second is None else _RIDGE_OF_TWO
+        ).effects(steps)
         return [
             AtNoise(self._estimate(name, each.value, each.error), each.p)
             for name, each in zip(self.names, fitted, strict=True)

@@ -26,7 +26,7 @@ def said_of(error: str) -> str:
 def test_the_table_fits_80_columns_and_says_what_is_not_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(written(tmp_path / "rows.jsonl", pairs()))]) == 0
+    assert main([str(written(tmp_path / "rows.jsonl", pairs())), "--label_noise=0"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     text = " ".join(out.split())
@@ -210,7 +210,7 @@ def test_settings_of_ones_own_change_what_they_name(tmp_path: Path, capsys: pyte
         ("checks: {accuracy: {at_least: 0.9, at_most: 1}}", "expected one of at_least, at_most, within"),
         ("alpha: 2", "alpha: Input should be less than 1"),
         ("alfa: 0.1", "alfa: unknown setting, did you mean alpha?"),
-        ("zzz: 0.1", "zzz: unknown setting; expected one of alpha, level, power, checks"),
+        ("zzz: 0.1", "zzz: unknown setting; expected one of alpha, level, power, label_noise_bound, checks"),
         ("checks: {accuracy: {at_lest: 0.9}}", "checks.accuracy.at_lest: unknown setting, did you mean at_least?"),
         ("- 1", "expected settings of an audit"),
     ):

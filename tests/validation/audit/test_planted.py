@@ -26,9 +26,9 @@ def test_in_95_of_100_audits_and_nobody_else_is_accused(fault: str) -> None:
 
 
 def test_too_few_rows_accuse_nobody_and_say_how_many_it_takes() -> None:
-    for fault in ("clean", "position"):
+    for fault, word in (("clean", "underpowered"), ("position", "suspect")):
         checks = checks_of(fault, 1, 30)
-        assert checks["first_place_advantage"].word == "underpowered"
+        assert checks["first_place_advantage"].word == word
         assert 150 <= (checks["first_place_advantage"].rows_needed or 0) <= 1500
         assert "rows nothing is decided" in checks["first_place_advantage"].sentence
 
