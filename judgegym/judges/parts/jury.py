@@ -6,7 +6,7 @@ Members are asked at once, each with its own endpoint, limits and failures. How 
 * `mean`: Σ w·v / Σ w; `median`: the v with half of the weight on either side; `trimmed_mean`: the mean without the
   lowest and the highest fifth (at least one each);
 * `majority`: the v that has the most weight; of several, their mean;
-* `unanimous`: the mean if all members are on the same side of ½, else the jury abstains.
+* `unanimous`: the mean if all members are on the same side of ½, or all on ½ itself, a tie; else the jury abstains.
 
 Guarantees: a member that fails is left out, and the judgment names it; with fewer members than the quorum, or where the
 jury abstains, there is no score, with a reason, and never a default. Weights are 0 or more: negative ones look best on
@@ -37,6 +37,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, read_text
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, let_go
+from judgegym.statistics.juries import side
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,8 @@ class JurySettings(JudgeSettings):
     that it leaves out are the command's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
     jury_rule: JuryRule = setting("mean", common=True)
     """Make one score of the members' in this way. mean; median; trimmed_mean: without the lowest and the highest fifth;
-    majority: the score of the most members; unanimous: the mean, and no score unless all are on one side of 0.5."""
+    majority: the score of the most members; unanimous: the mean, and no score unless all are on one side of 0.5, of
+    which a tie is neither."""
     jury_weights: Annotated[dict[str, _Weight], NoDecode, BeforeValidator(_from_text)] = setting({})
     """Weigh the members: a=2,b=1, JSON, or @FILE. A member that is not named has 0, is asked, and does not count. If
     unset, all members weigh the same. judgegym replay --labels learns weights."""
@@ -166,7 +168,7 @@ def jury_score(scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str
         cut = max(1, len(counted) // 5)
         counted = counted[cut:-cut]
         total = math.fsum(weight for _, weight in counted)
-    elif rule == "unanimous" and min(counted)[0] < 0.5 and max(counted)[0] >= 0.5:
+    elif rule == "unanimous" and len({side(score) for score, _ in counted}) > 1:
         return None
     return math.fsum(score * weight for score, weight in counted) / total
 

@@ -35,7 +35,7 @@ def naive(rule: JuryRule, scores: Sequence[float]) -> float | None:
     if rule == "trimmed_mean" and len(scores) > 2:
         cut = max(1, int(len(scores) * 0.2))
         return fmean(sorted(scores)[cut : len(scores) - cut])
-    if rule == "unanimous" and len({score >= 0.5 for score in scores}) == 2:
+    if rule == "unanimous" and len({"yes" if score > 0.5 else "no" if score < 0.5 else "tie" for score in scores}) > 1:
         return None
     return fmean(scores)
 
@@ -54,6 +54,17 @@ def test_each_rule_is_that_of_a_second_computation(rule: JuryRule) -> None:
         assert jury_score(scores, rule, {}) == pytest.approx(naive(rule, [*scores.values()]), abs=1e-12)
         twice = {name: 2.0 * weight for name, weight in weights.items()}
         assert jury_score(scores, rule, twice) == pytest.approx(naive(rule, equal), abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_members_who_all_see_the_sides_exchanged_give_the_opposite_score(rule: JuryRule) -> None:
+    """A tie is neither side: no rule may take it for a yes."""
+    random = Random(rule)
+    for _ in range(200):
+        scores = {f"m{number}": random.choice((0.0, 0.3, 0.5, 0.7, 1.0)) for number in range(random.randint(1, 6))}
+        found = jury_score(scores, rule, {})
+        exchanged = jury_score({name: 1.0 - score for name, score in scores.items()}, rule, {})
+        assert exchanged == (None if found is None else pytest.approx(1.0 - found))
 
 
 async def judged(connect: Connect, ratings: Ratings, **given: Any) -> tuple[Judgment[PartsDetail], Any, list[Json]]:
