@@ -3,9 +3,10 @@
 Rows are drawn with a known truth and the judge's errors, some of them are labelled at random, and `corrected_mean`
 makes an interval; so many times in each cell. The judge of a rate errs as GPT-4 (good), PaLM 2 (medium) and ChatGPT
 (bad) did on LLMBar's 419 pairs under the Vanilla prompt, shown in both orders: `LLMBAR` counts the pairs that they
-judged right in both orders, in one, and in none. Scores from 1 to 5 are planted, with these correlations. The naive
-interval takes the judge's values for the truth. `width` is the mean width over that of labels only (Wilson's interval,
-or Student's). `false` and `found` are the shares of intervals of a difference that exclude 0.
+judged right in both orders, in one, and in none. Scores from 1 to 5 are planted, with these correlations; those of
+`top` are 5 in 95 % of the rows, of judges that see all, half or none of the others. The naive interval takes the
+judge's values for the truth. `width` is the mean width over that of labels only (Wilson's interval, or that of a mean).
+`false` and `found` are the shares of intervals of a difference that exclude 0.
 
     python -m benchmarks.corrected_coverage [--runs 2000] [--seed 0] [--results FILE]
 """
@@ -24,10 +25,12 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.statistics.corrected import (
     TOP_UP,
     CorrectedMean,
+    MeanKind,
     corrected_mean,
     labels_needed,
     labels_to_add,
 )
+from judgegym.statistics.intervals import UNIT, Ends
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +45,13 @@ LLMBAR = {"good": (339, 30, 50), "medium": (235, 119, 65), "bad": (96, 143, 180)
 SCORES = {"good": 0.77, "medium": 0.47, "bad": 0.12}
 SLOPES = {"good": 0.795, "medium": 0.49, "bad": 0.127}
 """Of the judge's score by the true one; rounding and the ends of the scale take the rest of the correlation."""
+
+
+LEVELS = np.arange(1.0, 6.0)
+ENDS = Ends(1, 5)
+TOP = np.array([0.02, 0.01, 0.01, 0.01, 0.95])
+SEEN = {"sees all": (0.95, 0.0), "sees half": (0.5, 0.02), "sees none": (0.0, 0.05), "says 5": (0.0, 0.0)}
+"""Which share of the rows below 5 a judge rates as they are, and which share of the others it rates as any level."""
 
 
 @dataclass
@@ -147,6 +157,10 @@ def measure(runs: int, seed: int = 0) -> Iterator[Cell]:
         for labels in (30, 60, 120):
             cell = Cell("score", judge, 0.0, labels)
             yield _means(cell, runs, seed)
+    for judge in SEEN:
+        for labels in (30, 60, 120):
+            cell = Cell("top", judge, 0.0, labels)
+            yield _at_the_top(cell, runs, seed)
     for judge in LLMBAR:
         for difference in (0.0, 0.1):
             for labels in (30, 60, 120):
@@ -199,8 +213,10 @@ def _labelled(truth: Column, count: int) -> Column:
     return np.where(np.arange(len(truth)) < count, truth, np.nan)
 
 
-def _estimate(judge: Column, truth: Column, count: int) -> CorrectedMean:
-    found = corrected_mean(judge, _labelled(truth, count), kind="rate")
+def _estimate(
+    judge: Column, truth: Column, count: int, kind: MeanKind = "rate", ends: Ends | None = None
+) -> CorrectedMean:
+    found = corrected_mean(judge, _labelled(truth, count), kind=kind, ends=ends)
     assert isinstance(found, CorrectedMean), found
     return found
 
@@ -215,17 +231,27 @@ def _rates(cell: Cell, runs: int, draw: Draw) -> Cell:
 def _means(cell: Cell, runs: int, seed: int) -> Cell:
     """Scores from 1 to 5, and a judge that is half a point lenient, with the correlation of its name."""
     generator, slope = _generator(cell, seed), SLOPES[cell.judge]
-    levels, shares = np.arange(1.0, 6.0), np.array([0.1, 0.2, 0.3, 0.25, 0.15])
-    cell.truth = float(levels @ shares)
-    deviation = math.sqrt(float((levels - cell.truth) ** 2 @ shares))
+    shares = np.array([0.1, 0.2, 0.3, 0.25, 0.15])
+    cell.truth = float(LEVELS @ shares)
+    deviation = math.sqrt(float((LEVELS - cell.truth) ** 2 @ shares))
     noise = deviation * math.sqrt(1 - slope**2)
     for _ in range(runs):
-        truth = generator.choice(levels, ROWS, p=shares)
+        truth = generator.choice(LEVELS, ROWS, p=shares)
         middle = cell.truth + 0.5 + slope * (truth - cell.truth)
         judge = np.clip(np.round(middle + noise * generator.standard_normal(ROWS)), 1, 5)
-        found = corrected_mean(judge, _labelled(truth, cell.labels), kind="mean")
-        assert isinstance(found, CorrectedMean), found
-        cell.add(found, judge)
+        cell.add(_estimate(judge, truth, cell.labels, "mean", ENDS), judge)
+    return cell
+
+
+def _at_the_top(cell: Cell, runs: int, seed: int) -> Cell:
+    """Scores of which nearly all are the highest."""
+    generator, (seen, wrong) = _generator(cell, seed), SEEN[cell.judge]
+    cell.truth = float(LEVELS @ TOP)
+    for _ in range(runs):
+        truth = generator.choice(LEVELS, ROWS, p=TOP)
+        judge = np.where(generator.random(ROWS) < seen, truth, 5.0)
+        judge = np.where((truth == 5.0) & (generator.random(ROWS) < wrong), generator.choice(LEVELS, ROWS), judge)
+        cell.add(_estimate(judge, truth, cell.labels, "mean", ENDS), judge)
     return cell
 
 
@@ -240,7 +266,7 @@ def _differences(cell: Cell, runs: int, seed: int) -> Cell:
         second = np.where(changes, 1 - first, first)
         judges = (_judged(generator, cell.judge, first), _judged(generator, cell.judge, second))
         labels = (_labelled(first, cell.labels), _labelled(second, cell.labels))
-        found = corrected_mean(judges[1] - judges[0], labels[1] - labels[0], kind="mean")
+        found = corrected_mean(judges[1] - judges[0], labels[1] - labels[0], kind="mean", ends=UNIT.of_differences)
         assert isinstance(found, CorrectedMean), found
         cell.add(found, judges[1] - judges[0])
     return cell
@@ -306,6 +332,7 @@ def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda sha
         yield widest(f"rates, {judge} judge, 60 labels", [cell for cell in sixty if cell.judge == judge], required)
     scores = [cell for cell in cells if cell.part == "score"]
     yield least("scores from 1 to 5", scores, 0.92)
+    yield least("scores from 1 to 5, 95 % at the top", [cell for cell in cells if cell.part == "top"], 0.92)
     for judge, required in (("good", 0.80), ("medium", 0.95), ("bad", 1.02)):
         chosen = [cell for cell in scores if cell.judge == judge and cell.labels == 60]
         yield widest(f"scores, {judge} judge (r {SCORES[judge]}), 60 labels", chosen, required)

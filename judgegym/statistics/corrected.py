@@ -6,8 +6,10 @@ centred on the mean of the labels of all rows. Its variance is smallest with λ 
 ((1 + n/N_u)·var(judge)), clipped to 0…1. With λ = 0 the judge adds nothing and the labels alone count. So it is for a
 constant judge, for one that is unrelated to the labels, and where no row is left without a label (N_u = 0).
 
-Intervals are for the population that the rows come from. That of a mean is θ ± t·√v, where λ takes a degree of
-freedom. That of a rate is Wilson's at the
+Intervals are for the population that the rows come from. That of a mean on a scale with two ends is mid-P's
+generalisation (`intervals`) over the labels' shares in the error of θ, where λ takes a degree of freedom: one further
+label is at either end while the judge is as usual, so that labels which are mostly at one end, or all the same, have an
+interval that holds the truth. That of a mean without known ends is θ ± t·√v. That of a rate is Wilson's at the
 effective number of labels θ(1−θ)/v: with few labels, or a judge that is nearly always right, θ ± t·√v covers the
 truth in 57 % to 90 % of samples. Two pseudo-labels are added to each class, of which the judge has half right, before v
 and the θ of θ(1−θ) are computed; v is multiplied by (n + 2)/n. A rate is a mean of values from 0 to 1, so a tie may
@@ -25,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.intervals import Ends, mean_of_shares
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
@@ -98,6 +101,7 @@ def corrected_mean(
     kind: MeanKind,
     strata: Codes | None = None,
     clusters: Codes | None = None,
+    ends: Ends | None = None,
     level: float = 0.95,
 ) -> CorrectedMean | str:
     """Correct the mean of a judge's values by labels.
@@ -113,11 +117,13 @@ def corrected_mean(
         strata: for each row the number of the stratum that labels were drawn by. Each counts by its number of rows.
         clusters: for each row the number of what its value depends on others by, such as a prompt with several
             responses. The variance is that of the clusters' sums.
+        ends: of the scale of a mean, such as 1 and 5, or −4 and 4 of differences of two scores; `None` if they are not
+            known. A rate's are 0 and 1.
         level: coverage of the intervals.
 
     Returns:
         The corrected mean, or why there is none: fewer than two labels (in a stratum, or in all clusters), or labels of
-        a mean that are all the same, which do not say how much labels vary.
+        a mean without known ends that are all the same, which do not say how much labels vary.
 
     Raises:
         ValueError: columns of different lengths, a value of the judge that is not finite, a rate outside of 0…1.
@@ -131,7 +137,7 @@ def corrected_mean(
         raise ValueError("a value of the judge is not a finite number")
     if kind == "rate" and any(((column < 0) | (column > 1)).any() for column in (judge, given)):
         raise ValueError("a rate is a mean of values from 0 to 1")
-    sample = _Sample(judge, labels, kind, strata, clusters)
+    sample = _Sample(judge, labels, kind, strata, clusters, ends)
     if (reason := sample.refusal) is not None:
         return reason
     weight, alone = sample.weight(), sample.fit(0.0)
@@ -146,34 +152,49 @@ def corrected_mean(
         raw=float(judge.mean()),
         labels_only=only,
         weight=weight,
-        effective_labels=count * simple / fit.variance,
+        effective_labels=count * simple / fit.variance if fit.variance > 0 else float(count),
         labels=count,
         rows=len(judge),
-        variance=count * simple,
+        variance=count * simple if simple > 0 else sample.variance_of_ends(),
         variance_error=float(squares.std() / squares.mean() / math.sqrt(count)) if squares.any() else 0.0,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """θ with a weight, its variance v, and θ with the pseudo-labels of a rate."""
+    """θ with a weight, its variance v, and θ with the pseudo-labels of a rate; of a mean the shares in its error.
+
+    Attributes:
+        shares: of each cluster with a label.
+        noise: the standard error of all other clusters together.
+    """
 
     weight: float
     value: float
     variance: float
     smoothed: float
+    shares: Floats
+    noise: float
 
 
 class _Sample:
     """Labelled and unlabelled rows by stratum; without strata there is one."""
 
     def __init__(
-        self, judge: Floats, labels: Floats, kind: MeanKind, strata: Codes | None, clusters: Codes | None
+        self,
+        judge: Floats,
+        labels: Floats,
+        kind: MeanKind,
+        strata: Codes | None,
+        clusters: Codes | None,
+        ends: Ends | None,
     ) -> None:
         """Keep the columns and the places of each stratum's labelled and unlabelled rows."""
         import numpy as np
 
-        self.judge, self.labels, self.kind, self.clusters = judge, labels, kind, clusters
+        self.judge, self.labels, self.kind, self.ends = judge, labels, kind, ends
+        self.clusters = np.arange(len(judge)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+        self.is_clustered = clusters is not None
         self.labelled = np.isfinite(labels)
         self.count = int(self.labelled.sum())
         every = np.zeros(len(judge), np.int64) if strata is None else strata
@@ -181,7 +202,7 @@ class _Sample:
             (np.flatnonzero(within & self.labelled), np.flatnonzero(within & ~self.labelled))
             for within in (every == code for code in np.unique(every))
         ]
-        self.groups = self.count if clusters is None else len(np.unique(clusters[self.labelled]))
+        self.groups = len(np.unique(self.clusters[self.labelled]))
         self.freedom = self.groups - len(self.strata)
 
     @property
@@ -195,7 +216,7 @@ class _Sample:
             return f"{fewest} label{'s' if fewest != 1 else ''}{where}, of {FEWEST_LABELS} that are the fewest"
         if self.freedom < 1:
             return f"the labels are of {self.groups} independent groups of rows, which are too few"
-        if self.kind == "mean" and np.ptp(self.labels[self.labelled]) == 0:
+        if self.kind == "mean" and self.ends is None and np.ptp(self.labels[self.labelled]) == 0:
             return "all labels are the same, which does not say how much labels vary"
         return None
 
@@ -240,16 +261,18 @@ class _Sample:
             shares[given] = factor * (rectified - mean)
             pseudo = (1.0 - used, 1.0, -used, 0.0)  # labels of 1 and 0, with the judge right and wrong
             added += times * factor**2 * sum((each - mean) ** 2 for each in pseudo)
-        if self.clusters is None:
-            variance = float(shares @ shares)
-        else:
-            sums = np.bincount(np.unique(self.clusters, return_inverse=True)[1], shares)
-            variance = float(sums @ sums) * (_bessel(self.groups) / _bessel(self.count)) ** 2
+        sums, factor = np.bincount(self.clusters, shares).astype(float), 1.0
+        if self.is_clustered:
+            factor = (_bessel(self.groups) / _bessel(self.count)) ** 2
+        if self.kind == "mean" and weight > 0:  # λ is estimated, as a slope is
+            factor *= (self.groups - 1) / max(self.groups - 2, 1)
+        variance = float(sums @ sums) * factor
         if self.kind == "rate":
             variance = (variance + added) * (self.count + 2) / self.count
-        elif weight > 0:  # λ is estimated, as a slope is
-            variance *= (self.groups - 1) / max(self.groups - 2, 1)
-        return _Fit(weight, value, variance, smoothed)
+        sums *= math.sqrt(factor)
+        has_label = np.bincount(self.clusters, self.labelled) > 0
+        noise = math.sqrt(float((sums[~has_label] ** 2).sum()))
+        return _Fit(weight, value, variance, smoothed, sums[has_label], noise)
 
     def simple_variance(self) -> float:
         """Return the variance of a mean of as many labels of rows drawn at random, whatever their stratum."""
@@ -260,8 +283,18 @@ class _Sample:
             square += part * (float(values.mean()) ** 2 + float(values.var(ddof=1)))
         return (square - mean**2) / self.count
 
+    def variance_of_ends(self) -> float:
+        """Return the variance of a label where all labels are the same, as if one more were at either end."""
+        assert self.ends is not None
+        label = float(self.labels[self.labelled][0])
+        return ((label - self.ends.low) ** 2 + (self.ends.high - label) ** 2) / 2 / (self.count + 1)
+
     def estimate(self, fit: _Fit, level: float) -> Estimate:
         """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
+        if self.kind == "mean" and self.ends is not None:
+            value = min(self.ends.high, max(self.ends.low, fit.value))
+            found = mean_of_shares(value, fit.shares, self.ends, noise=fit.noise)
+            return Estimate(value, found.interval(level))
         reach = t_quantile(level, self.freedom)
         if self.kind == "mean":
             half = reach * math.sqrt(fit.variance)
@@ -269,7 +302,7 @@ class _Sample:
         value, end = min(1.0, max(0.0, fit.value)), 2 / (self.count + 4)  # of labels that are all alike
         smoothed = min(1 - end, max(end, fit.smoothed))
         size = smoothed * (1 - smoothed) / fit.variance
-        if fit.weight == 0 and len(self.strata) == 1 and self.clusters is None:
+        if fit.weight == 0 and len(self.strata) == 1 and not self.is_clustered:
             size, reach = float(self.count), t_quantile(level)
         return Estimate(value, wilson(value, size, reach))
 

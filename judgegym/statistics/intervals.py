@@ -53,6 +53,10 @@ class Ends(NamedTuple):
         """Return the distance between the ends."""
         return self.high - self.low
 
+    def around(self, other: Ends) -> Ends:
+        """Return the ends of values on both scales."""
+        return Ends(min(self.low, other.low), max(self.high, other.high))
+
     @property
     def of_differences(self) -> Ends:
         """Return the ends of differences of two values."""
@@ -93,7 +97,7 @@ def ends_of(values: Numbers, ends: Ends | None = None) -> Ends | None:
 
     if ends is None:
         return UNIT if len(values) and np.min(values) >= UNIT.low and np.max(values) <= UNIT.high else None
-    return Ends(min(ends.low, float(np.min(values))), max(ends.high, float(np.max(values))))
+    return ends.around(Ends(float(np.min(values)), float(np.max(values))))
 
 
 def estimate_mean(
@@ -145,6 +149,21 @@ def mean_interval(
     """Return the interval of `estimate_mean`; `None` where there is none."""
     found = estimate_mean(totals, weights, clusters=clusters, ends=ends)
     return None if isinstance(found, str) else found.interval(level)
+
+
+def mean_of_shares(value: float, shares: Floats, ends: Ends, *, noise: float = 0.0) -> MeanEstimate:
+    """Estimate a mean on a scale, of which each independent row has a share in the error.
+
+    Args:
+        value: the estimate.
+        shares: of each row, whose sum is 0 and whose sum of squares is a variance of the estimate.
+        ends: of the scale of the mean.
+        noise: the standard error of another, independent part of the estimate.
+    """
+    import numpy as np
+
+    count = len(shares)
+    return _on_scale(value, value + count * shares, np.ones(count), ends, noise)
 
 
 def _student(value: float, residuals: Floats) -> MeanEstimate | str:
@@ -227,20 +246,24 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
     import numpy as np
 
     highest, lowest = float(slopes.max()), float(slopes.min())
+    if noise < 1e-9 * max(highest, -lowest):
+        noise = 0.0
     if not noise and (lowest >= 0 or highest <= 0):
         return float(highest <= 0)
-    reach = 1e3 / (noise or 1.0)  # beyond it the probability is 0 or 1
+    reach = math.sqrt(float(counts.sum())) / noise if noise else math.inf  # the saddlepoint is not beyond it
     left, right = max(-reach, 1 / lowest) if lowest < 0 else -reach, min(reach, 1 / highest) if highest > 0 else reach
-    width, square, place = right - left, noise**2, 0.0
+    square, place = noise**2, 0.0
     while True:  # Newton's method for the saddlepoint, between two bounds that only come nearer
         shares = slopes / (1 - place * slopes)
         first = float((counts * shares).sum()) + square * place
         second = float((counts * shares**2).sum()) + square
+        if abs(first) <= 1e-6 * math.sqrt(second):  # of a stationary point: P is exact to twice as many digits
+            break
         left, right = (left, place) if first > 0 else (place, right)
         step = place - first / second
         if not left < step < right:
             step = (left + right) / 2
-        if abs(step - place) <= 1e-9 * width:  # of a stationary point: P is exact to twice as many digits
+        if step == place:
             break
         place = step
     third = 2 * float((counts * shares**3).sum()) / second**1.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from judgegym.llm.reachability import MOST_IN_A_ROW
 from judgegym.server import operation
 from tests.scripted import Json, Reply, completion
 from tests.server.bodies import DOWN
-from tests.server.running import running
+from tests.server.running import Running, running
 from tests.trainer import free_port, until
 
 ASK = {"prompt": "Q", "response": "A"}
@@ -27,6 +28,12 @@ GENEROUS = ("--judge_max_retries=100", "--judge_deadline=900")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation, "_POLL_S", 0.01)
+
+
+def metric(text: str, name: str) -> float:
+    """The value of the only series of a metric."""
+    (found,) = re.findall(rf"^{name}{{.*}} ([\d.]+)$", text, re.MULTILINE)
+    return float(found)
 
 
 def unused_url() -> str:
@@ -166,20 +173,159 @@ async def test_single_failures_and_unreadable_verdicts_are_no_dead_judge() -> No
         assert (await server.get("/readyz")).status == 200
 
 
-async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_its_endpoint_answers(
-    monkeypatch: pytest.MonkeyPatch,
+def probes(server: Running) -> list[Json]:
+    """The requests for a completion of one token."""
+    return [body for body in server.judge.bodies if body.get("max_tokens") == 1]
+
+
+async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_a_completion_succeeds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Not before: its list of models answers all the time."""
     monkeypatch.setattr(operation, "_QUIET_S", 0.05)
-    async with running(judge=DOWN) as server:
+    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+    broken = asyncio.Event()
+    broken.set()
+    async with running(judge=lambda request, number: DOWN if broken.is_set() else "I") as server:
         for number in range(operation.FAILURES):
             await server.post("/v1/score", {**ASK, "response": str(number)})
+        await until(lambda: len(probes(server)) > 2, "it is asked for completions")
+        down = await server.get("/readyz")
+        told = "is back" in caplog.text
+        broken.clear()
 
         async def ready() -> bool:
             return (await server.get("/readyz")).status == 200
 
         await until(ready, "it is ready")
+        await until(lambda: "is back" in caplog.text, "its return is logged")
+        metrics = (await server.get("/metrics")).text
         asked = [request.path for request in server.judge.requests]
-    assert asked.count("/v1/models") == 1
+    assert (down.status, told) == (503, False)
+    assert "/v1/models" not in asked
+    assert 'judgegym_probes_total{judge="",outcome="answered"} 1.0' in metrics
+    assert metric(metrics, "judgegym_judge_calls_total") == operation.FAILURES + len(probes(server))
+
+
+async def test_a_judge_that_is_there_again_and_completes_nothing_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+    replies = [VERDICT]
+    async with running("--judge_max_retries=0", judge=lambda request, number: replies[-1]) as server:
+
+        async def ready() -> bool:
+            return (await server.get("/readyz")).status == 200
+
+        await server.post("/v1/score", ASK)
+        async with server.judge.away():
+            await server.post("/v1/score", {**ASK, "response": "B"}, **{"X-Request-Deadline": "5"})
+            assert not await ready()
+            replies.append(Reply(status=503, body={"error": {"message": "loading"}}))
+        await until(lambda: len(probes(server)) > 1, "it is asked for completions")
+        while_loading = await ready()
+        await until(lambda: "answered no request since" in caplog.text, "it is logged")
+        replies.append(VERDICT)
+        await until(ready, "it is ready")
+    assert not while_loading
+    assert "HTTP 503" in caplog.text
+
+
+async def test_a_judgment_that_succeeds_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 1e9)
+    replies = [VERDICT]
+    async with running("--judge_max_retries=0", judge=lambda request, number: replies[-1]) as server:
+        await server.post("/v1/score", ASK)
+        async with server.judge.away():
+            await server.post("/v1/score", {**ASK, "response": "B"}, **{"X-Request-Deadline": "5"})
+            replies.append(Reply(status=503))
+        await until(lambda: bool(probes(server)), "it is asked for a completion")
+        replies.append(VERDICT)
+
+        async def ready() -> bool:
+            await server.post("/v1/score", {**ASK, "response": str(len(server.judge.requests))})
+            return (await server.get("/readyz")).status == 200
+
+        await until(ready, "it is ready")
+
+
+async def test_a_model_that_refuses_one_token_is_asked_as_it_is_for_judgments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation, "_QUIET_S", 0.05)
+    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+    replies: list[str | Reply] = [DOWN]
+
+    def judge(request: Json, number: int) -> str | Reply:
+        if replies[-1] is not DOWN and request.get("max_tokens") == 1:
+            return Reply(status=400, body={"error": {"message": "the model output limit was reached"}})
+        return replies[-1]
+
+    async with running(judge=judge) as server:
+        for number in range(operation.FAILURES):
+            await server.post("/v1/score", {**ASK, "response": str(number)})
+        assert (await server.get("/readyz")).status == 503
+        replies.append("I am.")
+
+        async def ready() -> bool:
+            return (await server.get("/readyz")).status == 200
+
+        await until(ready, "it is ready")
+
+
+LATE = [Reply(status=503), BUSY, DOWN, Reply(drop=True)]
+
+
+@pytest.mark.parametrize("judge", LATE, ids=["503", "429", "500", "drops"])
+async def test_an_answer_that_is_late_says_why_and_is_counted(judge: Reply, caplog: pytest.LogCaptureFixture) -> None:
+    async with running("--deadline=0.7", *GENEROUS, judge=judge) as server:
+        for number in range(operation.FAILURES):
+            answer = await server.post("/v1/score", {**ASK, "response": str(number)})
+        await until(lambda: "does not answer" in caplog.text, "it is logged")
+        metrics = (await server.get("/metrics")).text
+    status = f"HTTP {judge.status}" if not judge.drop else "broken"
+    assert status in answer.json["explanation"]
+    assert "deadline" in answer.json["explanation"]
+    assert status in caplog.text
+    assert f'judgegym_judge_failures_total{{cause="late",judge=""}} {operation.FAILURES}.0' in metrics
+
+
+@pytest.mark.parametrize("flags", [(), ("--for=slime",)], ids=["default", "preset"])
+async def test_the_reason_arrives_before_the_deadline_by_default(flags: tuple[str, ...]) -> None:
+    """The deadline alone is set: the judge's calls end before it."""
+    async with running("--deadline=1.5", *flags, "--judge_max_retries=100", judge=Reply(status=503)) as server:
+        answer = await server.post("/v1/score", ASK)
+        metrics = (await server.get("/metrics")).text
+    assert "HTTP 503" in answer.json["explanation"]
+    assert sum(map(float, re.findall(r'judgegym_judge_failures_total{cause="\w+",judge=""} ([\d.]+)', metrics))) == 1
+
+
+async def test_a_failure_that_was_told_when_it_was_late_is_counted_once() -> None:
+    opened = asyncio.Event()
+
+    async def judge(request: Json, number: int) -> Reply:
+        await opened.wait()
+        return DOWN
+
+    async with running("--deadline=0.1", "--judge_deadline=900", judge=judge) as server:
+        await server.post("/v1/score", ASK)
+        opened.set()
+
+        async def ended() -> bool:
+            return "judgegym_responses_total{" in (await server.get("/metrics")).text
+
+        await until(ended, "the judgment has ended")
+        metrics = (await server.get("/metrics")).text
+    assert re.findall(r"judgegym_judge_failures_total({.*)", metrics) == ['{cause="late",judge=""} 1.0']
+
+
+@pytest.mark.parametrize(
+    ("judge", "cause"),
+    [(Reply(status=400), "rejected"), (DOWN, "broken"), (Reply(status=429), "429"), ("I cannot say.", "unparsable")],
+)
+async def test_failures_are_counted_by_cause(judge: Reply | str, cause: str) -> None:
+    async with running("--judge_deadline=0.2", judge=judge) as server:
+        await server.post("/v1/score", ASK)
+        metrics = (await server.get("/metrics")).text
+    assert f'judgegym_judge_failures_total{{cause="{cause}",judge=""}} 1.0' in metrics
 
 
 async def test_a_mounted_judge_that_is_down_is_named() -> None:

@@ -13,6 +13,7 @@ from judgegym.statistics.corrected import (
     labels_needed,
     labels_to_add,
 )
+from judgegym.statistics.intervals import Ends, mean_interval
 
 
 def drawn(seed: int, rows: int, labels: int, *, right: float = 0.85, rate: float = 0.6) -> tuple[Any, Any, Any]:
@@ -130,6 +131,47 @@ def test_labels_that_are_all_alike_have_an_interval_of_a_rate_that_is_not_empty(
     assert 0.7 < found.interval.low < 0.9
     judge = np.where(np.arange(100) % 7 == 0, 0.0, 1.0)
     assert corrected(judge, np.where(np.arange(100) < 20, 1.0, np.nan)).interval.low < 0.9
+
+
+def test_labels_that_are_all_alike_have_an_interval_of_a_mean_whose_scale_is_known() -> None:
+    labels = np.where(np.arange(100) < 20, 5.0, np.nan)
+    for judge in (np.full(100, 5.0), np.where(np.arange(100) % 7 == 0, 4.0, 5.0)):
+        found = corrected(judge, labels, kind="mean", ends=Ends(1, 5))
+        assert (found.value, found.interval.high) == (5.0, 5.0)
+        assert found.interval.low == pytest.approx(5 - 4 * (1 - 0.05 ** (1 / 20)), abs=0.01)
+        needed = labels_needed(found, 0.2).expected
+        assert needed is not None and needed > 20
+
+
+def test_on_a_known_scale_labels_only_are_the_interval_of_their_mean() -> None:
+    values = np.random.default_rng(3).integers(1, 6, 100).astype(float)
+    labels = np.where(np.arange(100) < 40, values, np.nan)
+    only = corrected(np.ones(100), labels, kind="mean", ends=Ends(1, 5))
+    expected = mean_interval(values[:40], ends=Ends(1, 5))
+    assert expected is not None and only.interval == only.labels_only.interval
+    assert (only.interval.low, only.interval.high) == pytest.approx((expected.low, expected.high), abs=0.02)
+
+
+def test_a_judge_that_follows_the_labels_narrows_the_interval_on_a_known_scale() -> None:
+    generator = np.random.default_rng(4)
+    truth = generator.integers(1, 6, 400).astype(float)
+    judge = np.clip(truth + generator.integers(-1, 2, 400), 1, 5)
+    found = corrected(judge, np.where(np.arange(400) < 60, truth, np.nan), kind="mean", ends=Ends(1, 5))
+    assert found.interval.low < truth.mean() < found.interval.high
+    assert found.half_width < 0.8 * found.labels_only.half_width
+
+
+def test_corrected_scores_hold_the_truth_where_nearly_all_are_the_highest() -> None:
+    """A cell of `benchmarks/corrected_coverage.py`, with 30 samples; θ ± t·√v held it in 22."""
+    levels, shares = np.arange(1.0, 6.0), [0.02, 0.01, 0.01, 0.01, 0.95]
+    held = 0
+    for number in range(30):
+        generator = np.random.default_rng([30, number])
+        truth = generator.choice(levels, 200, p=shares)
+        judge = np.where(generator.random(200) < 0.5, truth, 5.0)
+        found = corrected(judge, np.where(np.arange(200) < 30, truth, np.nan), kind="mean", ends=Ends(1, 5))
+        held += found.interval.low <= levels @ shares <= found.interval.high
+    assert held >= 27
 
 
 def test_one_stratum_and_rows_as_clusters_change_nothing() -> None:

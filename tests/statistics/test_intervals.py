@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.intervals import Ends, MeanEstimate, estimate_mean, mean_interval
+from judgegym.statistics.intervals import Ends, MeanEstimate, estimate_mean, mean_interval, mean_of_shares
 from judgegym.statistics.paired import PairedIntervals, RatioTerms, paired_intervals
 
 
@@ -59,6 +59,19 @@ def test_values_between_the_ends_have_the_interval_of_random_weights_and_a_row_a
     further = drawn[:, 6] * (weights @ weights) / weights.sum()  # which counts as much as a unit of weight does
     ratios = (drawn[:, :6] @ (values * weights) + further * ends) / (drawn[:, :6] @ weights + further)
     assert interval(values * weights, weights) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), abs=0.004)
+
+
+@pytest.mark.parametrize("noise", [0.05, 1e-19])
+def test_another_part_of_an_estimate_adds_its_error(noise: float) -> None:
+    """By 200,000 draws, as above, of shares and a normal error."""
+    shares = np.array([0.05, -0.02, -0.04, 0.03, -0.02])
+    generator = np.random.default_rng(1)
+    weights, ends = generator.exponential(size=(200_000, 6)), np.repeat([0.0, 1.0], 100_000)
+    # The part that is no sum over rows counts as it would with weights of 1.
+    sums = weights[:, :5] @ (0.7 + 5 * shares) + weights[:, 5] * ends + 5 * noise * generator.standard_normal(200_000)
+    found = mean_of_shares(0.7, shares, Ends(0, 1), noise=noise).interval()
+    expected = np.quantile(sums / weights.sum(axis=1), [0.025, 0.975])
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.006)
 
 
 def test_equal_values_have_a_width_from_their_number_and_the_scale() -> None:

@@ -7,6 +7,7 @@ protocol or data differ are refused unless that is allowed; of rows, numbers are
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
 from itertools import combinations
 from string import ascii_uppercase
 from typing import Any
@@ -229,7 +230,7 @@ def _ends(runs: Sequence[SavedRun], found: CommonRows) -> Ends | None:
     import numpy as np
 
     known = [ends for run in runs if (ends := run.headline_ends) is not None]
-    ends = Ends(min(low for low, _ in known), max(high for _, high in known)) if known else None
+    ends = reduce(Ends.around, known) if known else None
     return ends_of(np.concatenate([side.values for side in found.sides]), ends)
 
 

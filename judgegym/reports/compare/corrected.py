@@ -58,7 +58,8 @@ def corrected_numbers(
         if any(len({*each.terms.weights}) > 1 for each in (first, second)):
             estimate = UNEQUAL_WEIGHTS
         elif not one_for_all:
-            estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters)
+            ends = None if first.ends is None or second.ends is None else first.ends.around(second.ends).of_differences
+            estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters, ends=ends)
         no_interval = first.no_interval or second.no_interval
         if not no_interval and (first.strata is not None or second.strata is not None):
             no_interval = BY_SCORE

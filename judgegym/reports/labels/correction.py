@@ -25,6 +25,7 @@ from judgegym.reports.labels.sampling import strata_of
 from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import CorrectedMean, MeanKind, corrected_mean
+from judgegym.statistics.intervals import Ends, ends_of
 from judgegym.statistics.paired import RatioTerms
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class LabelledRows:
         categories: their categories.
         left_out: how many labelled rows have no value.
         no_interval: why the labels give no interval; empty if they do.
+        ends: of the scale of values and labels; `None` if they are not known.
     """
 
     uids: Sequence[str]
@@ -122,6 +124,7 @@ class LabelledRows:
     categories: Sequence[str | None]
     left_out: int
     no_interval: str
+    ends: Ends | None
 
     @classmethod
     def read(cls, run: SavedRun, labels: Labels) -> LabelledRows:
@@ -167,10 +170,11 @@ class LabelledRows:
             terms=terms,
             labels=found,
             strata=strata,
-            clusters=_clusters(run, [cluster for *_, cluster in rows.values()]),
+            clusters=_clusters([cluster for *_, cluster in rows.values()]),
             categories=[category for _, category, _ in rows.values()],
             left_out=len(means.keys() - rows.keys()),
             no_interval=no_interval,
+            ends=ends_of(np.concatenate([terms.values, found[np.isfinite(found)]]), run.headline_ends),
         )
 
     def kind(self, run: SavedRun) -> MeanKind:
@@ -183,13 +187,15 @@ class LabelledRows:
         strata, clusters = (None if codes is None else codes[places] for codes in (self.strata, self.clusters))
         uids, categories = ([names[place] for place in places] for names in (self.uids, self.categories))
         columns = (self.terms.at(places), self.labels[places], strata, clusters)
-        return LabelledRows(uids, *columns, categories, self.left_out, self.no_interval)
+        return LabelledRows(uids, *columns, categories, self.left_out, self.no_interval, self.ends)
 
     def mean(self, kind: MeanKind) -> CorrectedMean | str:
         """Correct the number of these rows, or say why there is none."""
         if len({*self.terms.weights}) > 1:
             return UNEQUAL_WEIGHTS
-        return corrected_mean(self.terms.values, self.labels, kind=kind, strata=self.strata, clusters=self.clusters)
+        return corrected_mean(
+            self.terms.values, self.labels, kind=kind, strata=self.strata, clusters=self.clusters, ends=self.ends
+        )
 
     def corrected(self, kind: MeanKind, name: str = "") -> CorrectedNumber:
         """Return the corrected number of these rows, as files have it."""
@@ -289,10 +295,10 @@ def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, 
     return np.unique([names[uid] for uid in values], return_inverse=True)[1], ""
 
 
-def _clusters(run: SavedRun, names: Sequence[str]) -> Codes | None:
-    """Return the numbers of the names; `None` if no two are the same, or rows are no responses of a data set."""
+def _clusters(names: Sequence[str]) -> Codes | None:
+    """Return the numbers of the names; `None` if no two are the same."""
     import numpy as np
 
-    if not run.is_scored or len({*names}) == len(names):
+    if len({*names}) == len(names):
         return None
     return np.unique(names, return_inverse=True)[1]

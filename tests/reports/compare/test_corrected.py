@@ -13,6 +13,7 @@ import pytest
 from judgegym.engine.completions import Completion
 from judgegym.reports.compare.__main__ import main
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
+from judgegym.statistics.intervals import Ends
 from tests.reports.compare.written import rows_of, run
 
 GENERATOR = np.random.default_rng(1)
@@ -52,7 +53,7 @@ def test_results_and_difference_are_corrected_in_json_terminal_and_page(
     numbers = json.loads(out.read_text())["corrected"]["numbers"]
     given = [np.where(np.arange(80) < 40 + 10 * n, truth, np.nan) for n, truth in enumerate(TRUTHS)]
     expected = [corrected_mean(judge, own, kind="rate") for judge, own in zip(JUDGES, given, strict=True)]
-    expected.append(corrected_mean(JUDGES[1] - JUDGES[0], given[1] - given[0], kind="mean"))
+    expected.append(corrected_mean(JUDGES[1] - JUDGES[0], given[1] - given[0], kind="mean", ends=Ends(-1, 1)))
     for number, found, name, count in zip(numbers, expected, ("A", "B", "B − A"), (40, 50, 40), strict=True):
         assert isinstance(found, CorrectedMean)
         assert (number["name"], number["labels"], number["reason"]) == (name, count, "")

@@ -18,6 +18,7 @@ from judgegym.reports.labels.rendering import fact_of, section_of, table_of
 from judgegym.reports.labels.sampling import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
+from judgegym.statistics.intervals import UNIT
 from tests.engine.samples_of import sample
 from tests.reports.compare.written import opened, row, run
 
@@ -133,18 +134,18 @@ def test_scores_are_means_and_responses_of_a_prompt_depend_on_each_other(tmp_pat
     found = correct_run(opened(tmp_path / "run", rows, **facts), labelled(tmp_path, *lines))
     given = np.where(np.arange(120) < 60, truth, np.nan)
     columns = values, given
-    assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) // 3))
+    assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) // 3, ends=UNIT))
     equal = [row(f"row-{n}", value, question=f"Q {n % 60}", task_digest=f"{n}") for n, value in numbered]
     labels = labelled(tmp_path, RANDOM, *(label(n, truth[n]) for n in range(60)))
     found = correct_run(opened(tmp_path / "equal", equal, **facts), labels)
-    assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) % 60))
+    assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) % 60, ends=UNIT))
 
 
 def test_prompts_in_the_same_words_are_no_cluster_if_what_they_show_is_another(tmp_path: Path) -> None:
     facts = {"environment": "score", "headline": "eval/mean_score", "headline_words": "mean score"}
     lines = [RANDOM, *(label(n, n % 4 / 4) for n in range(30))]
     places = np.arange(60)
-    alone = corrected_mean(places % 5 / 5, np.where(places < 30, places % 4 / 4, np.nan), kind="mean")
+    alone = corrected_mean(places % 5 / 5, np.where(places < 30, places % 4 / 4, np.nan), kind="mean", ends=UNIT)
     contexts = [row(f"row-{n}", n % 5 / 5, question="Sum it up", texts={"context": f"Page {n}"}) for n in range(60)]
     images = [row(f"row-{n}", n % 5 / 5, question="What is [image 1]?", task_digest=f"{n}") for n in range(60)]
     for name, rows in {"contexts": contexts, "images": images}.items():
