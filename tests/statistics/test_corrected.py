@@ -161,6 +161,7 @@ def test_a_judge_that_follows_the_labels_narrows_the_interval_on_a_known_scale()
     assert found.half_width < 0.8 * found.labels_only.half_width
 
 
+@pytest.mark.slow
 def test_corrected_scores_hold_the_truth_where_nearly_all_are_the_highest() -> None:
     """A cell of `benchmarks/corrected_coverage.py`, with 30 samples; θ ± t·√v held it in 22."""
     levels, shares = np.arange(1.0, 6.0), [0.02, 0.01, 0.01, 0.01, 0.95]
