@@ -29,7 +29,7 @@ from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, answered
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
@@ -116,8 +116,12 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
     def _shown(self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]) -> CaseT:
         """The case of an answer, with its trace if the judge reads traces."""
         said, trace = answer
-        case = self._case(question, said, **context)
-        more: Mapping[type, Any] = {JudgeTask: {"traces": (trace,)}, RuleCase: {"trace": trace}}
+        task = answered(JudgeTask("", (said,), traces=(trace,)), self.settings)
+        case = self._case(question, task.response, **context)
+        more: Mapping[type, Any] = {
+            JudgeTask: {"traces": task.traces, "written": task.written},
+            RuleCase: {"trace": task.trace, "written": "".join(task.written)},
+        }
         return cast(CaseT, replace(cast(Any, case), **more[type(case)]) if type(case) in more else case)
 
     async def _judge_rows(
@@ -130,7 +134,7 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
 
         async def one(place: int) -> None:
             nonlocal done, failed
-            if answers[place].strip():
+            if self.settings.shown(answers[place]).text.strip():
                 judgments[place] = await judge.judge(cases[place])
             done += 1
             failed += judgments[place].status.is_failure

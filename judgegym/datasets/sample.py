@@ -31,9 +31,10 @@ from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
+from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.judges.conversations.turns import Turn, headed_turns
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import ScoreItem, failure, results_of
+from judgegym.judges.core.tasks import JudgeTask, ScoreItem, answered, failure, results_of
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
@@ -47,10 +48,12 @@ class ResponseJudge:
 
     Attributes:
         score: judges.
+        settings: say what a judge is shown of a response that begins with its thinking.
         policy: is asked for the responses of tasks that say so.
     """
 
     score: ScoreItem
+    settings: ThinkingSettings
     policy: Policy | None = None
 
     async def __call__(self, task: ScoreTask) -> Sequence[JudgedResponse]:
@@ -60,10 +63,10 @@ class ResponseJudge:
             UserError: what no further call can mend, such as a disk that stays full.
             BudgetSpent: no further request may be sent.
         """
-        judge_task, asked = task.judge_task, task.to_sample
+        judge_task, asked = answered(task.judge_task, self.settings), task.to_sample
         given: Sequence[JudgedResponse] = task.earlier or [
-            JudgedResponse(Completion(text, turns=len(headed_turns(text)) if trace else 0))
-            for text, trace in zip_longest(judge_task.responses, judge_task.traces)
+            JudgedResponse(_given(text, written or "", self.settings, turns=len(headed_turns(text)) if trace else 0))
+            for text, trace, written in zip_longest(judge_task.responses, judge_task.traces, _changed(judge_task))
         ]
         if asked is not None:
             assert self.policy is not None  # there is one in a run whose tasks are sampled
@@ -78,6 +81,18 @@ class ResponseJudge:
             replace(each, result=result) if each.result is None else each
             for each, result in zip(given, results, strict=True)
         ]
+
+
+def _given(text: str, written: str, settings: ThinkingSettings, *, turns: int) -> Completion:
+    """A response that the data has; of one with turns the thinking of none is told apart."""
+    thinking = settings.shown(written).thinking if written and not turns else ""
+    return Completion(text, thinking, turns=turns, written=written)
+
+
+def _changed(task: JudgeTask) -> Sequence[str]:
+    """Of each response all that the policy wrote, where thinking was taken out of it; otherwise nothing."""
+    pairs = zip(task.written, task.responses, strict=False)
+    return [written if written != response else "" for written, response in pairs]
 
 
 def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
@@ -138,7 +153,7 @@ USED_BY = "evaluate"
 """The verb whose settings of a policy the command has; others are those of training."""
 _SWITCH = "responses_per_prompt"
 _SECTION = "openai"
-_OF_THE_JUDGE_TOO = ("max_retries", "retry_delay")
+_OF_THE_JUDGE_TOO = ("max_retries", "retry_delay", "judged_thinking", "thinking_markers")
 _OF_RESPONSES = ("response_column", "group_by")
 _THAT_MATTER = ("model_name", "extra_body")
 

@@ -24,6 +24,7 @@ from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges import prompts
 from judgegym.judges.conversations.turns import Turn, text_turn, transcript
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.judges.core.tasks import NOTHING_BUT_THINKING
 from judgegym.judges.parsing import thinking
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.judges.parsing.verdict_parser import Place
@@ -54,6 +55,7 @@ class Completion:
 
     Attributes:
         answer: the text to judge: what follows the thinking, or the whole text.
+        written: the whole text, where thinking was taken out of it (`judged_thinking`); otherwise empty.
         thinking: the thinking, from the text or from a field of its own; empty if there is none.
         thinking_fault: what is wrong with the thinking; `None` if it is valid or was not asked for.
         finish_reason: as in `Choice`; `None` for an answer from a file.
@@ -72,6 +74,7 @@ class Completion:
     short: Annotated[bool, Field(validation_alias="short_response")] = False
     follow_up: str = ""
     turns: int = 0
+    written: str = ""
 
     @property
     def valid(self) -> bool:
@@ -91,7 +94,7 @@ class Completion:
         if self.finish_reason == CUT_OFF and is_blank(self.answer) and not self.thinking_fault:
             return f"the answer is empty: thinking used up its completion limit; raise {_LIMITS}"
         if self.thinking_fault is None and is_blank(self.answer):
-            return "the answer is empty: there is nothing to judge"
+            return NOTHING_BUT_THINKING if self.written else "the answer is empty: there is nothing to judge"
         return self.thinking_fault
 
     @property
@@ -116,9 +119,11 @@ def turns_of_completions(completions: Sequence[Completion]) -> tuple[Turn, ...]:
 def continued(conversation: Conversation, completions: Sequence[Completion]) -> list[Message]:
     """Return a conversation with the completions that were given in it and the follow-ups between them.
 
-    Of a completion its answer stands there, without its thinking: what a chat sends of earlier turns.
+    Of a completion its answer stands there, without its thinking: what a chat sends of earlier turns. Thinking that the
+    endpoint has left in the text stays there: chat templates know their own, and token ids go on where they ended.
     """
-    said = [(turn.role == "user", turn.text) for turn in turns_of_completions(completions)]
+    written = [replace(each, answer=each.written or each.answer) for each in completions]
+    said = [(turn.role == "user", turn.text) for turn in turns_of_completions(written)]
     later = [Message(role="user" if is_users else "assistant", content=text) for is_users, text in said]
     return [*conversation, *later]
 
@@ -149,17 +154,20 @@ def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
     """Split a choice into thinking and answer.
 
     The answer of a refusal without content is the refusal's text. Reasoning that the endpoint returns in a field of its
-    own is valid thinking.
+    own is valid thinking. Without thinking mode, which has a rule of its own, thinking at the text's start is taken out
+    (`ThinkingSettings.shown`).
     """
     text = choice.text or choice.refusal or ""
-    answer, thought, fault = text.strip() if config.thinking_mode else text, choice.reasoning or "", None
+    answer, thought, fault, written = text.strip() if config.thinking_mode else text, choice.reasoning or "", None, ""
     if config.thinking_mode and choice.reasoning is None:
         parts = thinking.split(text, opened_by_template=config.thinking_opened_by_template)
         answer, thought, fault = parts.answer, parts.thinking, parts.reason
-    elif config.thinking_mode and not answer:
-        fault = "empty_answer"
+    else:
+        answer, within, written = config.shown(answer)
+        thought = "\n\n".join(filter(None, (thought, within)))
+        fault = "empty_answer" if config.thinking_mode and not answer else None
     short = len(answer.strip()) < config.min_response_length
-    return Completion(answer, thought, fault, choice.finish_reason, short)
+    return Completion(answer, thought, fault, choice.finish_reason, short, written=written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +263,7 @@ def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[s
     at = None if completion.unreadable is not None else find(completion.answer)
     if at is None:
         return None
-    # In thinking mode the answer has no white space around it; otherwise it is the whole text.
-    begins = (len(choice.text.rstrip()) if config.thinking_mode else len(choice.text)) - len(completion.answer)
+    begins = choice.text.rindex(completion.answer)  # it ends the text, but for white space and template tokens
     return at[0] + begins, at[1] + begins
 
 

@@ -157,6 +157,7 @@ class Sample(Generic[DetailT]):
                 "short_response": completion.short,
                 **({"follow_up": completion.follow_up} if completion.follow_up else {}),
                 **({"turns": completion.turns} if completion.turns else {}),
+                **({"written": completion.written} if completion.written else {}),
             }
             for completion in self.completions
         ]

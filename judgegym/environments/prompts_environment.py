@@ -196,6 +196,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             response = turns[begin:end]
             answer = response[0].text if len(response) == 1 else transcript(response)
             one = self._task(task, transcript((*task.turns, *turns[:begin])), answer)
+            said = next((each for each in completions if each.written and each.answer == answer), None)
+            one = one if said is None else replace(one, written=(said.written,))
             tasks.append(replace(one, traces=(response,)) if self.has_follow_ups(task) else one)
         return tasks
 

@@ -60,8 +60,11 @@ def test_fields_of_a_sample(runs: Runs, tmp_path: Path) -> None:
             check.add({**row, **({"detail": None} if row.get("detail") else {})})
     traces = DOCS.parent / "examples" / "agent_traces" / "trips.jsonl"
     assert score(traces, "--offline", "--out", tmp_path / "scored.jsonl").code == 0
-    for row in lines_of(tmp_path / "scored.run" / "samples.jsonl"):
-        check.add({**row, "detail": None})
+    thought = write_lines(tmp_path / "thought.jsonl", [{"prompt": "Why?", "response": "<think>Hm.</think>So."}])
+    assert score(thought, "--offline", "--out", tmp_path / "thought_scored.jsonl").code == 0
+    for scored in ("scored", "thought_scored"):
+        for row in lines_of(tmp_path / f"{scored}.run" / "samples.jsonl"):
+            check.add({**row, "detail": None})
     assert check.never_seen == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.monitoring.alarms import Alarm
@@ -34,7 +35,7 @@ class GoldByScript:
     """Scores a response by a function of its text."""
 
     def __init__(self, score: Callable[[str], float]) -> None:
-        self._score = score
+        self._score, self.settings = score, ThinkingSettings()
 
     def check(self, task: JudgeTask) -> None:
         return None

@@ -38,7 +38,7 @@ from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
-from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge, judge_responses, results_of
+from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge, answered, judge_responses, results_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 
@@ -125,11 +125,12 @@ class BatchScorer:
         return [results[first] for first in tasks.first_equal]
 
     async def _judged(self, scorer: TaskJudge, task: ScoreTask) -> list[ResponseJudgment]:
-        key = bytes.fromhex(task.judge_task.key(self._digest))[:KEY_BYTES]
+        judge_task = answered(task.judge_task, scorer.settings)
+        key = bytes.fromhex(judge_task.key(self._digest))[:KEY_BYTES]
         found = None if self._ledger is None else self._ledger.find(key)
         if found is not None:
             return found
-        results = await results_of(partial(judge_responses, scorer), task.judge_task, task.uid)
+        results = await results_of(partial(judge_responses, scorer), judge_task, task.uid)
         if self._ledger is not None:
             self._ledger.append(key, results)
         return results

@@ -114,9 +114,15 @@ def share_of(settings: SettingsT, parts: int, what: str) -> SettingsT:
     return settings.model_copy(update=shares)
 
 
+_LATER = frozenset(("judged_thinking", "thinking_markers"))
+"""Settings that earlier versions did not have: at their defaults they are left out, so that results keep their keys."""
+
+
 def judge_digest(settings: ScorerSettings, *, offline: bool) -> str:
     """A digest of all settings that determine a judgment, for the keys of saved results."""
     public = without_secrets(settings)
-    names = sorted(each.name for each in declared_settings(ScorerSettings) if not each.is_operational)
+    shaping = [each for each in declared_settings(ScorerSettings) if not each.is_operational]
+    usual = {each.name for each in shaping if each.name in _LATER and public.get(each.name) == each.default}
+    names = sorted(each.name for each in shaping if each.name not in usual)
     matters: JSON = [offline, {name: public[name] for name in names if name in public}]
     return hashlib.blake2b(orjson.dumps(matters, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()

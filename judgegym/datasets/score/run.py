@@ -180,7 +180,7 @@ class ScoreRun:
     async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
         tasks, policy, is_first = self.tasks, self.clients.policy, len(saved.missing) == len(saved)
-        judge = ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy)
+        judge = ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), self.settings, policy)
         numbers = missing_tasks(tasks, saved.missing)
         to_judge, equals = frozenset(numbers), defaultdict[int, list[int]](list)
         left = 0

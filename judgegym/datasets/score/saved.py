@@ -61,6 +61,7 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
         matters=settings.matters(),
         resume=settings.resume,
         disk=Disk(settings.disk_full_deadline),
+        defaults=settings.defaults(),
         elsewhere=OUT,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from pydantic_settings import CliImplicitFlag
 
@@ -125,6 +125,10 @@ class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, Co
         if self.responses_per_prompt is None:
             found = {name: value for name, value in found.items() if name not in of_policy_alone()}
         return {**found, **self.policy_settings}
+
+    def defaults(self) -> dict[str, JSON]:
+        """The defaults of the settings: what a run did before there was one."""
+        return {each.name: cast(JSON, each.default) for each in declared_settings(type(self))}
 
     def matters(self) -> dict[str, JSON]:
         """The settings that determine the results; a resumed run cannot change them."""

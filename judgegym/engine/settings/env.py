@@ -17,12 +17,13 @@ from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
+from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls, without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.settings import AlarmSettings, MonitorSettings
 
 
-class CompletionSettings(BaseModel, use_attribute_docstrings=True):
+class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
     """How the policy is prompted and sampled, and when a call is retried."""
 
     help_group: ClassVar[str] = "policy"

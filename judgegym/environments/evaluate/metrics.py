@@ -64,7 +64,7 @@ def expect_shared(
     no_answer = "there is no answer of a policy"
     if completions:
         metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "refused_response_rate")
-        metrics.expect(no_answer, "empty_response_rate", "response_length_chars")
+        metrics.expect(no_answer, "empty_response_rate", "response_length_chars", "thinking_removed_rate")
     if completions and thinking_mode:
         metrics.expect(no_answer, "thinking_valid_rate", "thinking_length_chars")
     for role in roles:
@@ -97,6 +97,7 @@ class SharedMetrics:
             metrics.rate("refused_response_rate", completion.finish_reason in REFUSALS)
             metrics.rate("empty_response_rate", not completion.answer.strip())
             metrics.mean("response_length_chars", len(completion.answer))
+            metrics.rate("thinking_removed_rate", bool(completion.written))
             if self._thinking_mode:
                 metrics.rate("thinking_valid_rate", completion.valid)
                 metrics.mean("thinking_length_chars", len(completion.thinking))

@@ -72,7 +72,10 @@ class RowRunner(Generic[TaskT, DetailT]):
         if self._file is not None:
             return RowAnswers((read_completion(Choice(self._file[task.uid]), self._env.config),))
         answer = self._env.dataset_answer(task)
-        return None if answer is None else RowAnswers((Completion(answer),))  # not of a policy: may have no thinking
+        if answer is None:
+            return None
+        shown = self._env.config.shown(answer)  # not of a policy that was asked to think: it may have no thinking
+        return RowAnswers((Completion(shown.text, shown.thinking, written=shown.written),))
 
     def _refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
         """Return why answers of an earlier run are of no use here: where the policy judges, they are verdicts."""

@@ -99,6 +99,7 @@ class TrainingMetrics:
             counts["conversations"] += len(rollout.turns) > 1
             counts["one_sequence"] += len(rollout.turns) > 1 and rollout.first_break is None
             counts["refused"] += rollout.completion.refused
+            counts["thinking_removed"] += any(completion.written for completion in rollout.completions)
             if not judgment.status.is_failure:
                 record_judged(self._env, self._own, task, rollout.completions, judgment, group.together)
             if judgment.critique is not None:
@@ -190,6 +191,7 @@ class TrainingMetrics:
         own.number("judge_injection_suspects", counts["suspects"])
         for name, part, whole in (
             ("refused_response_rate", "refused", len(self._lengths)),
+            ("thinking_removed_rate", "thinking_removed", len(self._lengths)),
             ("equal_completions_rate", "equal", len(self._lengths)),
             ("groups_without_signal_rate", "no_signal", counts["groups"]),
             ("judge_error_rate", "failures", counts["judgments"]),

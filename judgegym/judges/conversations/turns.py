@@ -182,6 +182,21 @@ def transcript(turns: Sequence[Turn]) -> str:
     return "\n\n".join(map(_with_heading, filled))
 
 
+def with_text(turn: Turn, text: str, reasoning: str) -> Turn:
+    """A turn of the policy with what is left of its text, and the rest as its reasoning."""
+    shown = turn.shown.replace(turn.text, text, 1) if turn.text in turn.shown else shown_text(text, turn.calls, "")
+    return replace(turn, text=text, shown=shown, reasoning=reasoning)
+
+
+def rewritten(text: str, turns: Sequence[Turn], others: Sequence[Turn]) -> str:
+    """A response that was written of turns, with others in their place, one for each."""
+    if text == answer_text(turns):
+        return answer_text(others)
+    for turn, other in zip(turns, others, strict=True):
+        text = text.replace(_with_heading(turn), _with_heading(other), 1)
+    return text if any(turn.is_step for turn in others) else ""
+
+
 def with_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
     """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any.
 

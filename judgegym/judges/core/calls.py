@@ -137,12 +137,12 @@ async def ask(
 
 
 def _without_thinking(choice: Choice, added: AddedMarkers) -> Choice:
-    """A judge's choice with the thinking in its text as its reasoning; as it is if nothing else is there."""
+    """A judge's choice with the thinking in its text as its reasoning; the text is empty if that never ends."""
     parts = own_part(choice.text, added).parts
-    text = choice.text[parts.start : parts.end]
-    if not parts.is_found or not text.strip():
+    if not parts.is_found:
         return choice
-    return replace(choice, text=text, reasoning="\n\n".join(filter(None, (choice.reasoning, parts.thinking))))
+    reasoning = "\n\n".join(filter(None, (choice.reasoning, parts.thinking)))
+    return replace(choice, text=choice.text[parts.start : parts.end], reasoning=reasoning)
 
 
 def _read(
@@ -169,7 +169,8 @@ async def ask_again(
 ) -> list[JudgeCall[ValueT]]:
     """Ask, and ask again in the same conversation after each answer without a verdict.
 
-    A failed call is not repeated, since the client has retried it: after an empty text there is no conversation.
+    A failed call is not repeated, since the client has retried it: after an empty text there is no conversation. After
+    nothing but thinking there is none either, and the same is asked once more.
 
     Args:
         ask: sends the conversation as a call of this name.
@@ -179,9 +180,13 @@ async def ask_again(
         at_most: how many times the judge is asked again.
     """
     calls = [await ask(messages, name)]
-    while calls[-1].value is None and calls[-1].text.strip() and len(calls) <= at_most:
-        said, request = repair(messages, calls[-1])
-        messages = [*messages, Message(role="assistant", content=said), Message(role="user", content=request)]
+    while calls[-1].value is None and len(calls) <= at_most:
+        last = calls[-1]
+        if last.text.strip():
+            said, request = repair(messages, last)
+            messages = [*messages, Message(role="assistant", content=said), Message(role="user", content=request)]
+        elif not last.reasoning or last.state != "whole":
+            break
         calls.append(await ask(messages, f"{name}_reask_{len(calls)}"))
     return calls
 

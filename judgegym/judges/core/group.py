@@ -149,6 +149,7 @@ class GroupJudge(ABC):
     """Judges groups; of a task it gives each response its score among the others, and a baseline is the anchor."""
 
     client: ChatClient
+    settings: JudgeSettings
     most = 64
     """The most responses that it takes together."""
 
@@ -163,7 +164,7 @@ class GroupJudge(ABC):
                 f"judge_critique_rounds is {settings.judge_critique_rounds}: a judge of groups has no self-critique; "
                 "expected 0"
             )
-        self._rubric, self._how_to_gather = rubric, settings.how_to_gather
+        self.settings, self._rubric, self._how_to_gather = settings, rubric, settings.how_to_gather
         self._limit: int | None = getattr(settings, "judge_conversation_limit", None)  # of judges of tasks alone
 
     @abstractmethod

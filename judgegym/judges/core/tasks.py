@@ -18,7 +18,7 @@ import orjson
 
 from judgegym.judges.conversations.shortening import shorten
 from judgegym.judges.conversations.tools import Tool
-from judgegym.judges.conversations.turns import IMAGE_MARK, Turn, images_of, renumbered
+from judgegym.judges.conversations.turns import IMAGE_MARK, Turn, images_of, renumbered, rewritten, with_text
 from judgegym.judges.core.judgment import CallRun, Judgment, NamedVerdict, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
@@ -29,6 +29,7 @@ from judgegym.llm.wire import Image, is_blank
 if TYPE_CHECKING:
     from judgegym.judges.aspects.prompt import Aspect
     from judgegym.judges.checklists.criteria import Criterion
+    from judgegym.judges.config.thinking import ThinkingSettings
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class JudgeTask:
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
+        written: of each response all that the policy wrote, where thinking was taken out of one (`answered`).
         traces: of each response its turns, where it came as a conversation, with calls of tools that led to it also
             where these are shown in the prompt; none of a text.
         tools: the tools that the policy was offered, which the prompt defines, too.
@@ -72,6 +74,7 @@ class JudgeTask:
     places: tuple[int, ...] | None = None
     fault: str | None = None
     criteria: tuple[Criterion, ...] | None = None
+    written: tuple[str, ...] = ()
     traces: tuple[tuple[Turn, ...], ...] = ()
     tools: tuple[Tool, ...] = ()
     images: tuple[Image, ...] = ()
@@ -94,7 +97,7 @@ class JudgeTask:
     @property
     def firsts(self) -> list[int]:
         """For each response the number of the first that has the same text and trace: those are judged once."""
-        return first_equals([*zip_longest(self.responses, self.traces)])
+        return first_equals([*zip_longest(self.responses, self.traces, self.written)])
 
     @property
     def _texts(self) -> list[tuple[str, tuple[Image, ...]]]:
@@ -118,14 +121,17 @@ class JudgeTask:
 
     def only(self, numbers: Sequence[int], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with some of its responses, by their numbers from 0, and with `places`."""
-        traces = tuple(self.traces[number] for number in numbers) if self.traces else ()
         return replace(
-            self, responses=tuple(self.responses[number] for number in numbers), traces=traces, places=places
+            self,
+            responses=tuple(self.responses[number] for number in numbers),
+            traces=tuple(self.traces[number] for number in numbers) if self.traces else (),
+            written=tuple(self.written[number] for number in numbers) if self.written else (),
+            places=places,
         )
 
     def with_responses(self, responses: Sequence[str], places: tuple[int, ...] | None = None) -> JudgeTask:
         """The task with other responses, which are texts, and with `places`."""
-        return replace(self, responses=tuple(responses), traces=(), places=places).numbered()
+        return replace(self, responses=tuple(responses), traces=(), written=(), places=places).numbered()
 
     def shortened(self, limit: int | None) -> tuple[JudgeTask, int]:
         """The task with its texts shortened to `limit` characters, and how many characters are left out."""
@@ -145,6 +151,8 @@ class JudgeTask:
             places.append({"repeat": self.repeat})
         if any(self.traces) or self.images:
             places.append(repr((self.traces, self.images)))
+        if self.written:
+            places.append({"written": self.written})
         return hashlib.sha256(orjson.dumps([*parts, self.baseline, self.context, *places])).hexdigest()
 
 
@@ -278,6 +286,10 @@ def but_alone(task: JudgeTask, how_to_gather: str) -> str:
 class TaskJudge(Protocol):
     """A judge of any kind, asked about tasks."""
 
+    @property
+    def settings(self) -> ThinkingSettings:
+        """Its settings, which say what it is shown of a completion that begins with thinking."""
+
     def check(self, task: JudgeTask) -> None:
         """Whether the task can be judged.
 
@@ -333,15 +345,51 @@ class TaskParts(NamedTuple):
     results: tuple[ResponseJudgment | ResultPlace, ...]
 
 
+def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
+    """The task with what judges, rules and reward models are shown of its responses: without thinking, or all.
+
+    Everything that is judged of a task comes through here; a task whose responses begin with no thinking stays as it
+    is, and so do the keys of its requests.
+    """
+    if task.written or settings.judges_all_of_a_text:
+        return task
+    traces_of_all = task.traces or ((),) * len(task.responses)
+    shown = [_answered(text, trace, settings) for text, trace in zip(task.responses, traces_of_all, strict=True)]
+    if all(text == said for (text, _), said in zip(shown, task.responses, strict=True)):
+        return task
+    responses, traces = tuple(text for text, _ in shown), tuple(trace for _, trace in shown)
+    return replace(task, responses=responses, traces=traces if task.traces else (), written=task.responses)
+
+
+def _answered(text: str, trace: tuple[Turn, ...], settings: ThinkingSettings) -> tuple[str, tuple[Turn, ...]]:
+    """A response without thinking, and its turns without theirs."""
+    if not trace:
+        return settings.shown(text).text, trace
+    turns = [(turn, settings.shown(turn.text) if turn.is_of_policy else None) for turn in trace]
+    if not any(said is not None and said.written for _, said in turns):
+        return text, trace
+    kept = tuple(
+        turn if said is None or not said.written else with_text(turn, said.text, said.thinking) for turn, said in turns
+    )
+    return rewritten(text, trace, kept), kept
+
+
 def result_without_judge(task: JudgeTask) -> ResponseJudgment | None:
     """The result of the only response of a task if no judge is asked about it."""
     if task.fault is not None:
         return failure(task.fault)
-    return _EMPTY if is_blank(task.response) else None
+    return _nothing_in(task, 0) if is_blank(task.response) else None
+
+
+def _nothing_in(task: JudgeTask, number: int) -> ResponseJudgment:
+    """The result of an empty response."""
+    is_thinking = task.written and not is_blank(task.written[number])
+    return failure(NOTHING_BUT_THINKING if is_thinking else _NOTHING, Status.INVALID_COMPLETION.value)
 
 
 def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     """What is to be judged of a checked task."""
+    task = answered(task, judge.settings)
     responses, count = task.responses, len(task.responses)
     if task.fault is not None:
         return TaskParts((), (failure(task.fault),) * count)
@@ -352,7 +400,7 @@ def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
         firsts = task.firsts
         cases = [number for number in filled if firsts[number] == number]
         places = {number: (case, 0) for case, number in enumerate(cases)}
-        results = tuple(places.get(first, _EMPTY) for first in firsts)
+        results = tuple(places.get(first) or _nothing_in(task, first) for first in firsts)
         return TaskParts(tuple(task.only((number,)) for number in cases), results)
     if len(filled) == count:
         return TaskParts((task,), tuple((0, number) for number in range(count)))
@@ -362,9 +410,9 @@ def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     except TaskError as error:
         why = f"{count - len(filled)} of {count} responses are empty or invalid; of the others: {error}"
         alone = failure(why, is_final=True)
-        return TaskParts((), tuple(alone if number in filled else _EMPTY for number in range(count)))
+        return TaskParts((), tuple(alone if number in filled else _nothing_in(task, number) for number in range(count)))
     places = {number: (0, place) for place, number in enumerate(filled)}
-    return TaskParts((rest,), tuple(places.get(number, _EMPTY) for number in range(count)))
+    return TaskParts((rest,), tuple(places.get(number) or _nothing_in(task, number) for number in range(count)))
 
 
 def first_equals(values: Sequence[Hashable]) -> list[int]:
@@ -418,4 +466,6 @@ async def results_of(score: ScoreItem, task: JudgeTask, name: str) -> list[Respo
         return failed_by(error, len(task.responses))
 
 
-_EMPTY = failure("the response is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
+_NOTHING = "the response is empty: there is nothing to judge"
+NOTHING_BUT_THINKING = "there is nothing but thinking, which never ends or has no answer behind it: nothing to judge"
+"""Why a text that begins with thinking cannot be judged."""

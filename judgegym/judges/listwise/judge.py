@@ -48,12 +48,13 @@ _EQUAL = 0.5
 class ListwiseGroupJudge(GroupJudge):
     """Scores the answers of a group in one call for each order."""
 
+    settings: ListwiseJudgeSettings
     most = 256
 
     def __init__(self, settings: ListwiseJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
         """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
         super().__init__(settings, rubric)
-        self.settings, self.client = settings, client
+        self.client = client
 
     async def judge(self, case: GroupCase) -> GroupJudgment:
         """Ask for the scores of all answers at once.

@@ -26,6 +26,7 @@ class RuleCase:
         reference: the row's reference, which is the expected value unless a setting has one.
         context: the text that the response should be based on.
         trace: the turns of the response, with their tool calls; empty if it came as a text.
+        written: all that the policy wrote, where thinking was taken out of the response; otherwise empty.
     """
 
     prompt: str
@@ -33,6 +34,7 @@ class RuleCase:
     reference: str | None = None
     context: str | None = None
     trace: tuple[Turn, ...] = ()
+    written: str = ""
 
 
 class RuleFinding(NamedTuple):

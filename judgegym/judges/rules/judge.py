@@ -94,7 +94,8 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
 
     def case_of(self, task: JudgeTask) -> RuleCase:
         """The response, and what it may be compared with."""
-        return RuleCase(task.prompt, task.response, task.reference, task.context, task.trace)
+        written = task.written[0] if task.written else ""
+        return RuleCase(task.prompt, task.response, task.reference, task.context, task.trace, written)
 
     async def judge(self, case: RuleCase) -> Judgment[RuleDetail]:
         """Apply the rule to one response; never raises."""
@@ -119,7 +120,7 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         if self.rule == "repetition":
             return repetition(case.response)
         if self.rule == "thinking_format":
-            return thinking_format(case.response, opened_by_template=settings.rule_opened_by_template)
+            return thinking_format(case.written or case.response, opened_by_template=settings.rule_opened_by_template)
         if not case.trace and self.rule in _OF_TOOLS | _OF_TRACE.keys():
             return cannot_say(traces.NO_TRACE)
         if self.rule in _OF_TRACE:

@@ -24,7 +24,7 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
     """The score of a text's length.
 
     Args:
-        text: the whole response, with its thinking.
+        text: the response.
         unit: what is counted. Words are separated by white space; tokens are counted as `count_tokens` does.
         soft: up to this length the score is 1.0; `None` for the hard limit.
         hard: at this length the score is 0.0, unless it is the soft limit, too; beyond it in any case.

@@ -21,6 +21,7 @@ from judgegym.judges.core.tasks import (
     ComparingJudge,
     JudgeTask,
     ResponseJudgment,
+    answered,
     failed_by,
     failure,
     result_without_judge,
@@ -95,7 +96,7 @@ class LocalCohorts:
 
     async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
         """See `Cohorts`."""
-        known = result_without_judge(task)
+        known = result_without_judge(answered(task, self._gatherers[mount].scorer.settings))
         if known is not None:
             self._record.known(mount, task.prompt, task.response, known)
             with contextlib.suppress(OverloadError):
@@ -182,8 +183,9 @@ class LocalCohorts:
         place = MemberSlot(sign)
         if not sign.is_empty and gathering.scores is not None:
             place.number = len(gathering.responses)
-            gathering.scores.add(task.response)
-            gathering.responses.append(task.response)
+            response = answered(task, self._gatherers[gathering.mount].scorer.settings).response
+            gathering.scores.add(response)
+            gathering.responses.append(response)
         self._registers[gathering.mount].seat(gathering, place)
         self.pending += 1
         if gathering.is_full or self._is_stopping:

@@ -126,6 +126,29 @@ def test_reasoning_that_the_endpoint_returns_apart_is_valid_thinking(arena: Aren
     assert not any(b"SECRET" in request.raw for request in run.judge.requests)
 
 
+@pytest.mark.parametrize("setting", ["removed", "kept"])
+def test_thinking_that_a_server_leaves_in_the_text_is_shown_to_no_judge_but_where_it_is_kept(
+    arena: Arena, setting: str
+) -> None:
+    text = "[THINK]SECRET PLAN[/THINK]\nANSWER of the model to row-0"
+    run = arena.rows(1).evaluate(f"--env.judged_thinking={setting}", policy=text)
+    (sample,) = run.files.samples
+    is_kept = setting == "kept"
+    assert [b"SECRET" in request.raw for request in run.judge.requests] == [is_kept] * 2
+    assert sample["model_answer"] == (text if is_kept else "ANSWER of the model to row-0")
+    assert sample.get("written") == (None if is_kept else text)
+    assert sample["thinking"] == ("" if is_kept else "SECRET PLAN")
+    assert run.files.metrics["thinking_removed_rate"] == (0 if is_kept else 1)
+    assert run.said.count("begins with its thinking") == (0 if is_kept else 1)
+
+
+def test_an_answer_whose_thinking_never_ends_is_none(arena: Arena) -> None:
+    run = arena.rows(1).evaluate("--env.short_answer_retries=0", policy="<|channel|>analysis<|message|>ANSWER of the")
+    (sample,) = run.files.samples
+    assert (sample["status"], sample["label"], run.judge.requests) == ("invalid_completion", None, [])
+    assert (sample["model_answer"], sample["thinking"]) == ("", "ANSWER of the")
+
+
 @pytest.mark.slow
 def test_a_template_that_opens_the_tag(arena: Arena) -> None:
     text = "Hm.\n</think>\n\nANSWER of the model to row-0"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoresInProgress
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint
@@ -67,6 +68,7 @@ class JudgeInTest:
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     groups: list[GroupInTest] = field(default_factory=list)
     closed: list[list[str]] = field(default_factory=list)
+    settings: ThinkingSettings = field(default_factory=ThinkingSettings)
 
     def __post_init__(self) -> None:
         self.opened.set()

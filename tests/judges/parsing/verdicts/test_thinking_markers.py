@@ -6,10 +6,7 @@ The parsers are found in the modules, so that a new one fails here until `VERDIC
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,8 +15,8 @@ from judgegym.judges import parsing
 from judgegym.judges.parsing.criteria import CriterionVerdict
 from judgegym.judges.parsing.scores import ScoredAnswer, ScoreObject
 from judgegym.judges.parsing.verdict_parser import VerdictParser
+from tests.thinking import FAMILIES, thoughts
 
-FAMILIES = json.loads((Path(parsing.__file__).parent / "thinking_markers.json").read_text())["families"]
 CRITERIA = {"c1": {"met": 1.0, "unmet": 0.0}}
 
 
@@ -69,33 +66,6 @@ def found_parsers() -> dict[str, VerdictParser[..., object]]:
 PARSERS = found_parsers()
 
 
-def around(family: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """The pairs of markers of a family; no end where a stripped one leaves none."""
-    yield from ((begin, end) for begin in family["begin"] for end in family["end"])
-    stripped = family.get("stripped", {"begin": [], "end": []})
-    begins, ends = stripped["begin"] or family["begin"], stripped["end"] or [None]
-    yield from ((begin, end) for begin in begins for end in ends if stripped["begin"] or stripped["end"])
-
-
-def drafts(thought: str) -> Iterator[tuple[str, bool]]:
-    """A thought in every marker and shape, and whether it has ended."""
-    for family in FAMILIES:
-        for begin, end in around(family):
-            is_tag = not begin[0].isalpha()  # others are words, behind which the thought follows without a space
-            yield f"{begin}{thought}", False
-            yield f"{begin}\n{thought}\n" if is_tag else f"\n{begin}{thought}", False
-            if end is None:
-                continue
-            yield f"{begin}{thought}{end}", True
-            if is_tag:
-                yield f"{begin}\n{thought}\n{end}\n\n", True
-            if begin[0] in "<[◁":
-                yield f"Let me see.\n{begin}\n{thought}\n{end}\n", True
-            if family.get("alone", True):
-                yield f"{thought}{end}", True
-                yield f"{thought}\n{end}\n\n", True
-
-
 def test_there_are_many_markers_and_every_parser_is_tested() -> None:
     assert len(FAMILIES) >= 30
     assert VERDICTS.keys() == PARSERS.keys()
@@ -107,7 +77,8 @@ def test_a_draft_is_no_verdict_and_what_follows_closed_thinking_is_one(name: str
     thought = f"{written.draft} Hmm, the claim is false though."
     if name == "rating":  # which is read at the end
         thought = f"Hmm, the claim is false though. {written.draft}"
-    for text, is_ended in drafts(thought):
+    later = ((f"Let me see.\n{text}", ended) for text, ended in thoughts(thought) if text[0] in "<[◁" and ended)
+    for text, is_ended in (*thoughts(thought), *later):
         assert parse(text, *written.arguments) is None, text
         assert parse(f"{text} I cannot judge this submission.", *written.arguments) is None, text
         behind = f"{text}{written.verdict}"

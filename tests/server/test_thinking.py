@@ -1,0 +1,93 @@
+"""Thinking in requests to the server, and in the texts of its judges."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from tests.scripted import Json
+from tests.server.bodies import VERIFY
+from tests.server.running import asked, running
+from tests.thinking import DRAFTS, stand_in, thoughts
+
+THOUGHT = "◁think▷SECRET PLAN◁/think▷\n"
+WRITTEN = f"{THOUGHT}It is 42."
+ITEM = {"prompt": "What is 6 * 7?", "response": WRITTEN}
+BODIES: Mapping[str, tuple[str, Json]] = {
+    "native": ("/v1/score", ITEM),
+    "native, messages": ("/v1/score", {**ITEM, "response": [{"role": "assistant", "content": WRITTEN}]}),
+    "native, a trace": (
+        "/v1/score",
+        {**ITEM, "response": [
+            {"role": "assistant", "content": f"{THOUGHT}I search.", "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "search", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "a", "content": "42"},
+            {"role": "assistant", "content": WRITTEN},
+        ]},
+    ),
+    "openrlhf": ("/get_reward", {"query": [f"What is 6 * 7?{WRITTEN}"], "prompts": ["What is 6 * 7?"], "labels": [""]}),
+    "nemo gym": (
+        "/verify",
+        {**VERIFY, "response": {**VERIFY["response"], "output": [
+            {**VERIFY["response"]["output"][0], "content": [
+                {"type": "output_text", "text": WRITTEN, "annotations": []}]}
+        ]}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+async def test_no_protocol_shows_a_judge_the_thinking_of_a_response(name: str) -> None:
+    path, body = BODIES[name]
+    async with running() as server:
+        answer = await server.post(path, body)
+        (request,) = server.judge.bodies
+    assert answer.status == 200, answer.text
+    assert "SECRET" not in asked(request) and "It is 42." in asked(request)
+
+
+async def test_thinking_that_never_ends_is_an_invalid_completion() -> None:
+    async with running() as server:
+        answer = await server.post("/v1/score", {**ITEM, "response": "<think>It is 42."})
+        assert (answer.json["status"], answer.json["score"]) == ("invalid_completion", None)
+        assert server.judge.bodies == []
+
+
+async def test_gathered_responses_that_differ_in_their_thinking_alone_are_two() -> None:
+    def judge(request: Json, number: int) -> str:
+        assert "SECRET" not in asked(request)
+        return stand_in(request)
+
+    async with running("--judge=listwise", "--group_size=3", "--group_wait=60", judge=judge) as server:
+        texts = [f"<think>SECRET {number}</think>It is 42." for number in range(2)]
+        sent = [server.post("/v1/score", {**ITEM, "response": text}) for text in (*texts, "I do not know.")]
+        answers = await asyncio.gather(*sent)
+    assert [answer.json["status"] for answer in answers] == ["ok"] * 3
+    assert answers[0].json["score"] == answers[1].json["score"]
+
+
+@pytest.mark.slow(*(kind for kind in DRAFTS if kind != "aspect"))
+@pytest.mark.parametrize("kind", DRAFTS)
+async def test_a_judge_that_thinks_gives_the_scores_of_one_that_does_not(kind: str) -> None:
+    thought, expected = next(
+        (text, ended) for text, ended in thoughts(f"{DRAFTS[kind]} Hmm.") if "[THINK]" in text and ended
+    )
+    never = thought.replace("[/THINK]", "")
+    criteria = [{"criterion": "It says why.", "points": 1}]
+    several = {"prompt": "Why?", "responses": ["Because.", "So."]}
+    one = {"prompt": "Why?", "response": "Because.", "baseline": "So."}
+    body = (
+        several
+        if kind in ("choice", "listwise")
+        else {**one, **({"criteria": criteria} if kind == "checklist" else {})}
+    )
+
+    async def judged(shape: str) -> list[tuple[object, object]]:
+        async with running(f"--judge={kind}", judge=lambda request, number: shape + stand_in(request)) as server:
+            answer = await server.post("/v1/score", body)
+        return [(result["score"], result["status"]) for result in answer.json.get("results") or [answer.json]]
+
+    assert expected and await judged(thought) == await judged("")
+    assert {score for score, _ in await judged(never)} == {None}
