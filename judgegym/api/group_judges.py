@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
 from judgegym.api.session import WithSession, in_sync, listed, optional_text, shown_kind
-from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, answer_of, text_of
+from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, answer_of, answer_turns, text_of
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.group import (
@@ -24,6 +24,7 @@ from judgegym.judges.core.group import (
     looks_in_words,
     orders_in_words,
 )
+from judgegym.judges.core.tasks import JudgeTask, answered
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
@@ -112,9 +113,10 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         parted = listed(answers, "answers", conversation)
         asked, anchor = conversation(question, "the question"), optional_text(baseline, "baseline")
         try:
+            said, traces = tuple(map(answer_of, parted)), tuple(map(answer_turns, parted))
             case = GroupCase(
                 text_of(asked),
-                tuple(map(answer_of, parted)),
+                answered(JudgeTask("", said, traces=traces), self.settings).responses,
                 self.criteria,
                 optional_text(reference, "reference"),
                 optional_text(context, "context"),

@@ -143,7 +143,9 @@ class RL4FEvaluator:
             raise ValueError(f"iterations is {iterations}; expected 1 or more")
         async with AsyncExitStack() as stack:
             clients = await self._open(stack)
-            answers = await all_results(_answer(name, client, user_query) for name, client in clients.items())
+            answers = await all_results(
+                _answer(name, client, user_query, self._models[name]) for name, client in clients.items()
+            )
             pairs = [
                 (judge, answer)
                 for judge, answer in product(clients, answers)
@@ -196,12 +198,12 @@ def _settings(model: str | Mapping[str, object], shared: Mapping[str, object]) -
     return settings_from_keywords(PeerJudgeSettings, {**shared, "judge_model_name": _name(model), **own})
 
 
-async def _answer(name: str, client: ChatClient, user_query: str) -> ModelAnswer:
+async def _answer(name: str, client: ChatClient, user_query: str, settings: PeerJudgeSettings) -> ModelAnswer:
     try:
         answer = await client.chat([Message(role="user", content=user_query)], keep=lambda choice: False)
     except EndpointError as error:
         return ModelAnswer(model=name, response="", error=f"the model at {error}")
-    response = answer.first.text
+    response = settings.shown(answer.first.text).text
     return ModelAnswer(model=name, response=response, error=None if response.strip() else "the answer is empty")
 
 

@@ -57,8 +57,8 @@ class JudgeCall(Generic[ValueT_co]):
 
     Attributes:
         name: which call of the judgment this is, such as `game_1` or `game_2_reask`.
-        text: the judge's raw text; empty if the call never succeeded.
-        reasoning: reasoning that the endpoint returned apart from the text.
+        text: the judge's text without its thinking; empty if the call never succeeded, or the thinking never ends.
+        reasoning: its thinking, and reasoning that the endpoint returned apart from the text.
         value: the verdict, as the judge's parser returns it; `None` if there is none.
         error: why there is no text or no verdict; `None` if there is a verdict.
         run: timings, attempts, usage.
@@ -87,7 +87,7 @@ class CritiqueRound:
         component: which verdict of the judgment, such as `game_1`; empty where there is only one.
         before: the verdict before the round.
         before_reasoning: its reasons.
-        raw: the judge's whole text, critique and revision; empty if the call never succeeded.
+        raw: the judge's text behind its thinking, critique and revision; empty if the call never succeeded.
         critique: the part of the text before the revised verdict.
         after: the verdict after the round; a failed round keeps the one before.
         after_reasoning: its reasons.

@@ -219,6 +219,7 @@ def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:
         "judge_output",
         "judge_system_prompt",
         "seed",
+        "judged_thinking",
         "thinking_markers",
     }
 
