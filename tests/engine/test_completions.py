@@ -15,6 +15,7 @@ def config(**fields: Any) -> ArenaHardConfig:
 
 
 PLAIN: dict[str, Any] = {}
+KEPT = {"judged_thinking": "kept"}
 BUILT_IN = prompts.load("thinking_assistant")
 THINKING = {"thinking_mode": True}
 BY_TEMPLATE = {"thinking_mode": True, "thinking_opened_by_template": True}
@@ -26,7 +27,17 @@ ANSWER = "an answer that is long enough"
     ("settings", "choice", "expected"),
     [
         (PLAIN, Choice(f"  {ANSWER}\n", finish_reason="stop"), Completion(f"  {ANSWER}\n", finish_reason="stop")),
-        (PLAIN, Choice(f"<think>a</think> {ANSWER}"), Completion(f"<think>a</think> {ANSWER}")),
+        (
+            PLAIN,
+            Choice(f"<think>a</think> {ANSWER}"),
+            Completion(ANSWER, "a", written=f"<think>a</think> {ANSWER}"),
+        ),
+        (
+            PLAIN,
+            Choice(f"<think>a {ANSWER}"),
+            Completion("", f"a {ANSWER}", None, None, True, written=f"<think>a {ANSWER}"),
+        ),
+        (KEPT, Choice(f"<think>a</think> {ANSWER}"), Completion(f"<think>a</think> {ANSWER}")),
         (PLAIN, Choice(ANSWER, reasoning="a"), Completion(ANSWER, thinking="a")),
         (PLAIN, Choice("", refusal=f"No: {ANSWER}"), Completion(f"No: {ANSWER}")),
         (PLAIN, Choice(ANSWER, finish_reason="length"), Completion(ANSWER, finish_reason="length")),
