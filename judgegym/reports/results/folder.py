@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings
+from judgegym.engine.runs.log import LOG
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.results.run import SavedRun
@@ -102,7 +103,7 @@ def _paths(folder: Path, depth: int) -> Iterator[Path]:
         return
     if groups is not None:
         yield groups
-    if found or is_training_run(folder):
+    if found or is_training_run(folder) or (groups is None and _has_begun(folder)):
         yield folder
     for entry in folders:
         yield from _paths(entry, depth - 1)
@@ -110,6 +111,11 @@ def _paths(folder: Path, depth: int) -> Iterator[Path]:
 
 def _is_run(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (SAMPLES, METRICS, FAILURES))
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether a folder is a run without a finished row."""
+    return (folder / CONFIG).is_file() and (folder / LOG).is_file()
 
 
 def is_training_run(path: Path) -> bool:

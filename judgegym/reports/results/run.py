@@ -133,6 +133,11 @@ class SavedRun:
         return cls(path, config, general, metrics, _date(path, general))
 
     @property
+    def has_lost_rows(self) -> bool:
+        """Return whether the run has metrics of rows, and no file of rows any more."""
+        return self.is_complete and not any((self.path / name).exists() for name in _FILES)
+
+    @property
     def is_complete(self) -> bool:
         """Return whether the run has come to its end and has metrics."""
         return bool(self.general)

@@ -61,6 +61,9 @@ def notices(run: SavedRun, figures: RunFigures) -> list[str]:
     }
     if not run.is_complete:
         said.append("The run is not complete: there are no metrics yet, and rows may be missing.")
+    selected = wire.lookup(run.general, "rows.selected")
+    if isinstance(selected, int) and selected != len(figures):
+        said.append(f"metrics.json is of {selected} rows, and samples.jsonl and failures.jsonl hold {len(figures)}.")
     if not figures.has_values and len(failed) < len(figures.statuses):
         said.append("The run is of a version that did not keep what each row adds to the result: bars are mean scores.")
     if failed:

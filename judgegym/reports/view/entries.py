@@ -63,6 +63,8 @@ def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
     if not run.is_complete:
         rows, failed = _count(_lines(run.path / SAMPLES)), _count(_lines(run.path / FAILURES))
         return {**entry, "rows": rows, "failed": failed, "state": "not finished"}
+    if run.has_lost_rows:
+        entry["state"] = "its rows are gone: samples.jsonl is missing"
     names = (_named(dataset.get("name")) for dataset in objects_in(run.general, "datasets"))
     entry |= {
         "rows": _count(wire.lookup(run.general, "rows.selected")),

@@ -110,3 +110,12 @@ def test_a_run_that_is_removed_while_it_is_read_ends_no_list(tmp_path: Path, mon
     found = runs_in(tmp_path)
     assert sorted(run.path.name for run in found) == ["one", "two"]
     assert all(run.date is not None for run in found)
+
+
+def test_a_run_without_a_finished_row_is_found_by_its_log(tmp_path: Path) -> None:
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "config.yaml").write_text("openai: {model_name: a-policy}\n")
+    assert names(tmp_path) == []
+    (tmp_path / "begun" / "run.log").write_text("")
+    (run,) = runs_in(tmp_path)
+    assert isinstance(run, SavedRun) and (run.policy, run.is_complete) == ("a-policy", False)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from judgegym.reports.__main__ import main as report_main
 from judgegym.reports.results.folder import runs_in
 from judgegym.reports.view.entries import entry_of, id_of, name_of
 from tests.engine.samples_of import sample
@@ -59,6 +60,16 @@ def test_an_unfinished_run_says_so_and_how_far_it_is(tmp_path: Path) -> None:
     assert (entry.state, entry.rows.number, entry.failed.number) == ("not finished", 2, 1)
     assert (entry.policy, entry.judge, entry.result.number) == ("b-policy", "b-judge", None)
     assert entry.is_open and not entry.is_comparable
+
+
+def test_a_run_whose_rows_are_gone_says_so_in_the_list_and_on_its_page(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    for name in ("samples.jsonl", "failures.jsonl"):
+        (run / name).unlink(missing_ok=True)
+    assert only(tmp_path).state == "its rows are gone: samples.jsonl is missing"
+    page = tmp_path / "page.html"
+    assert report_main([str(run), f"--output={page}"], prog="judgegym report") == 0
+    assert "samples.jsonl and failures.jsonl hold 0" in page.read_text("utf-8")
 
 
 def test_an_unreadable_run_says_why(tmp_path: Path) -> None:
