@@ -117,7 +117,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         first, rows = self._block
         if not first <= place < first + len(rows):
             first = place - place % _CONVERTED_AT_ONCE
-            columns = self.table.slice(first, _CONVERTED_AT_ONCE).to_pydict()
+            columns = _columns_of(self.table.slice(first, _CONVERTED_AT_ONCE))
             for name in self._json_text:
                 columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -146,6 +146,38 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
             hashed.update(orjson.dumps(row, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
             hashed.update(b"\n")
         return hashed.hexdigest()
+
+
+def _columns_of(table: pyarrow.Table) -> dict[str, list[Any]]:
+    """Return the values of each column.
+
+    Raises:
+        ValueError: a column holds values that Python has no type for; the message names it.
+    """
+    columns = {}
+    for field, values in zip(table.schema, table.columns, strict=True):
+        try:
+            columns[field.name] = python_values(values)
+        except (OverflowError, ValueError) as error:
+            raise ValueError(f"column {field.name} ({field.type}): {error}") from error
+    return columns
+
+
+def python_values(array: pyarrow.Array | pyarrow.ChunkedArray) -> list[Any]:
+    """Return the values of an array; times that Python has no type for, as after the year 9999, as texts.
+
+    Raises:
+        ValueError: it holds other values that Python has no type for; or an OverflowError.
+    """
+    import pyarrow
+
+    try:
+        values: list[Any] = array.to_pylist()
+    except (OverflowError, ValueError):
+        if not pyarrow.types.is_temporal(array.type):
+            raise
+        values = array.cast(pyarrow.string()).to_pylist()
+    return values
 
 
 def _without_pairs(value: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from judgegym.judges.config.tracing import TraceMode, traced
 from judgegym.llm import tracing
 from judgegym.llm.errors import SettingsError
+from tests.command import as_process
 from tests.scripted import Reply, completion, in_turn
 from tests.server.running import running
 
@@ -147,3 +148,13 @@ def test_variable_that_nothing_reads_is_refused(name: str, value: str, monkeypat
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"{name}: expected .*found '{value}'"), traced("spans"):
         raise AssertionError
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "value"), [("OTEL_BSP_MAX_QUEUE_SIZE", "5"), ("OTEL_PROPAGATORS", "nope")])
+def test_variable_that_opentelemetry_refuses_is_told_before_the_first_call(name: str, value: str) -> None:
+    """In a new process, since some are read while the library is imported."""
+    ended = as_process("evaluate", "--offline", "--limit=1", "--trace=spans", env={name: value}, fresh=True)
+    assert ended.code == 2
+    assert "Traceback" not in ended.said
+    assert f"environment variables of OpenTelemetry ({name}): " in ended.err

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from judgegym.data.arrow import ArrowRows, json_text_columns, with_own_arguments
+from judgegym.data.arrow import ArrowRows, json_text_columns, python_values, with_own_arguments
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -130,7 +130,7 @@ def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) 
     is_json = batch.schema.names[column] in json_text
     if isinstance(array.type, pyarrow.BaseExtensionType):
         array = array.storage
-    for value in array.to_pylist():
+    for value in python_values(array):
         if is_json and value is not None:
             yield wire.dumps(wire.loads(value))
         else:

@@ -64,7 +64,15 @@ def with_stand_ins(
     data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
     places = {"env.tokenizer_name", *(f"env.{name}" for name in data)}
     asked = _asked(typed)
-    notes = [f"{SOURCE}: the command line names {' and '.join(asked)}, which will be asked"] if asked else []
+    flags = " and ".join(f"--{name}" for name in asked)
+    notes = (
+        [
+            f"{SOURCE}: the command line names {' and '.join(asked.values())}, which will be asked; without {flags} a "
+            "stand-in plays it"
+        ]
+        if asked
+        else []
+    )
     kept: list[SettingsSource] = []
     stand_in_names: dict[str, str] = {}
     for source in sources:
@@ -77,8 +85,8 @@ def with_stand_ins(
     return [*kept, SettingsSource(SOURCE, filled)], notes
 
 
-def _asked(typed: Values) -> list[str]:
-    """The endpoints that the command line names, as a sentence says them."""
+def _asked(typed: Values) -> dict[str, str]:
+    """The endpoints that the command line names, as a sentence says them, by the setting that names each."""
     asked = {
         "env.judge_base_url": "the judge at {}",
         "env.user_base_url": "the user at {}",
@@ -86,7 +94,9 @@ def _asked(typed: Values) -> list[str]:
         "openai.base_url": "the policy at {}",
         "openai.replicas": "the policy of openai.replicas",
     }
-    return [words.format(without_credentials(str(typed[name]))) for name, words in asked.items() if typed.get(name)]
+    return {
+        name: words.format(without_credentials(str(typed[name]))) for name, words in asked.items() if typed.get(name)
+    }
 
 
 def _has_endpoint(value: Any) -> bool:

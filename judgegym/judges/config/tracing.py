@@ -43,7 +43,7 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
     if mode == "off":
         yield
         return
-    with needs("otel"):
+    with needs("otel"), _telling_variables():
         from opentelemetry import trace
         from opentelemetry.sdk.trace import TracerProvider
 
@@ -59,6 +59,16 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
         tracing.active = None
         if own is not None:
             own.shutdown()
+
+
+@contextmanager
+def _telling_variables() -> Iterator[None]:
+    """Refuse what OpenTelemetry refuses of its variables, some while it is imported."""
+    try:
+        yield
+    except ValueError as error:
+        given = ", ".join(sorted(name for name in os.environ if name.startswith("OTEL_")))
+        raise SettingsError(f"environment variables of OpenTelemetry ({given}): {error}") from error
 
 
 def _own(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:

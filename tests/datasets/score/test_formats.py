@@ -111,6 +111,26 @@ def test_all_rows_are_judged_in_their_order(tmp_path: Path, command: Scoring, wr
         assert pyarrow.types.is_map(pyarrow.parquet.read_schema(command.out).field("map").type)
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_a_time_after_the_year_9999_is_a_text_and_refuses_no_file(
+    tmp_path: Path, command: Scoring, ending: str
+) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    times = [253_402_300_800 * 10**6, 0, None, 1]
+    column = pyarrow.array(times, pyarrow.timestamp("us"))
+    command.data, command.out = tmp_path / "rows.parquet", tmp_path / f"scored{ending}"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS).append_column("time", column), command.data)
+    ended = command()
+    assert ended.code == 0, ended.said
+    if ending == ".jsonl":
+        assert next(row["time"] for row in read_rows(command.out)) == "10000-01-01 00:00:00.000000"
+    else:
+        written = pyarrow.parquet.read_table(command.out).column("time")
+        assert written.cast(pyarrow.int64()).to_pylist() == times
+
+
 def rows_of_parquet(path: Path) -> list[Json]:
     import pyarrow.parquet
 
