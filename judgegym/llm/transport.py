@@ -55,7 +55,7 @@ from judgegym.llm.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica
 from judgegym.llm.urls import with_version
 from judgegym.llm.usage import Meter, count_tokens
-from judgegym.llm.wire import JSON, Message
+from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
 
@@ -220,6 +220,7 @@ class Transport:
         fields: which fields of requests the model's endpoint takes, as far as is known.
         formats: whether it takes response formats.
         changed: the fields that it has refused and that requests were changed in, which were answered.
+        limit_words: that thinking has used up the limit of a completion; `None` if it has not.
         image_refusal: how it has refused images, where it is not to be asked about any more of them.
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
@@ -266,6 +267,7 @@ class Transport:
         self.fields = habits_of(settings.endpoints)
         self.formats = self.fields.formats
         self.changed: set[str] = set()
+        self.limit_words: str | None = None
         self.image_refusal: str | None = None
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
         self.presence = Reachability(replicas, settings)
@@ -329,7 +331,7 @@ class Transport:
     @property
     def notices(self) -> list[str]:
         """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
-        words = [] if self.formats.words is None else [self.formats.words]
+        words = [each for each in (self.formats.words, self.limit_words) if each is not None]
         changed = self.fields.sentences(self.changed, self.settings.endpoints[0].shown)
         return [*words, *changed, *(sentence for each in self.siblings for sentence in each.notices)]
 
@@ -391,6 +393,8 @@ class Transport:
         assert isinstance(outcome, ChatSuccess)  # of a request without a path, or with `read`
         self.meter.answered += 1
         self.changed.update(record.changed)
+        if record.read is None:
+            self._note_limit(outcome.choices)
         record.received = outcome.received
         return ChatResponse(
             outcome.choices,
@@ -402,6 +406,18 @@ class Transport:
             served=outcome.served,
             refused=record.changed,
         )
+
+    def _note_limit(self, choices: Sequence[Choice]) -> None:
+        """Say once that thinking has used up the limit of a completion, whose text is empty then."""
+        if self.limit_words is not None or not any(
+            choice.state == "cut_off" and wire.is_blank(choice.text) for choice in choices
+        ):
+            return
+        setting = self.settings.limit_setting or "max_tokens"
+        self.limit_words = (
+            f"{self.settings.shown} has given a completion without a text: thinking used up its limit; raise {setting}"
+        )
+        logger.warning("%s", self.limit_words)
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None = None, *, upload: Upload | None = None) -> JSON:
         """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.

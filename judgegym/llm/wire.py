@@ -280,7 +280,9 @@ def error_text(data: bytes) -> str:
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
     said = message if isinstance(message, str) and message else excerpt(data)
     param = error.get("param") if isinstance(error, Mapping) else None
-    return f"param {param}: {said}" if isinstance(param, str) and param and param not in said else said
+    if not isinstance(param, str) or not param or re.search(rf"(?<!\w){re.escape(param)}(?!\w)", said):
+        return said
+    return f"param {param}: {said}"
 
 
 def excerpt(data: bytes) -> str:

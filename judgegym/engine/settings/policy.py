@@ -183,6 +183,7 @@ class PolicySettings(BaseModel):
             section=section,
             url_setting="--openai.base_url",
             price_settings="openai.price_",
+            limit_setting=f"--{section}eval_max_tokens",
         )
 
     def finish_rules(self, config: CallSettings) -> FinishRules:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -64,6 +65,7 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
         _ = retokenizer.tokenizer  # report an error in its name before the first call
         return TokenServer(openai, config, retokenizer)
     chat_settings = openai.chat_settings(config, max_concurrency=openai.num_max_requests_at_once)
+    chat_settings = replace(chat_settings, limit_setting="--env.train_max_tokens")
     settled = None if config.token_source == "auto" else config.token_source
     if openai.api != "openai" and config.token_source == "chat":
         raise SettingsError("--env.token_source: chat needs --openai.api=openai; no other form returns token ids")
