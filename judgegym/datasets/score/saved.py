@@ -59,7 +59,6 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
         run_directory_of(out),
         config=settings.public(),
         matters=settings.matters(),
-        defaults=settings.defaults(),
         resume=settings.resume,
         disk=Disk(settings.disk_full_deadline),
         defaults=settings.defaults(),

@@ -135,9 +135,3 @@ class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, Co
         shaping = {each.name for each in declared_settings(type(self)) if not each.is_operational}
         own = {name: value for name, value in self.public().items() if name in shaping}
         return {**own, **self.policy_matters()}
-
-    def defaults(self) -> dict[str, JSON]:
-        """The defaults of these: what a run did before there was the setting."""
-        fields = type(self).model_fields
-        usual = {name: fields[name].get_default(call_default_factory=True) for name in self.matters() if name in fields}
-        return self.model_copy(update=usual).public()
