@@ -1,7 +1,8 @@
 """Collects rollouts with NeMo Gym's `SimpleAgent` and `RolloutCollectionHelper`, its policy scripted.
 
 Arguments: the reward server's host and port, a directory, the rows as JSON, the number of rollouts of each. The policy
-answers with the `says` of the row's metadata: text, in which `{n}` is the answer's number, or a list of output items.
+answers with the `says` of the row's metadata: text, in which `{n}` is the answer's number, a list of output items, or
+an object of fields of a response whose text is `half of`.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ def message(text):
 async def answer(request: Request):
     body = await request.json()
     says = json.loads(body["metadata"]["says"])
+    fields, says = (says, "half of") if isinstance(says, dict) else ({}, says)
     output = [message(says.replace("{n}", str(next(numbers))))] if isinstance(says, str) else says
     if any(item.get("type") == "function_call_output" for item in body["input"]):
         output = [message("good")]
@@ -45,6 +47,7 @@ async def answer(request: Request):
         "parallel_tool_calls": False,
         "tool_choice": "auto",
         "tools": [],
+        **fields,
     }
 
 

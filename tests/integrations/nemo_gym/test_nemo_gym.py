@@ -78,6 +78,19 @@ async def test_rollouts_failures_and_metrics_as_the_collector_has_them(tmp_path:
     assert aggregate["group_level_metrics"]
 
 
+async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(tmp_path: Path) -> None:
+    filtered = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+    rows = [row("good"), row({"status": "failed"}), row({"status": "cancelled"}), row(filtered)]
+    async with running(judge=judge) as server:
+        ended = await collect(server.url, tmp_path, rows)
+        asked_for = len(server.judge.requests)
+    assert ended.code == 0, ended.err
+    kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
+    assert ([each["reward"] for each in kept], asked_for) == ([1.0], 1)
+    assert [each["_ng_failure_class"] for each in failed] == ["policy_failed"] * 3
+    assert all(is_masked(each) and "_ng_failure_terminal" not in each for each in failed)
+
+
 async def test_a_judge_that_is_away_leaves_no_reward_in_the_rollouts(tmp_path: Path) -> None:
     async with running("--deadline=1") as server:
         await server.judge.__aexit__(None, None, None)

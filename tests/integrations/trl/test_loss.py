@@ -100,3 +100,15 @@ async def test_with_normalize_then_sum_a_failed_part_adds_its_groups_mean(tmp_pa
     of_judge = without_failed([part / (0.5 + 1e-4) for part in (0.5, 0.0, -0.5)])
     assert ended.result["gdpo"]["advantages"] == pytest.approx(normalized(of_judge), abs=1e-3)
     assert ended.result["gdpo"]["advantages"][2] == 0.0
+
+
+@pytest.mark.timeout(200)
+async def test_a_judge_that_is_down_ends_the_training_with_its_reason(tmp_path: Path) -> None:
+    async with running("--judge=rubric", judge="I cannot say.") as server:
+        run = {**SHAPE, "reward": {"judge": {"url": server.url}}, "config": {"max_steps": 20}}
+        ended = await trainers.run("trl", "program.py", str(tmp_path), {"down": run})
+    assert ended.code == 0, ended.err
+    result = ended.result["down"]
+    assert "the judge failed for 32 samples in a row, last with: " in result["error"]
+    assert len([entry for entry in result["log"] if "loss" in entry]) == 7  # of four samples each
+    assert "4 of 4 completions have no reward, because the judge failed, the last one with: " in ended.err

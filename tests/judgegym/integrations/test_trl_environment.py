@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -18,6 +20,7 @@ from judgegym.integrations.trl import JudgeEnvironment, judge_environment
 from judgegym.integrations.trl.environment import choice_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, Choice
+from tests.command import clean_environment
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judgegym.integrations.processes import in_processes
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
@@ -285,6 +288,34 @@ async def test_what_is_open_is_closed_when_a_trainer_is_given_up(url: str) -> No
     del episode
     gc.collect()
     await nothing_open()
+
+
+SCRIPT = """
+import asyncio
+from judgegym.integrations.trl import judge_environment
+
+class Trainer:
+    num_generations = 4
+    class callback_handler:
+        callbacks = []
+    def log_metric(self, name, value): ...
+    def add_callback(self, callback): ...
+
+def main():
+    trainer, arena = Trainer(), judge_environment("arena_hard", offline=True)
+    columns = {"uid": [arena.rows()[0]["uid"]] * 4, "log_metric": trainer.log_metric}
+    asyncio.run(arena.reward(["Q"] * 4, list("abcd"), **columns))
+
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_script_that_ends_while_its_trainer_is_given_up_says_nothing() -> None:
+    """The process closes what is open, and cancels the thread that was about to."""
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=clean_environment())
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 async def nothing_open() -> None:
