@@ -240,9 +240,8 @@ class Transport:
             SettingsError: the settings have fields that the model's API does not take.
         """
         self.settings = settings
-        warn_of_end(
-            tuple(each.base_url for each in settings.endpoints), settings.endpoints[0].model, settings.model_setting
-        )
+        for endpoint in settings.endpoints:
+            warn_of_end(endpoint.base_url, endpoint.model, settings.model_setting)
         self.api = api_of(settings.endpoints[0].api)
         where = f"--{settings.price_settings.removesuffix('price_')}"
         self.api.check(settings.extra_body, f"{where}extra_body")

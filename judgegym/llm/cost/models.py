@@ -114,22 +114,25 @@ def today() -> date:
 
 
 @lru_cache(maxsize=256)
-def warn_of_end(urls: tuple[str, ...], name: str, setting: str) -> None:
+def warn_of_end(url: str, name: str, setting: str) -> None:
     """Warn once of a model that its provider has retired, or is about to.
 
     Args:
-        urls: the base URLs where it is asked for.
+        url: the base URL where it is asked for.
         name: the name that is asked for.
         setting: the setting that names it, for the message.
     """
-    model = model_at(urls, name)
+    model = model_at([url], name)
     if model is not None and model.ends_within(SOON, today()):
         logger.warning("%s (%s); set %s", model.end(name, today()), model.lifecycle, setting)
 
 
 def retired_words(name: str, setting: str) -> str:
-    """Why there is no model of this name, for the message about a 404; empty if it has not been retired."""
-    model = known_models().get(name)
+    """Why there is no model of this name, for the message about a 404; empty if it has not been retired.
+
+    Routers put the provider before the name, such as `openai/gpt-4`.
+    """
+    model = known_models().get(name.rpartition("/")[2])
     if model is None or not model.ends_within(timedelta(0), today()):
         return ""
     return f" ({model.end(name, today())}; set {setting})"

@@ -264,11 +264,11 @@ def test_commands_tell_of_it_at_their_start(verb: str, tmp_path: Path, monkeypat
 async def test_a_404_says_that_the_model_was_retired_and_which_setting_names_it(connect: Connect) -> None:
     answer = Reply(status=404, body={"error": {"message": f"model: {RETIRED}"}})
     async with ScriptedEndpoint(answer) as endpoint:
-        for name, is_told in ((RETIRED, True), ("my-model", False)):
+        for name, is_told in ((RETIRED, True), (f"anthropic/{RETIRED}", True), ("my-model", False)):
             client = connect(endpoint, model=name, url_setting="--env.judge_base_url")
             with pytest.raises(EndpointError) as raised:
                 await client.chat([{"role": "user", "content": "hello"}])
             told = (
-                f"({RETIRED} was retired on 2026-06-15; its successor is claude-sonnet-4-6; set --env.judge_model_name)"
+                f"{RETIRED} was retired on 2026-06-15; its successor is claude-sonnet-4-6; set --env.judge_model_name)"
             )
             assert (told in str(raised.value)) == is_told, raised.value
