@@ -24,14 +24,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import aiohttp
 
 from judgegym.llm.at_once import SingleFlight, on_its_way
 from judgegym.llm.cache import IS_ASKED_ANEW, JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.cost.budget import OF_CALLER, Budget
-from judgegym.llm.errors import EndpointError, FailureKind, RunStop
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.outcome import checked
 from judgegym.llm.response_format import RESPONSE_FORMAT
@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["ChatClient", "ChatResponse", "ChatSettings", "open_session"]
 
 Parameter = Literal["default"]
+Probe: TypeAlias = "Callable[[], Awaitable[ChatResponse | EndpointError]]"
 _NAMES_N = re.compile(r"\bn\b")
 """An error about `n`, such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots."""
 
@@ -84,6 +85,8 @@ class ChatClient(Transport):
         first = settings.endpoints[0]
         self._model = first.model
         self._identity = f"{settings.identity or first.base_url} {first.model}"
+        self.own_probe: Probe | None = None
+        """Asks a model that completes nothing, such as a reward model, in the way of `probe`."""
 
     async def __aenter__(self) -> ChatClient:
         """The client itself."""
@@ -118,6 +121,27 @@ class ChatClient(Transport):
             other.on_outage(self.breaker.on_open)
         self.siblings.append(other)
         return other
+
+    async def probe(self) -> ChatResponse | EndpointError:
+        """Ask for a completion of one token, to see whether the model completes anything; return the error otherwise.
+
+        A model that thinks first may refuse so low a limit: then it is asked with that of its settings.
+        """
+        if self.own_probe is not None:
+            return await self.own_probe()
+        messages = [Message(role="user", content="Answer with one word: are you there?")]
+        for longest in (1, self.settings.max_tokens):
+            try:
+                return await self.chat(messages, max_tokens=longest, fresh=True, name="probe")
+            except EndpointError as error:
+                let_go(error)
+                failed = error
+                if error.status not in (400, 422):
+                    break
+            except RunStop as error:
+                let_go(error)
+                return EndpointError(FailureKind.REJECTED, endpoint=self.settings.shown, answer=str(error))
+        return failed
 
     def holds(
         self,

@@ -87,6 +87,11 @@ class EndpointError(JudgeGymError):
         self.retry_after = retry_after
         self.usage = Usage()
 
+    @property
+    def cause(self) -> str:
+        """How the last request failed, in a word: `429`, or the kind of the failure."""
+        return "429" if self.status == 429 else self.kind.value
+
     def __reduce__(self) -> tuple[object, ...]:
         """Travel to another process as it is."""
         return partial(EndpointError, endpoint=self.endpoint, answer=self.answer), (self.kind,), vars(self)

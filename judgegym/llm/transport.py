@@ -224,6 +224,7 @@ class Transport:
         image_refusal: how it has refused images, where it is not to be asked about any more of them.
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
+        last_failure: how an attempt failed since the last answer; `None` if none did.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
         is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
     """
@@ -272,6 +273,7 @@ class Transport:
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
         self._throttling = Throttling(settings)
+        self.last_failure: EndpointError | None = None
         self._budget = budget
         self._session = session
         self._owns_session = session is None
@@ -472,6 +474,7 @@ class Transport:
                         self.fields.answered(call, self.settings.endpoints[0].shown)
                     self.breaker.answered(admitted)
                     self._throttling.note(None)
+                    self.last_failure = None
                     return outcome
                 await self._pause(replica, call, as_refused(outcome) if _has_format(call) else outcome, admitted)
         except (EndpointError, RunStop) as error:
@@ -545,7 +548,7 @@ class Transport:
             EndpointError: there must be no other attempt.
             RunStop: there may be none any more.
         """
-        failure = call.failure = _error(replica, outcome, call, self.settings.model_setting)
+        failure = call.failure = self.last_failure = _error(replica, outcome, call, self.settings.model_setting)
         if outcome.kind is FailureKind.AWAY:
             call.attempts -= 1  # nothing was sent
             call.stays()

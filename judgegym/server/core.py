@@ -170,7 +170,7 @@ class Core:
 
     async def watch(self) -> None:
         """Log when a judge goes down and when it is back; never ends."""
-        await watch(self.judges.health, self._session)
+        await watch(self.judges.health)
 
     async def score(
         self,
@@ -270,10 +270,6 @@ class Core:
                 if len(waiting) > 1:
                     settled = asyncio.gather(*(pending.task for pending in waiting), return_exceptions=True)
                 await asyncio.wait({settled, hurry}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        except BaseException:  # re-raised: the caller leaves, or asks again
-            for pending in asked:
-                self._pending.left(pending)
-            raise
         finally:
             hurried.discard(hurry)
 
@@ -340,23 +336,29 @@ class Core:
             number, place = known
             pending, taken = asked[number]
             has_result = pending.task.done() and not pending.task.cancelled()
-            result = pending.task.result()[place] if has_result else self.record.overdue(mount, judge.health)
+            if has_result:
+                result = pending.task.result()[place]
+            else:
+                is_counted = pending.is_late or place in taken
+                result = self.record.overdue(mount, judge.health, is_counted=is_counted)
             if place in taken:
                 shared = self.record.shared(mount, result)
                 result = shared if has_result else result
             results.append(result)
-            if pending.task.done():
-                self._pending.taken(pending)
-            else:
-                self._pending.left(pending)
             taken.add(place)
+        for pending, _ in asked:
+            pending.is_taken |= pending.task.done()
+            pending.is_late |= not pending.task.done()
         return results
 
     async def _judge(self, judge: MountedJudge, task: JudgeTask, owner: Budget | None) -> list[ResponseJudgment]:
         started, mount = time.monotonic(), judge.name
         results = await trace_judgment(tracing.active, judge.settings.judge, mount, self._scored(judge, task))
         seconds = time.monotonic() - started
-        self.record.judged(mount, task.prompt, task.responses, results, seconds, judge.health)
+        self.record.judged(
+            *(mount, task.prompt, task.responses, results, seconds, judge.health),
+            is_late=self._pending.is_late((judge, task, owner)),
+        )
         return results
 
     async def _scored(self, judge: MountedJudge, task: JudgeTask) -> list[ResponseJudgment]:

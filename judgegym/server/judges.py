@@ -51,8 +51,9 @@ class MountedJudge:
     unseen: set[str]
     hurried: set[asyncio.Future[None]] = field(default_factory=set)
 
-    def wake(self) -> None:
-        """Wake the requests that may not wait for a judge that is away from now on."""
+    def lost(self) -> None:
+        """Note that the judge has gone away, and wake the requests that may not wait for it from now on."""
+        self.health.lost()
         while self.hurried:
             self.hurried.pop().set_result(None)
 
@@ -109,7 +110,7 @@ class MountedJudges:
         self,
         mounts: Mapping[str, JudgeMount],
         session: aiohttp.ClientSession,
-        judging: Callable[[MountedJudge], Sequence[asyncio.Task[Any]]],
+        judging: Callable[[MountedJudge], Sequence[asyncio.Future[Any]]],
     ) -> None:
         """Let requests find these judges from now on.
 
@@ -148,15 +149,17 @@ class MountedJudges:
             except SettingsError as error:
                 raise SettingsError(f"{named(name)}{error}") from error
             unseen = {*TASK_FIELDS} - shown_fields(mount)
-            judge = MountedJudge(name, mount, JudgeHealth(client), stack.pop_all(), scorer, unseen)
-        client.on_outage(judge.wake)
+            health = JudgeHealth(client, name, self._telemetry, asks_endpoint=mount.asks_endpoint)
+            stack.push_async_callback(health.aclose)
+            judge = MountedJudge(name, mount, health, stack.pop_all(), scorer, unseen)
+        client.on_outage(judge.lost)
         return judge
 
     async def _retire(
         self,
         old: JudgeTable,
         gone: Sequence[MountedJudge],
-        judging: Callable[[MountedJudge], Sequence[asyncio.Task[Any]]],
+        judging: Callable[[MountedJudge], Sequence[asyncio.Future[Any]]],
         before: asyncio.Task[None] | None,
     ) -> None:
         """Close judges when nobody needs them; tables are given up in their order."""

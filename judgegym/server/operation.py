@@ -1,8 +1,9 @@
 """Whether a judge answers at all: what `/readyz` says, and what the log says once when it changes.
 
 A judge is down while its client waits for it (which the client logs itself), and after several judgments in a row whose
-calls failed or were late. It is up again when the client has found it, after an answer, or, when nobody asks any more,
-as soon as its endpoint answers anything over HTTP.
+calls failed or were late. It is up again after an answer: to a judgment, or to a request for a completion of one token,
+which is sent when it is there again, and when nobody asks it any more. That its port or its list of models answers says
+nothing: they do so before the model is loaded, and where every completion fails.
 
 What is told of results and cohorts: to the metrics, to the judge's health, and on the page of the last judgments.
 
@@ -21,13 +22,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-import aiohttp
 import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import BUDGET_SPENT, ResponseJudgment, failure, shared_judgment
-from judgegym.llm.client import ChatClient
+from judgegym.llm.at_once import all_results, cancel_all
+from judgegym.llm.client import ChatClient, ChatResponse
+from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.monitoring.alarms import Alarm
 from judgegym.server.answers import RequestError
 
@@ -37,8 +39,10 @@ FAILURES = 3
 """So many failed judgments in a row mean that the judge is down; one may be the fault of its prompt."""
 _POLL_S = 0.5
 _QUIET_S = 30.0
-"""The endpoint is asked whether it is there when no judgment has ended for so long."""
-_PROBE_TIMEOUT_S = 5.0
+"""A judge that is down is asked for a completion when no judgment has ended for so long."""
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+"""Between two such requests, each of which has the retries and pauses of the judge's client."""
 
 
 class JudgeHealth:
@@ -48,60 +52,98 @@ class JudgeHealth:
         client: calls the judge, and waits for one that is away.
     """
 
-    def __init__(self, client: ChatClient) -> None:
-        """Watch the judge behind a client."""
+    def __init__(self, client: ChatClient, name: str, telemetry: Telemetry, *, asks_endpoint: bool = True) -> None:
+        """Watch the judge of this name behind a client; one that asks no endpoint is never probed."""
         self.client = client
+        self._name, self._telemetry, self._asks_endpoint = name, telemetry, asks_endpoint
         self._failures = 0
         self._reason = ""
         self._latest = time.monotonic()
-        self._was_away = False
+        self._is_unproven = False
+        self._probing: asyncio.Task[None] | None = None
+        self._next_probe_at = 0.0
+        self._pause_s = _FIRST_PAUSE_S
 
     def note(self, result: ResponseJudgment) -> None:
-        """Take the result of a judgment into account."""
+        """Take the result of a judgment into account. One that asked nobody, as from the cache, says nothing."""
         self._latest = time.monotonic()
         if result.status == Status.JUDGE_FAILED.value:
             self._failures += 1
             self._reason = result.explanation
-        else:
-            self._failures = 0
+        elif not self._asks_endpoint or (result.judge_calls and not result.cached):
+            self._answered()
 
     def late(self) -> None:
         """Take into account that a request had to be answered before its judgment."""
-        self.note(failure("no answer within the server's deadline"))
+        self.note(failure(": ".join(filter(None, ("no answer within the server's deadline", self.last_error)))))
+
+    def lost(self) -> None:
+        """Take into account that the judge has gone away: until it answers again it may be there and answer nothing."""
+        self._is_unproven = self._is_unproven or self.client.waiting is not None
+
+    def _answered(self) -> None:
+        self._failures, self._is_unproven, self._pause_s = 0, False, _FIRST_PAUSE_S
 
     @property
     def is_down(self) -> bool:
-        """Whether the judge is away, or has not answered several times in a row."""
-        return self.client.waiting is not None or self._failures >= FAILURES
+        """Whether the judge is away, has not answered since, or has not answered several times in a row."""
+        return self.client.waiting is not None or self._is_unproven or self._failures >= FAILURES
 
     @property
     def trouble(self) -> str | None:
         """Why the judge is down though it is there; `None` if it is not."""
-        if self.client.waiting is None and self._failures >= FAILURES:
+        if self.client.waiting is not None:
+            return None
+        if self._failures >= FAILURES:
             return f"{self._failures} judgments in a row without an answer; the last one: {self._reason}"
+        failed = next((each.last_failure for each in self._clients if each.last_failure is not None), None)
+        if self._is_unproven and failed is not None and failed.kind is not FailureKind.AWAY:
+            return f"it is there again, and has answered no request since: {failed}"
         return None
 
-    async def look(self, session: aiohttp.ClientSession) -> None:
-        """Forget failures once the client has found the judge again, or if its endpoint answers when nobody asks it."""
-        if self.client.waiting is not None:
-            self._was_away = True
+    @property
+    def last_error(self) -> str | None:
+        """What its calls wait for, or the last error of its endpoint; `None` if its last request was answered."""
+        failed = next((each.last_failure for each in self._clients if each.last_failure is not None), None)
+        return self.client.waiting or (None if failed is None else str(failed))
+
+    @property
+    def _clients(self) -> Sequence[ChatClient]:
+        return [each for each in (self.client, *self.client.siblings) if isinstance(each, ChatClient)]
+
+    def look(self) -> None:
+        """Ask for a completion of a judge that is there again, or that nobody asks any more because it is down.
+
+        While calls are in progress, a probe among them, they will tell.
+        """
+        is_quiet = self._failures >= FAILURES and time.monotonic() - self._latest >= _QUIET_S
+        is_asked = any(each.breaker.calls for each in self._clients)
+        if self.client.waiting is not None or is_asked or not (self._is_unproven or is_quiet):
             return
-        if self._was_away:
-            self._was_away, self._failures = False, 0
-        if self._failures < FAILURES or time.monotonic() - self._latest < _QUIET_S:
-            return
-        self._latest = time.monotonic()
-        for endpoint in self.client.settings.endpoints:
-            url = endpoint.at("/models")
-            try:
-                async with session.get(url, timeout=aiohttp.ClientTimeout(total=_PROBE_TIMEOUT_S)) as answer:
-                    if answer.status < 500:
-                        self._failures = 0
-            except (aiohttp.ClientError, asyncio.TimeoutError, OSError):
-                continue
+        is_probing = self._probing is not None and not self._probing.done()
+        if self._asks_endpoint and not is_probing and time.monotonic() >= self._next_probe_at:
+            self._probing = asyncio.create_task(self._probe())
+
+    async def _probe(self) -> None:
+        """Ask each model in trouble for a completion, with its client's retries and pauses; then pause ever longer."""
+        in_trouble = [each for each in self._clients if each.last_failure is not None]
+        pause_s, self._pause_s = self._pause_s, min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
+        try:
+            outcomes = await all_results(each.probe() for each in in_trouble or [self.client])
+        finally:
+            self._next_probe_at = time.monotonic() + pause_s
+        for outcome in outcomes:
+            self._telemetry.probed(self._name, outcome)
+        if all(isinstance(outcome, ChatResponse) for outcome in outcomes):
+            self._answered()
+
+    async def aclose(self) -> None:
+        """End the probe."""
+        if self._probing is not None:
+            await cancel_all([self._probing])
 
 
-async def watch(judges: Mapping[str, JudgeHealth], session: aiohttp.ClientSession) -> None:
+async def watch(judges: Mapping[str, JudgeHealth]) -> None:
     """Log it once when a judge goes down and once when it is back, and look for those that are down; never ends."""
     down: dict[str, float] = {}
     while True:
@@ -113,7 +155,7 @@ async def watch(judges: Mapping[str, JudgeHealth], session: aiohttp.ClientSessio
             elif trouble is None and name in down:
                 seconds = round(time.monotonic() - down.pop(name), 1)
                 logger.warning("the judge is back", extra={"fields": {"judge": name, "seconds": seconds}})
-            await health.look(session)
+            health.look()
         await asyncio.sleep(_POLL_S)
 
 
@@ -159,16 +201,32 @@ class Record:
         results: Sequence[ResponseJudgment],
         seconds: float,
         health: JudgeHealth | None = None,
+        *,
+        is_late: bool = False,
     ) -> None:
-        """A judgment has ended: the results of the responses that were judged together."""
+        """A judgment has ended: the results of the responses that were judged together.
+
+        A failure of a late one was told, and counted, already.
+        """
         for response, result in zip(responses, results, strict=True):
             if not result.shared:
                 (health or self.health[mount]).note(result)
-            self.known(mount, prompt, response, result, seconds)
+            self.known(mount, prompt, response, result, seconds, is_late=is_late)
 
-    def known(self, mount: str, prompt: str, response: str, result: ResponseJudgment, seconds: float = 0.0) -> None:
+    def known(
+        self,
+        mount: str,
+        prompt: str,
+        response: str,
+        result: ResponseJudgment,
+        seconds: float = 0.0,
+        *,
+        is_late: bool = False,
+    ) -> None:
         """A response has a result, from a judge or without one."""
         self.telemetry.judged(mount, result)
+        if result.is_failed and not result.shared and not is_late:
+            self.telemetry.failed(mount, result.cause or _CAUSES.get(result.status, "failed"))
         self.recent.append(RecentJudgment(time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)))
 
     def shared(self, mount: str, result: ResponseJudgment) -> ResponseJudgment:
@@ -177,11 +235,12 @@ class Record:
         self.telemetry.judged(mount, result)
         return result
 
-    def overdue(self, mount: str, health: JudgeHealth) -> ResponseJudgment:
-        """The result of a caller that has to be answered before its judgment."""
+    def overdue(self, mount: str, health: JudgeHealth, *, is_counted: bool) -> ResponseJudgment:
+        """The result of a caller that has to be answered before its judgment; another may have been told before."""
         self.telemetry.unjudged(mount, "late")
-        waiting = health.client.waiting
-        return failure(_LATE if waiting is None else f"{_LATE}: {waiting}")
+        if not is_counted:
+            self.telemetry.failed(mount, "late")
+        return failure(": ".join(filter(None, (_LATE, health.last_error))))
 
 
 def _cut(text: str) -> str:
@@ -198,10 +257,11 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "responses": ("Responses judged", "judge status"),
     "equal_responses": ("Responses with the judgment of an equal one", "judge"),
     "judge_calls": ("Calls to the judge", "judge"),
-    "judge_failures": ("Responses that the judge gave no score", "judge"),
+    "judge_failures": ("Responses that the judge gave no score, or none in time, by cause", "judge cause"),
     "unscored_responses": ("Responses without a score, by cause", "judge cause"),
     "unjudged_answers": ("Failures told to a trainer before or without a judgment, by cause", "judge cause"),
     "attempt_failures": ("Requests to the judge's endpoint that failed, by cause", "judge cause"),
+    "probes": ("Completions asked for to see whether a judge answers again, by outcome", "judge outcome"),
     "judge_attempts": ("Requests sent to the judge's endpoint, with those sent again", "judge"),
     "cache_hits": ("Responses that the cache answered", "judge"),
     "prompt_tokens": ("Prompt tokens sent to judges", "judge"),
@@ -227,6 +287,12 @@ class Telemetry:
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
+
+    def failed(self, judge: str, cause: str) -> None:
+        """Count a response that the judge gave no score, or none in time."""
+
+    def probed(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
+        """Count a completion that was asked for to see whether the judge answers."""
 
     def unjudged(self, judge: str, cause: str) -> None:
         """Count a failure that a trainer was told although no judgment has failed: it is late, or was never begun."""
@@ -338,11 +404,25 @@ class PrometheusTelemetry(Telemetry):
         if result.score is not None:
             self._histograms["score"][judge,].observe(result.score)
         else:
-            counters["unscored_responses"][judge, result.cause or _CAUSES.get(result.status, "failed")].inc()
-            if result.is_failed:
-                counters["judge_failures"][judge,].inc()
+            cause = result.cause if result.status == Status.UNPARSABLE.value else ""
+            counters["unscored_responses"][judge, cause or _CAUSES.get(result.status, "failed")].inc()
         if result.cached:
             counters["cache_hits"][judge,].inc()
+
+    def failed(self, judge: str, cause: str) -> None:
+        """See `Telemetry`."""
+        self._counters["judge_failures"][judge, cause].inc()
+
+    def probed(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
+        """See `Telemetry`."""
+        counters, usage = self._counters, outcome.usage
+        counters["probes"][judge, "answered" if isinstance(outcome, ChatResponse) else "failed"].inc()
+        counters["judge_calls"][judge,].inc()
+        counters["judge_attempts"][judge,].inc(outcome.attempts)
+        counters["prompt_tokens"][judge,].inc(usage.prompt_tokens)
+        counters["completion_tokens"][judge,].inc(usage.completion_tokens)
+        if usage.cost:
+            counters["cost_usd"][judge,].inc(usage.cost)
 
     def unjudged(self, judge: str, cause: str) -> None:
         """See `Telemetry`."""

@@ -1,7 +1,8 @@
-"""The judgments of a server that are in flight or waiting, and results that nobody has taken yet.
+"""The judgments of a server that are in flight or waiting, and those of the last minutes.
 
-Guarantees: equal cases in flight share one judgment; a judgment outlives the requests that wait for it, and a score
-that none of them has taken is kept for the next one that asks, so that nothing is paid for twice.
+Guarantees: equal cases in flight share one judgment; a judgment outlives the requests that wait for it, and its scores
+are kept for whoever asks again, also where an answer was sent: a trainer whose connection broke has not got it, and
+nothing is paid for twice. What is kept holds no prompt and no response, and its size is bounded.
 
 The scores of single responses that were judged by themselves, for a failed one among them.
 
@@ -30,9 +31,13 @@ from judgegym.server.judges import MountedJudge
 Case: TypeAlias = "tuple[MountedJudge, JudgeTask, Budget | None]"
 """What one judgment is about: the judge and the task; and whose budget it is paid from, if not from all's."""
 
-MOST_KEPT = 4096
-"""Results that are kept for whoever asks again; the oldest go first."""
+_MOST_BYTES = 64 << 20
+"""Of results that are kept for whoever asks again, about; the oldest go first."""
+_BYTES_EACH = 1500
+"""Of a result without its explanation."""
 _KEPT_S = 300.0
+_KeptKey: TypeAlias = "tuple[MountedJudge, str, Budget | None]"
+"""A case, with the digest of its task."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,16 +45,16 @@ class PendingJudgment:
     """A judgment that requests wait for.
 
     Attributes:
-        case: what it is about.
         task: makes its results.
         begun_at: when its first call got a place at the judge (monotonic clock); `None` while it waits for one.
-        is_owed: a request has left without the result, and none has taken it since.
+        is_taken: a request has got the result, so that its calls count there.
+        is_late: a request was told that it failed, since it was not there in time.
     """
 
-    case: Case
-    task: asyncio.Task[list[ResponseJudgment]]
+    task: asyncio.Future[list[ResponseJudgment]]
     begun_at: float | None = None
-    is_owed: bool = False
+    is_taken: bool = False
+    is_late: bool = False
 
     def note_begun(self) -> None:
         """Note that a call was admitted."""
@@ -74,24 +79,30 @@ class PendingJudgments:
         """Begin without any; `judge` makes the results of a case."""
         self._judge = judge
         self.in_flight: dict[Case, PendingJudgment] = {}
-        self._kept: OrderedDict[Case, tuple[float, PendingJudgment]] = OrderedDict()
+        self._kept: OrderedDict[_KeptKey, tuple[float, PendingJudgment]] = OrderedDict()
+        self._kept_bytes = 0
 
-    def tasks_of(self, judge: MountedJudge) -> list[asyncio.Task[list[ResponseJudgment]]]:
+    def tasks_of(self, judge: MountedJudge) -> list[asyncio.Future[list[ResponseJudgment]]]:
         """The judgments of a judge that are in flight or waiting."""
         return [pending.task for case, pending in self.in_flight.items() if case[0] is judge]
+
+    def is_late(self, case: Case) -> bool:
+        """Whether a request was told already that a judgment that is about to end has failed."""
+        return case in self.in_flight and self.in_flight[case].is_late
 
     def has(self, case: Case) -> bool:
         """Whether a case needs no judgment of its own."""
         self._expire()
-        return case in self.in_flight or case in self._kept
+        return case in self.in_flight or _key(case) in self._kept
 
     def ask(self, case: Case) -> Asked:
         """The judgment of a case: in flight, so that its calls count for another request, kept or new."""
         self._expire()
         if case in self.in_flight:
             return self.in_flight[case], set(range(len(case[1].responses)))
-        if case in self._kept:
-            return self._kept.pop(case)[1], set()
+        _, kept = self._kept.get(_key(case), (0.0, None))
+        if kept is not None:
+            return kept, set(range(len(case[1].responses))) if kept.is_taken else set()
         pending: PendingJudgment
 
         async def judged() -> list[ResponseJudgment]:
@@ -101,45 +112,46 @@ class PendingJudgments:
             finally:
                 ON_ADMISSION.reset(begun)  # otherwise task and judgment keep each other until they are collected
 
-        pending = PendingJudgment(case, asyncio.create_task(judged()))
+        pending = PendingJudgment(asyncio.create_task(judged()))
         self.in_flight[case] = pending
-        pending.task.add_done_callback(lambda _: self._ended(pending))
+        pending.task.add_done_callback(lambda _: self._ended(case, pending))
         return pending, set()
-
-    def taken(self, pending: PendingJudgment) -> None:
-        """Note that a request has its result."""
-        pending.is_owed = False
-        self._kept.pop(pending.case, None)
-
-    def left(self, pending: PendingJudgment) -> None:
-        """Note that a request leaves without its result."""
-        pending.is_owed = True
-        if pending.task.done():
-            self._keep(pending)
 
     async def aclose(self) -> None:
         """Cancel all that are in flight."""
         await cancel_all([pending.task for pending in self.in_flight.values()])
         self._kept.clear()
 
-    def _ended(self, pending: PendingJudgment) -> None:
-        self.in_flight.pop(pending.case)
-        if pending.is_owed:
-            self._keep(pending)
-
-    def _keep(self, pending: PendingJudgment) -> None:
+    def _ended(self, case: Case, pending: PendingJudgment) -> None:
         """Keep the results, unless a repeated request would better be judged anew."""
+        self.in_flight.pop(case)
         task = pending.task
         if task.cancelled() or task.exception() is not None or any(result.is_failed for result in task.result()):
             return
-        self._kept[pending.case] = time.monotonic() + _KEPT_S, pending
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        pending.task = task.get_loop().create_future()  # without what the task holds: its context, with the request
+        pending.task.set_result(task.result())
+        self._kept[_key(case)] = time.monotonic() + _KEPT_S, pending
+        self._kept_bytes += _size(pending)
+        while self._kept_bytes > _MOST_BYTES:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        _, (_, pending) = self._kept.popitem(last=False)
+        self._kept_bytes -= _size(pending)
 
     def _expire(self) -> None:
         now = time.monotonic()
         while self._kept and next(iter(self._kept.values()))[0] <= now:
-            self._kept.popitem(last=False)
+            self._forget_oldest()
+
+
+def _key(case: Case) -> _KeptKey:
+    judge, task, owner = case
+    return judge, task.key(""), owner
+
+
+def _size(pending: PendingJudgment) -> int:
+    return sum(_BYTES_EACH + len(result.explanation) for result in pending.task.result())
 
 
 _MOST_GROUPS = 8192

@@ -40,6 +40,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 _ENCODINGS: Mapping[str, int] = {"identity": 0, "gzip": 31, "deflate": 15}
 """The known encodings of bodies, with zlib's name for each (window bits)."""
 _LONGEST_ID = 64
+_RECEIVED = 16
+"""A body that is too large is received up to so many times the limit; a caller that still sends reads no response."""
 
 
 class TooLargeError(Exception):
@@ -97,8 +99,9 @@ class ServerRequest:
         limit = int(limit_mb * 1024 * 1024)
         length = self.headers.get("content-length", "")
         try:
-            if "expect" in self.headers and length.isdecimal() and int(length) > limit:
-                raise TooLargeError  # the caller has not begun to send it
+            declared = int(length) if length.isdecimal() else 0
+            if declared > (limit if "expect" in self.headers else _RECEIVED * limit):
+                raise TooLargeError  # the caller has not begun to send it, or would send for too long
             data = _decompressed(await self._read(limit, settings.body_timeout), encoding, limit)
         except asyncio.TimeoutError:
             reason = f"the body did not come within {settings.body_timeout:g} seconds"

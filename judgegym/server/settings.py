@@ -27,6 +27,7 @@ from judgegym.server.budgets import ClientBudget, ServerBudgets
 
 Trainer = Literal["nemo_gym", "openrlhf", "slime", "verl", "trl", "verifiers"]
 FLAG = "for"
+_DEADLINE_S = 100.0
 
 
 def _preset(
@@ -67,10 +68,30 @@ PRESETS: Mapping[Trainer, Values] = {
 }
 
 
+def within_deadline(deadline: float) -> Values:
+    """The deadline of a judge's calls whose results are given within another: less, so that the reason arrives."""
+    return {"judge_deadline": 0.9 * deadline}
+
+
 def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
-    """The sources, and after them the preset that the first of them names; a name that is not known is left to them."""
+    """The sources; after them the preset that the first of them names, and what follows from the deadline.
+
+    A name that is not known, and a deadline that is no number, are left to the sources. A deadline of the user's own
+    that is shorter than the preset's bounds the judge's calls in place of the preset.
+    """
+    found = list(sources)
     named = next((source.values[FLAG] for source in sources if FLAG in source.values), None)
-    return [*sources, *(SettingsSource(f"--{FLAG} {name}", PRESETS[name]) for name in PRESETS if name == named)]
+    given = next((source.values["deadline"] for source in sources if "deadline" in source.values), None)
+    try:
+        deadline = _DEADLINE_S if given is None else float(str(given))
+    except ValueError:
+        return found
+    limits = SettingsSource("below --deadline", within_deadline(deadline))
+    for name, preset in PRESETS.items():
+        if name == named:
+            is_shorter = given is not None and deadline < float(str(preset["deadline"]))
+            found += [*([limits] if is_shorter else []), SettingsSource(f"--{FLAG} {name}", preset)]
+    return [*found, limits]
 
 
 class JudgeMount(ScorerSettings):
@@ -213,9 +234,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     budget_calls and budget_usd limit all together. All are for one process (--workers=1) and begin anew with it."""
     insecure: CliImplicitFlag[bool] = setting(False)
     """Serve without tokens on any address."""
-    deadline: float = setting(100.0, gt=0)
+    deadline: float = setting(_DEADLINE_S, gt=0)
     """Judge within this many seconds, from when a judgment gets a place at the judge (--judge_max_concurrency);
-    responses without a verdict by then are flagged as failed."""
+    responses without a verdict by then are flagged as failed. --judge_deadline, unless it is set, is nine tenths of it,
+    so that the reason of a failure arrives in time."""
     queue_deadline: float = setting(30.0, ge=0)
     """Answer 503 with Retry-After to a request whose judgment has waited this many seconds for a place at the judge. It
     stays in the queue, and who asks again finds it."""

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.trl import close, judge_reward
+from judgegym.server import pending
 from judgegym.server.settings import JudgeMount
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.server.bodies import VERIFY
 from tests.server.running import Running, running
+from tests.trainer import until
 
 TOKENS = 10
 """The prompt's tokens of each call, as the scripted endpoint counts them."""
@@ -151,15 +153,15 @@ async def test_equal_completions_of_a_trainers_batch_are_one_request(over_http: 
 async def test_equal_responses_count_once_against_the_limit_of_pending_judgments() -> None:
     async with running("--max_pending=2") as server:
         assert [each["score"] for each in await scored(server, "A", "B", "A", "A")] == [0.75] * 4
-        rows = {"query": ["QA", "QB", "QA"], "prompts": ["Q"] * 3, "labels": None}
+        rows = {"query": ["QC", "QD", "QC"], "prompts": ["Q"] * 3, "labels": None}
         assert (await server.post("/get_reward", rows)).json["rewards"] == [0.75] * 3
-        refused = await server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B", "C"]})
+        refused = await server.post("/v1/score", {"prompt": "Q", "responses": ["E", "F", "G"]})
     assert refused.status == 503
 
 
 async def test_late_judgment_of_equal_responses_fails_all_of_them_and_one_judge_call_goes_on() -> None:
     gate = Gate()
-    async with running("--deadline=0.2", judge=gate) as server:
+    async with running("--deadline=0.2", "--judge_deadline=900", judge=gate) as server:
         results = await scored(server, "A", "A")
         await server.judge.arrived(1)
         gate.opened.set()
@@ -213,3 +215,50 @@ async def test_equals_of_the_best_response_are_the_best_and_one_call_counts_once
     assert [each["shared"] for each in results] == [False, False, False, True]
     assert [each["score"] for each in all_equal] == [1.0] * 3
     assert calls(all_equal) == [0] * 3
+
+
+async def test_equal_requests_one_after_the_other_are_paid_once() -> None:
+    async with running(judge=JUDGES["rubric"]) as server:
+        first, *others = [(await scored(server, "A"))[0] for _ in range(5)]
+        other = (await scored(server, "B"))[0]
+        metrics = (await server.get("/metrics")).text
+        assert len(server.judge.requests) == 2
+    assert [told(each) for each in others] == [told(first)] * 4
+    assert calls([first, *others, other]) == [1, 0, 0, 0, 0, 1]
+    assert [each["shared"] for each in (first, *others)] == [False, True, True, True, True]
+    assert 'judgegym_judge_calls_total{judge=""} 2.0' in metrics
+
+
+async def test_an_answer_that_got_lost_is_not_paid_again() -> None:
+    """The caller reads nothing, and its connection breaks when the answer has been written."""
+    body = b'{"prompt": "Q", "response": "A"}'
+    async with running(judge=JUDGES["rubric"]) as server:
+        host, _, port = server.url.removeprefix("http://").rpartition(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+        async def answered() -> bool:
+            return 'judgegym_requests_total{code="200"' in (await server.get("/metrics")).text
+
+        await until(answered, "the answer is on its way")
+        writer.transport.abort()
+        (again,) = await scored(server, "A")
+        assert len(server.judge.requests) == 1
+    assert again["score"] == 0.25
+
+
+async def test_a_failed_judgment_is_made_again() -> None:
+    replies = [Reply(status=400), "[FEEDBACK] f [SCORE] 5"]
+    async with running(judge=lambda request, number: replies[min(number, 2) - 1]) as server:
+        found = [(await scored(server, "A"))[0]["score"] for _ in range(3)]
+        assert len(server.judge.requests) == 2
+    assert found == [None, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_BYTES", 4000), ("_KEPT_S", 0.0)], ids=["size", "time"])
+async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, limit: str, value: float) -> None:
+    monkeypatch.setattr(pending, limit, value)
+    async with running(judge=JUDGES["rubric"]) as server:
+        for response in "ABCA":  # two of them fit
+            await scored(server, response)
+        assert len(server.judge.requests) == 4

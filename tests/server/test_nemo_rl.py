@@ -140,7 +140,7 @@ async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_t
 
 
 async def test_rollouts_that_a_judge_that_is_away_never_sees_have_the_mean_of_those_that_are_known() -> None:
-    flags = "--deadline=0.4", "--queue_deadline=5", "--fallback_score=0.25"
+    flags = "--deadline=0.4", "--judge_deadline=900", "--queue_deadline=5", "--fallback_score=0.25"
     async with running(*flags, judge="[FEEDBACK] f [SCORE] 5") as server:
         known = (await server.post("/verify", rollout("a", 0))).json
         async with server.judge.away():
@@ -161,7 +161,7 @@ async def test_a_rollout_that_waits_for_its_place_until_the_end_still_knows_the_
         return "[FEEDBACK] f [SCORE] 5"
 
     flags = "--deadline=0.3", "--queue_deadline=0.3", "--judge_max_concurrency=1", "--fallback_score=0.25"
-    async with running(*flags, judge=judge) as server:
+    async with running(*flags, "--judge_deadline=900", judge=judge) as server:
         await server.post("/verify", rollout("a", 0))
         holding = asyncio.create_task(server.post("/verify", {**rollout("HOLD", 0), "_ng_task_index": 4}))
         await server.judge.arrived(2)

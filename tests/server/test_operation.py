@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 from judgegym.llm.errors import SettingsError
 from judgegym.server.operation import JsonLines
-from tests.scripted import Json, Reply, completion, in_turn
+from tests.command import PATIENCE_S
+from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn
 from tests.server.bodies import logs
 from tests.server.running import Running, running
 
@@ -37,7 +39,7 @@ async def test_a_number_arrives_in_time_and_the_judgment_goes_on(tmp_path: Path)
 
     The last one joins the judgment that is under way, or finds it in the cache if that has just ended.
     """
-    gate, flags = Gate(), ("--deadline=2", f"--judge_cache={tmp_path / 'cache.sqlite'}")
+    gate, flags = Gate(), ("--deadline=2", "--judge_deadline=900", f"--judge_cache={tmp_path / 'cache.sqlite'}")
     async with running(*flags, judge=gate) as server:
         tries = [await server.post("/get_reward", OPENRLHF) for _ in range(2)]
         gate.opened.set()
@@ -94,14 +96,28 @@ async def test_a_full_server_answers_openrlhf_with_a_number_only_where_one_is_ch
     assert (wrong.status, stopping.status) == (422, 503)
 
 
+async def test_a_body_that_is_declared_to_be_endless_is_refused_before_it_is_sent() -> None:
+    async with running("--body_timeout=1000", judge=VERDICT) as server:
+        host, _, port = server.url.removeprefix("http://").rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n{")
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n"), PATIENCE_S)
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
 async def test_a_judgment_that_was_paid_for_is_cached(tmp_path: Path) -> None:
-    async with running(f"--judge_cache={tmp_path / 'cache.sqlite'}", judge=VERDICT) as server:
-        first = await server.post("/v1/score", ASK)
-        again = await server.post("/v1/score", ASK)
-        metrics = (await server.get("/metrics")).text
+    cache = f"--judge_cache={tmp_path / 'cache.sqlite'}"
+    async with ScriptedEndpoint(VERDICT) as judge:
+        url = f"--judge_base_url={judge.base_url}"
+        async with running(cache, url) as server:
+            first = await server.post("/v1/score", ASK)
+        async with running(cache, url) as server:  # another one, which keeps no judgment of the first
+            again = await server.post("/v1/score", ASK)
+            metrics = (await server.get("/metrics")).text
+        assert len(judge.requests) == 1
     assert (first.json["cached"], again.json["cached"]) == (False, True)
     assert first.json["score"] == again.json["score"] == 1.0
-    assert len(server.judge.requests) == 1
     assert 'judgegym_cache_hits_total{judge=""} 1.0' in metrics
 
 
@@ -199,7 +215,7 @@ async def test_metrics_and_the_last_judgments() -> None:
         'judgegym_requests_total{code="200",judge="",protocol="native"} 1.0',
         'judgegym_responses_total{judge="",status="ok"} 1.0',
         'judgegym_responses_total{judge="",status="unparsable"} 1.0',
-        'judgegym_judge_failures_total{judge=""} 1.0',
+        'judgegym_judge_failures_total{cause="unparsable",judge=""} 1.0',
         'judgegym_score_bucket{judge="",le="0.9"} 0.0',
         'judgegym_score_count{judge=""} 1.0',
         'judgegym_judge_call_seconds_count{judge=""} 4.0',
@@ -270,9 +286,9 @@ async def test_a_response_whose_cost_is_not_known_is_counted_beside_the_cost_of_
 
 
 async def test_a_failure_that_is_told_before_the_judgment_is_counted() -> None:
-    """The judgment ends well after its caller was told a failure, which no other counter shows."""
+    """The judgment ends well after its caller was told a failure."""
     gate = Gate()
-    async with running("--deadline=0.2", judge=gate) as server:
+    async with running("--deadline=0.2", "--judge_deadline=900", judge=gate) as server:
         late = await server.post("/v1/score", ASK)
         gate.opened.set()
         judged = await server.post("/v1/score", ASK)
@@ -280,7 +296,7 @@ async def test_a_failure_that_is_told_before_the_judgment_is_counted() -> None:
     assert (late.json["status"], judged.json["status"]) == ("judge_failed", "ok")
     assert 'judgegym_responses_total{judge="",status="ok"} 1.0' in metrics
     assert 'judgegym_unjudged_answers_total{cause="late",judge=""} 1.0' in metrics
-    assert "judgegym_judge_failures_total{" not in metrics
+    assert re.findall(r"judgegym_judge_failures_total({.*)", metrics) == ['{cause="late",judge=""} 1.0']
 
 
 async def test_a_judge_that_raises_is_one_failure() -> None:

@@ -33,7 +33,7 @@ def test_every_other_source_comes_before_a_preset(words: list[str], tmp_path: Pa
     path = tmp_path / "server.yaml"
     path.write_text("deadline: 7\n")
     found = settings(*words, f"--config={path}", "--on_failure=sidecar")
-    assert (found.deadline, found.on_failure, found.judge_deadline) == (7, "sidecar", 45)
+    assert (found.deadline, found.on_failure, found.judge_deadline) == (7, "sidecar", 6.3)
 
 
 def test_a_preset_may_be_named_in_a_file_or_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

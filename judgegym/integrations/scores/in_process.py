@@ -25,7 +25,7 @@ from judgegym.server.core import Core
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
 from judgegym.server.protocols.native import ScoreBody
-from judgegym.server.settings import JudgeMount, WatchSettings
+from judgegym.server.settings import JudgeMount, WatchSettings, within_deadline
 
 _MOST_PENDING = 100_000
 
@@ -52,7 +52,7 @@ class InProcessSource:
         if not isinstance(watched, Mapping):
             raise SettingsError(f"judge.monitor: expected a mapping of settings, found {watched!r}")
         self._watched = settings_from_keywords(WatchSettings, watched, prefix="judge.monitor.") if watched else None
-        self._judge = settings_from_keywords(JudgeMount, named, prefix="judge.")
+        self._judge = settings_from_keywords(JudgeMount, {**within_deadline(deadline_s), **named}, prefix="judge.")
         self._offline = offline or stands_in
         self._stack = AsyncExitStack()
         self._deadline_s = deadline_s

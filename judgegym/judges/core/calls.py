@@ -126,7 +126,8 @@ async def ask(
         let_go(error)
         note_refusal(error, messages, client)
         run = CallRun(attempts=error.attempts, usage=error.usage)
-        return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
+        is_rejected = not error.kind.retryable
+        return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, is_rejected, cause=error.cause)
     choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     found = verdict(choice)

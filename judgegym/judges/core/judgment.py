@@ -65,6 +65,7 @@ class JudgeCall(Generic[ValueT_co]):
         failed: the call never succeeded, as opposed to an answer without a verdict.
         rejected: the endpoint refused the call, and a retry would be refused too.
         state: whether the judge's text is whole, was cut off or was refused.
+        cause: of one that failed, how its last request failed (`EndpointError.cause`).
     """
 
     name: str
@@ -76,6 +77,7 @@ class JudgeCall(Generic[ValueT_co]):
     failed: bool = False
     rejected: bool = False
     state: ChoiceState = "whole"
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from judgegym.judges.conversations.turns import IMAGE_MARK, Turn, images_of, ren
 from judgegym.judges.core.judgment import CallRun, Judgment, NamedVerdict, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
-from judgegym.llm.errors import BudgetError, UserError
+from judgegym.llm.errors import BudgetError, EndpointOutage, UserError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Image, is_blank
 
@@ -176,7 +176,8 @@ class ResponseJudgment:
         injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
         shared: the judgment is that of an equal response, for which its calls count.
         others: of a failed response whose group is known, the scores of the others; `None` for an empty one.
-        cause: of an unparsable one, `refused` or `cut_off` where that is why a judge's last text has no verdict.
+        cause: of an unparsable one, `refused` or `cut_off` where that is why a judge's last text has no verdict; of a
+            failed one, how the last request failed (`EndpointError.cause`).
         is_final: of a failed response, that the request would fail again: its group is there, with too few to compare.
     """
 
@@ -226,7 +227,8 @@ def failed_by(error: Exception, count: int) -> list[ResponseJudgment]:
     """The results of so many responses whose judge has raised an error."""
     if isinstance(error, BudgetError):
         return [failure(str(error), BUDGET_SPENT, is_final=True)] * count
-    return [failure(f"{type(error).__name__}: {error}")] * count
+    cause = "rejected" if isinstance(error, EndpointOutage) else ""
+    return [replace(failure(f"{type(error).__name__}: {error}"), cause=cause)] * count
 
 
 def shared_judgment(result: ResponseJudgment) -> ResponseJudgment:
@@ -258,6 +260,7 @@ def response_judgment(
         runs[call.name if call.name not in runs else f"{call.name}#{len(runs) + 1}"] = call.run
     left_out = {"left_out": float(judgment.left_out)} if judgment.left_out else {}
     states = [call.state for call in calls if call.value is None] if judgment.status is Status.UNPARSABLE else []
+    failures = [call.cause for call in calls if call.cause] if judgment.status is Status.JUDGE_FAILED else []
     return ResponseJudgment(
         score=score,
         status=judgment.status.value,
@@ -269,7 +272,7 @@ def response_judgment(
         runs=runs,
         cached=bool(calls) and all(call.run.cached for call in calls),
         injection_suspects=judgment.suspects,
-        cause=states[-1] if states and states[-1] != "whole" else "",
+        cause=states[-1] if states and states[-1] != "whole" else failures[-1] if failures else "",
     )
 
 

@@ -31,8 +31,10 @@ from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.reward_models.batches import RewardBatches
 from judgegym.judges.reward_models.protocols import PROTOCOLS, AmbiguousLabel, RewardInput, RewardProtocol, read_number
+from judgegym.llm.at_once import holding
+from judgegym.llm.cache import IS_ASKED_ANEW
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import EndpointError, SettingsError, let_go
 from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON, Choice, Message
@@ -127,6 +129,7 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
         self._batches = RewardBatches(client, protocol, settings.reward_batch, fields)
         self._parameters: dict[str, JSON] = {"path": protocol.path, **fields}
         self._text = _text_maker(settings.reward_tokenizer, adds_bos=protocol.adds_bos)
+        client.own_probe = self._probe
 
     def case_of(self, task: JudgeTask) -> RewardCase:
         """Prompt and response."""
@@ -149,11 +152,10 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
         """
         prompt, response = broken_up(case.prompt), broken_up(case.response)
         suspects = prompt.tokens + response.tokens
-        messages = (*messages_of(prompt.text), Message(role="assistant", content=response.text))
-        shown = RewardInput(prompt.text, response.text, messages)
+        shown = self._input(prompt.text, response.text)
         if self._text is not None:
             try:
-                shown = replace(shown, text=self._text(messages))
+                shown = replace(shown, text=self._text(shown.messages))
             except Exception as error:  # noqa: BLE001  # a chat template refuses what it does not know, such as a system message
                 why = f"the chat template of {self.settings.reward_tokenizer} refuses the conversation: {error}"
                 return Judgment(None, Status.JUDGE_FAILED, explanation=why, suspects=suspects)
@@ -163,6 +165,22 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
         return Judgment(
             call.value, Status.OK, f"{call.value:.4g}", "", (call,), RewardDetail(call.value), None, suspects
         )
+
+    def _input(self, prompt: str, response: str) -> RewardInput:
+        messages = (*messages_of(prompt), Message(role="assistant", content=response))
+        return RewardInput(prompt, response, messages)
+
+    async def _probe(self) -> ChatResponse | EndpointError:
+        """Ask for the number of a short text, to see whether the model answers; return the error otherwise."""
+        shown = self._input("Hello.", "Hello.")
+        if self._text is not None:
+            shown = replace(shown, text=self._text(shown.messages))
+        try:
+            with holding(IS_ASKED_ANEW, True):
+                return await self._chat(shown, keep=lambda choice: False, name="probe")
+        except EndpointError as error:
+            let_go(error)
+            return error
 
     async def _chat(
         self, shown: RewardInput, *, keep: Callable[[Choice], bool], name: str, **_: object

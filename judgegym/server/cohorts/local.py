@@ -243,7 +243,8 @@ class LocalCohorts:
             except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
                 results = failed_by(error, len(responses))
-            self._record.judged(mount, task.prompt, responses, results, loop.time() - closed_at)
+            seconds, is_late = loop.time() - closed_at, gathering.was_overdue
+            self._record.judged(mount, task.prompt, responses, results, seconds, is_late=is_late)
         results = with_others(results, empty=gathering.empty)
         gathering.results.set_result(results)
         self._finish(gathering)
@@ -299,7 +300,8 @@ class LocalCohorts:
             if not gathering.was_overdue:
                 gathering.was_overdue = True
                 self._record.health[mount].late()
-            return self._record.overdue(mount, self._record.health[mount])
+            is_counted, place.was_late = place.was_late, True
+            return self._record.overdue(mount, self._record.health[mount], is_counted=is_counted)
         assert place.number is not None  # only responses that are judged wait
         result = results.result()[place.number]
         if not place.answered:

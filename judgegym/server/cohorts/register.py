@@ -71,6 +71,7 @@ class MemberSlot:
         waiting: how many callers wait for its result.
         answered: whether a caller has had the judgment.
         is_faulty: whether it has no score, though nobody is asked for one.
+        was_late: whether one was told that it is late.
     """
 
     sign: Sign
@@ -78,6 +79,7 @@ class MemberSlot:
     waiting: int = 0
     answered: bool = False
     is_faulty: bool = False
+    was_late: bool = False
 
 
 @dataclass(eq=False)

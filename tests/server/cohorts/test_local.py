@@ -118,7 +118,7 @@ class Hall:
         self.told: list[ResponseJudgment] = []
         self.events: Counter[str] = Counter()
         client = ChatClient(ChatSettings(endpoints=(Endpoint("http://127.0.0.1:1/v1", "model"),)))
-        self.health = JudgeHealth(client)
+        self.health = JudgeHealth(client, "", Telemetry())
         record = Record({"": self.health}, TelemetryInTest(self.told, self.events))
         self.cohorts = LocalCohorts(
             {"": Gatherer(self.judge, size, wait_s)},

@@ -231,7 +231,8 @@ async def test_judgment_that_takes_too_long_goes_on_and_a_repeated_request_finds
         await opened.wait()
         return await listwise_judge(request, number)
 
-    async with running(*FLAGS[:2], "--deadline=3", "--group_wait=2", judge=judge) as server:
+    flags = *FLAGS[:2], "--deadline=3", "--judge_deadline=900", "--group_wait=2"
+    async with running(*flags, judge=judge) as server:
         overdue = await posted(server, *(body(member) for member in range(3)))
         opened.set()
         found = await posted(server, *(body(member) for member in range(3)))
