@@ -80,7 +80,8 @@ def meant(name: str, known: Iterable[str]) -> list[str]:
     """
     names = list(known)
     last = name.rpartition(".")[2].lower().replace("-", "_")
-    for wanted in (MEANINGS.get(last, ()), (last,)):
+    elsewhere, same = MEANINGS.get(last, ()), (last,)
+    for wanted in (same, elsewhere) if "." in name else (elsewhere, same):  # a section that this command has not
         found = [each for field in dict.fromkeys(wanted) for each in names if each.rpartition(".")[2] == field]
         if found:
             return found[:_MOST]

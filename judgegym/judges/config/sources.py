@@ -8,6 +8,7 @@ value of a setting that may hold a secret. The same holds for settings from keyw
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -334,16 +335,30 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
 def _read_environment(settings_type: type[BaseModel]) -> Values:
     named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
     for name in named:
-        section = name.upper().removeprefix(ENV_PREFIX).partition("__")[0].lower()
-        if section not in settings_type.model_fields:
-            raise SettingsError(f"environment variable {name}: unknown setting{suggestion(settings_type, section)}")
+        section, _, rest = name.upper().removeprefix(ENV_PREFIX).partition("__")
+        if section.lower() not in settings_type.model_fields:
+            hint = suggestion(settings_type, section.lower())
+            if rest.lower() in settings_type.model_fields:  # of an environment, for a command without sections
+                hint = f", did you mean {ENV_PREFIX}{rest}?"
+            raise SettingsError(f"environment variable {name}: unknown setting{hint}")
     try:
-        return EnvSettingsSource(cast(Any, settings_type))()
+        source = EnvSettingsSource(cast(Any, settings_type))
+        # A file with lines of Windows leaves its carriage returns in the values.
+        source.env_vars = {name: value and value.rstrip("\r\n") for name, value in source.env_vars.items()}
+        return source()
     except RecursionError:
         raise SettingsError(f"environment variables ({', '.join(sorted(named))}): nested too deeply") from None
     except ParsingError as error:
-        why = f"{error} ({error.__cause__})" if error.__cause__ is not None else str(error)
-        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): {why}") from None
+        raise SettingsError(_explain_variable(error, sorted(named))) from None
+
+
+def _explain_variable(error: ParsingError, named: Sequence[str]) -> str:
+    """Return the message for a variable whose value is no JSON; it does not show the value, which may be a key."""
+    cause = error.__cause__
+    if isinstance(cause, json.JSONDecodeError):
+        names = [name for name in named if os.environ[name].rstrip("\r\n") == cause.doc] or named
+        return f"environment variable {', '.join(names)}: expected JSON; {cause}"
+    return f"environment variables ({', '.join(named)}): {error if cause is None else f'{error} ({cause})'}"
 
 
 def _read_yaml(path: Path) -> Values:

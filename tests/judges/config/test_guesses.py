@@ -85,6 +85,11 @@ def test_the_first_answer_is_the_setting_that_is_meant() -> None:
             load_settings(ArenaHardEnv, [f"--{guess}=1"], verb="evaluate")
 
 
+def test_a_flag_of_an_environment_is_answered_with_that_of_a_command_without_sections() -> None:
+    with pytest.raises(SettingsError, match=re.escape("unknown flag --env.judge, did you mean --judge?")):
+        load(ScoreSettings, ["--env.judge=aspect"], prog="score", verb=USED_BY)
+
+
 def test_every_meaning_is_a_setting_somewhere() -> None:
     fields = {name.rpartition(".")[2] for _, known in COMMANDS.values() for name in known}
     of_small_commands = {"top", "samples", "max_pairs", "output", "html"}

@@ -83,6 +83,10 @@ def message_of(
         ),
         ({"env": {"JUDGEGYM_LIMTI": "2"}}, ["JUDGEGYM_LIMTI", "unknown"]),
         ({"env": {"JUDGEGYM_MIAN__NUMBER": "2"}}, ["JUDGEGYM_MIAN__NUMBER", "unknown"]),
+        (
+            {"env": {"JUDGEGYM_ENV__LIMIT": "2"}},
+            ["environment variable JUDGEGYM_ENV__LIMIT", "unknown", "did you mean JUDGEGYM_LIMIT?"],
+        ),
     ],
 )
 def test_an_unknown_setting(
@@ -131,7 +135,7 @@ def test_an_unknown_setting(
         ({"flags": ('--main.body={"a": 1',)}, ["main.body", "command line"]),
         ({"flags": ("--main.body", "a word")}, ["--main.body (command line)", "expected JSON, got 'a word'"]),
         ({"flags": ("--table", "a=1")}, ["--table (command line): expected JSON, got 'a=1'"]),
-        ({"env": {"JUDGEGYM_MAIN__BODY": '{"a": 1'}}, ["JUDGEGYM_MAIN__BODY"]),
+        ({"env": {"JUDGEGYM_MAIN__BODY": '{"a": 1'}}, ["environment variable JUDGEGYM_MAIN__BODY: expected JSON; "]),
     ],
 )
 def test_a_wrong_value_names_setting_source_and_what_was_expected(
@@ -207,4 +211,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_a_secret_is_in_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
     message = message_of(tmp_path, monkeypatch, **given)
-    assert "main" in message and KEY not in message
+    assert "main" in message.lower() and KEY not in message
+
+
+def test_a_variable_of_a_file_with_lines_of_windows_has_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGEGYM_MAIN__FLAG", "true\r")
+    monkeypatch.setenv("JUDGEGYM_MAIN__BODY", '{"a": 1}\r\n')
+    main = load(Demo, [], prog="demo").settings.main
+    assert (main.flag, main.body) == (True, {"a": 1})
