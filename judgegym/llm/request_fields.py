@@ -45,10 +45,10 @@ _REFUSING = _NAMING | {403, 404, 501}
 """The statuses of an error that refuses the field that it names."""
 _REFUSES = re.compile(
     r"unsupported|not (?:currently |yet )?(?:support|permit|allow|enable|available|valid|accept|compatible)"
-    r"|(?:n't|cannot|can not|can't) (?:be )?(?:support|accept|allow|take|specif|set|used)|incompatible"
+    r"|(?:n't|cannot|can not|can't) (?:both )?(?:be )?(?:support|accept|allow|take|specif|set|used)|incompatible"
     r"|unrecogni[sz]ed|unknown|unexpected|extra[_ ](?:forbidden|input|field)|deprecated|only the default"
     r"|only [\w.=()]+ (?:value )?is (?:allowed|supported|accepted)|no longer|max_completion_tokens"
-    r"|invalid (?:parameter|argument|field|param)|must be (?:1\b|unset|none|null|omitted|left out)",
+    r"|must be (?:1\b|unset|none|null|omitted|left out)",
     re.IGNORECASE,
 )
 _OF_VALUE = re.compile(
@@ -185,11 +185,10 @@ def named_fields(status: int | None, said: str, names: Collection[str]) -> tuple
         if of_param:
             return (of_param, True) if is_refusal or not is_value else ((), False)
     found = [each for each in sent if each.words.search(said) and (is_refusal or each.says_refused)]
+    is_sure = bool(found)
     if not found and not is_value:
-        return [each for each in sent if each.may_be_guessed and each.words.search(said)], False
-    if is_value and not is_refusal:
-        found = [each for each in found if each.says_refused]
-    return found[-1:] if _NOT_BOTH.search(said) else found, True
+        found = [each for each in sent if each.may_be_guessed and each.words.search(said)]
+    return found[-1:] if _NOT_BOTH.search(said) else found, is_sure
 
 
 def refuses(error: EndpointError, name: str) -> bool:
