@@ -263,7 +263,7 @@ def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[s
     at = None if completion.unreadable is not None else find(completion.answer)
     if at is None:
         return None
-    begins = choice.text.rindex(completion.answer)  # it ends the text, but for white space and template tokens
+    begins = max(choice.text.rfind(completion.answer), 0)  # it ends the text, but for white space and template tokens
     return at[0] + begins, at[1] + begins
 
 

@@ -362,6 +362,7 @@ class ModelSettings(BaseModel):
             retry_delay_s=config.retry_delay,
             max_concurrency=self.max_concurrency,
             finish_rules=rules,
+            thinking_markers=config.added_markers,
             prices=self.prices,
             title=f"the model {self.name!r}",
             section="env.",

@@ -368,7 +368,8 @@ def _answered(text: str, trace: tuple[Turn, ...], settings: ThinkingSettings) ->
     """A response without thinking, and its turns without theirs."""
     if not trace:
         return settings.shown(text).text, trace
-    turns = [(turn, settings.shown(turn.text) if turn.is_of_policy else None) for turn in trace]
+    # The marks of images belong to a turn's text.
+    turns = [(turn, settings.shown(turn.text) if turn.is_of_policy and not turn.images else None) for turn in trace]
     if not any(said is not None and said.written for _, said in turns):
         return text, trace
     kept = tuple(

@@ -46,7 +46,8 @@ _NEAR = 120
 """Characters around a marker in which it is looked for what quotes it."""
 _GOES_ON = re.compile(r"[ \t]+[a-z]|[ \t]*[,;:.)]")
 _FENCE = "```"
-_GLUED = r"(?![a-z\s.,:;!?'\u2019)\-]|\Z)"
+_GLUED = r"(?=[A-Z][\w'\u2019]*[,.:]?\s[\w\"'(\[{]|[\"(\[{]|[^\x00-\x7f])"
+"""What a sentence begins with, unlike the rest of a name such as `analysisResults`."""
 
 ThinkingFault = Literal[
     "no_open_tag",

@@ -123,8 +123,9 @@ def check_fields(place: str, fields: PartFields) -> None:
         found.append("judge_base_url")
     if isinstance(body, dict) and any(secrets_in_fields(body)):
         found.append("judge_extra_body")
-    if "judge_cache" in fields:
-        raise ValueError(f"{place}judge_cache: nothing reads it in a part; set that of the whole")
+    for name in ("judge_cache", "judged_thinking"):
+        if name in fields:
+            raise ValueError(f"{place}{name}: nothing reads it in a part; set that of the whole")
     if found:
         raise ValueError(f"{place}{found[0]}: a secret would be kept in files; name its variable: judge_api_key_env")
 

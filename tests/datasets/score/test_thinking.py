@@ -58,7 +58,18 @@ REWARD = '{"rule": %s, "judge": {"judge": "rubric"}, "format": {"judge": "rule",
 def test_a_response_is_shown_to_rules_and_judges_without_its_thinking(tmp_path: Path) -> None:
     shapes = list(thoughts("Perhaps it is 41. Or not."))[::7]
     texts = [f"{text}It is 42." for text, _ in shapes]
-    plain = ["It is 42.", "It is 42. The model writes </think> where it is done.", "Write `</think>` behind it."]
+    plain = [
+        "It is 42.",
+        "It is 42. The model writes </think> where it is done.",
+        "Write `</think>` behind it.",
+        'He said "<thinking>" and meant it.',
+        "```xml\n<thinking>a</thinking>\n```\nThat is the form.",
+        "First I think.\n<reasoning>6 * 7</reasoning>\nIt is 42.",
+        "analysisResults = compute()",
+        "analysis of it: 42",
+        "Here is my response: 42",
+        '{"text": "a </think> b"}',
+    ]
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": "6 * 7?", "response": text} for text in [*texts, *plain]])
     shown: list[str] = []
 

@@ -262,6 +262,7 @@ async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
             "reward.a.judge_api_key: a secret would be kept in files",
         ),
         ({"a": part("m", judge_cache="c")}, "weighted_sum", "reward.a.judge_cache: nothing reads it in a part"),
+        ({"a": part("m", judged_thinking="kept")}, "weighted_sum", "reward.a.judged_thinking: nothing reads it in a"),
         ({"a": part("m", judge_base_url="http://u:p@h/v1")}, "weighted_sum", "reward.a.judge_base_url: a secret"),
     ],
 )
