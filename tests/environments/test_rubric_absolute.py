@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.statistics.intervals import Ends, mean_interval
 from tests.command import write_lines
 from tests.judged import never
 from tests.rubrics import (
@@ -103,6 +104,24 @@ def test_a_score_is_worth_its_place_on_the_scale(tmp_path: Path) -> None:
     assert [body["messages"][-1]["content"] for body in run.policy.bodies] != []
     assert {len(body["messages"]) for body in run.policy.bodies} == {1}
     assert Counter(shown(body)["Response To Evaluate"] for body in run.judge.bodies) == {"A response of mine.": 4}
+
+
+@pytest.mark.slow
+def test_answers_to_one_prompt_are_one_observation_of_the_interval(tmp_path: Path) -> None:
+    """Five prompts with three answers each, as of three models: what differs between prompts does not average out."""
+    rows = [task(number % 5, uid=f"model-{number // 5}/prompt-{number % 5}") for number in range(15)]
+    scores = {0: 1, 1: 2, 2: 4, 3: 5, 4: 5}
+    run = rubric(tmp_path, rows=rows, judge=by_number(scores), policy="A response of mine.")
+    assert run.code == 0, run.said
+    assert run.metrics["selected_rows"] == 15
+    for name, values, ends in (
+        ("mean_score", [*scores.values()], Ends(1, 5)),
+        ("mean_reward", [(points - 1) / 4 for points in scores.values()], None),
+    ):
+        of_prompts = mean_interval(values, ends=ends)
+        assert of_prompts is not None
+        found = run.some(f"{name}_ci_low", f"{name}_ci_high")
+        assert [*found.values()] == pytest.approx([of_prompts.low, of_prompts.high], abs=1e-6)
 
 
 @pytest.mark.slow
