@@ -32,6 +32,7 @@ from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import Status
+from judgegym.reports.results.run import CHOSEN_HIGHER
 from judgegym.statistics import percent
 from judgegym.statistics.agreement import expected_minimum
 from judgegym.statistics.intervals import UNIT, Ends, ends_of
@@ -76,7 +77,7 @@ class ClusteredRatio:
                 metrics.ratio(name, total, weight, interval=True, ends=ends)
 
 
-BEST, MARGIN, CHOSEN_HIGHER, INCOMPLETE = "mean_best_score", "mean_margin", "chosen_higher_rate", "incomplete_units"
+BEST, MARGIN, INCOMPLETE = "mean_best_score", "mean_margin", "incomplete_units"
 WORST_OF = {size: f"mean_worst_of_{size}" for size in (2, 4, 8, 16)}
 """The expected lowest score of so many responses, by their number (HealthBench's worst-at-k)."""
 

@@ -24,7 +24,6 @@ from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.input import ScoreInput
 from judgegym.datasets.score.numbers import (
     BEST,
-    CHOSEN_HIGHER,
     HEADLINE,
     HEADLINE_WORDS,
     INCOMPLETE,
@@ -41,7 +40,7 @@ from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT, RunDirectory
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.settings.policy import STAND_IN_POLICY
-from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.output import counted, duration
 from judgegym.engine.terminal.progress import rate_words
 from judgegym.engine.terminal.summary import (
     Outcome,
@@ -72,7 +71,7 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels
 from judgegym.reports.labels.rendering import section_of
-from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.run import CHOSEN_HIGHER, SavedRun
 from judgegym.statistics import percent
 
 _FILES = {
@@ -82,10 +81,11 @@ _FILES = {
 }
 _OF_SEVERAL = (("best", "--best"), ("pairs", "--pairs"))
 _OF_ONE = (("good", "--threshold", "0.5"),)
+_CHOSEN = Outcome.of("chosen is higher", CHOSEN_HIGHER)
 _WITHIN_ROWS = (
     Outcome.of("best of a prompt", BEST, unit="number"),
     Outcome.of("chosen − rejected", MARGIN, unit="number"),
-    Outcome.of("chosen is higher", CHOSEN_HIGHER),
+    _CHOSEN,
 )
 _VALUE = f"eval/{HEADLINE}"
 _NOTES = {
@@ -154,13 +154,15 @@ async def conclude(
     remarks = ("since it was resumed" if earlier else "", rate, latency_words(metrics, "eval"))
     is_whole = outcomes.finished == outcomes.rows
     of = f"{outcomes.rows:,} responses" if is_whole else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
+    mean = headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished)
+    preferred = _preferred(metrics)
     summary = Summary(
         title=f"score: {facts.subject}, judged by {facts.judge}",
-        headline=headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished),
+        headline=mean if preferred is None else preferred,
         sections=(
             *([] if correction is None else [section_of(correction)]),
             *([] if judges is None else [judges.section()]),
-            Section("scores", [*_distribution(metrics)]),
+            Section("scores", [*([] if preferred is None else [mean]), *_distribution(metrics)]),
             *verdict_sections(numbers.by_name),
             Section("several responses to a prompt", [*_within_rows(metrics)]),
             Section("categories", category_lines(numbers.categories)),
@@ -257,8 +259,18 @@ def _distribution(metrics: Metrics) -> Iterator[SummaryLine]:
         yield SummaryLine("equal", f"{equal:,}", "responses that share the judgment of an equal one")
 
 
+def _preferred(metrics: Metrics) -> SummaryLine | None:
+    """How often the chosen responses have the higher score, which is the headline of chosen and rejected responses."""
+    name = f"eval/{CHOSEN_HIGHER}"
+    if name not in metrics.values:
+        return None
+    prompts = counted(metrics.observations[name], "prompt")
+    return headline_line(metrics, name, _CHOSEN.words, of=prompts, counted=metrics.observations[name])
+
+
 def _within_rows(metrics: Metrics) -> Iterator[SummaryLine]:
-    yield from outcome_lines(_WITHIN_ROWS, metrics, "eval", faults=False)
+    shown = [each for each in _WITHIN_ROWS if each is not _CHOSEN or f"eval/{CHOSEN_HIGHER}" not in metrics.values]
+    yield from outcome_lines(shown, metrics, "eval", faults=False)
     incomplete = metrics.values.get(f"eval/{INCOMPLETE}")
     if incomplete:
         yield SummaryLine("left out of these", f"{incomplete:,}", "prompts of which a response has no score")

@@ -37,6 +37,8 @@ _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
 SCORED = "score"
 """The name, in place of an environment's, of the runs of `judgegym score`, whose rows are responses of a data set."""
+CHOSEN_HIGHER = "chosen_higher_rate"
+"""The metric of a scored data set of chosen and rejected responses that people quote, beside the mean score."""
 _KINDS = {
     "aspect_critique": "aspect",
     "arena_hard": "arena_hard",

@@ -15,7 +15,7 @@ from judgegym.engine.terminal.summary import COMPLETION_FAULTS, ROLES
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, mapping_of
-from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.run import CHOSEN_HIGHER, SavedRun
 from judgegym.reports.run_page.figures import Mean, RunFigures
 from judgegym.reports.run_page.items import View
 from judgegym.statistics import percent
@@ -42,8 +42,18 @@ def headline(run: SavedRun, so_far: Mean | None) -> str:
     """The result in words; empty without one."""
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
-        return f"{run.headline.words} {with_interval(run.headline.value, interval)}"
+        return f"{_preferred(run)}{run.headline.words} {with_interval(run.headline.value, interval)}"
     return f"{with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far" if so_far else ""
+
+
+def _preferred(run: SavedRun) -> str:
+    """How often the chosen responses of a scored data set have the higher score; empty without chosen ones."""
+    name = f"eval/{CHOSEN_HIGHER}"
+    value, low, high = (run.metrics.get(f"{name}{end}") for end in ("", "_ci_low", "_ci_high"))
+    if value is None:
+        return ""
+    interval = None if low is None or high is None or low == high else Interval(low, high)
+    return f"chosen is higher {with_interval(value, interval)}; "
 
 
 def with_interval(value: float, interval: Interval | None) -> str:

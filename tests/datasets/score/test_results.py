@@ -16,6 +16,7 @@ from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.rows import RowsOfRun, common_rows
 from judgegym.reports.results.run import SavedRun
+from judgegym.reports.run_page.rows import run_contents
 from judgegym.statistics.intervals import mean_interval
 from tests.command import serving
 from tests.datasets.scoring import Scoring, by_points, rated
@@ -128,7 +129,12 @@ def test_several_responses_to_a_prompt(command: Scoring) -> None:
     assert values["eval/incomplete_units"] == 1
     assert values["eval/chosen_higher_rate_category_a"] == pytest.approx((1 + 0 + 1) / 3)
     assert values["eval/data_rows"] == 6 and values["eval/selected_rows"] == 13
-    assert "chosen is higher" in ended.out and "left out of these" in ended.out
+    assert "left out of these" in ended.out
+    shown = ended.out[ended.out.index("score: ") :].splitlines()
+    assert shown[1].startswith("chosen is higher") and " 0.5000  95 %: " in shown[1] and "5 prompts" in shown[1]
+    assert any(line.strip().startswith("mean score ") for line in shown[2:]), "which compare takes, stands below"
+    assert ended.out.count("chosen is higher") == 1
+    assert run_contents(run_of(command).path)[0]["headline"].startswith("chosen is higher 0.5000 (95 %: ")
 
 
 @pytest.mark.slow
