@@ -31,7 +31,7 @@ from judgegym.monitoring.settings import MonitorSettings
 from judgegym.monitoring.webhook import Webhook
 from judgegym.statistics import percent
 from judgegym.statistics.cascades import promise_evidence
-from judgegym.statistics.gap_detector import ALARM_AT, GapCheck, GapDetector
+from judgegym.statistics.gap_detector import ALARM_AT, FEWEST_ROLLOUTS, GapCheck, GapDetector
 from judgegym.statistics.juries import side
 
 logger = logging.getLogger(__name__)
@@ -121,6 +121,14 @@ class TrainingMonitor:
         self._detector = GapDetector(
             PLANNED_CHECKS, settings.gold_reference, settings.gold_tolerance, alarm_at=alarm_at
         )
+        if gold is not None and settings.gold_rollouts < FEWEST_ROLLOUTS:
+            logger.warning(
+                "gold_rollouts=%d: fewer than %d rollouts say too little, so that an alarm of the gold judge is decided "
+                "by as many checks together as have %d",
+                settings.gold_rollouts,
+                FEWEST_ROLLOUTS,
+                FEWEST_ROLLOUTS,
+            )
         self._false = f"over the whole run a false alarm comes in at most 1 of {ALARM_AT:.0f} runs"
         self._step_monitors = StepMonitors()
         self._last_step = 0

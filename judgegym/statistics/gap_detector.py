@@ -4,6 +4,9 @@ Each check compares the scores that both judges gave the same rollouts, each rol
 one group depend on each other. The first checks are the reference: two judges may differ by a constant, and only what
 comes on top of it, and of a tolerance, counts.
 
+Few rollouts have no normal mean, least of all where the judges seldom differ: checks with fewer than `FEWEST_ROLLOUTS`
+are put together until they have so many, and no alarm comes before.
+
 Guarantees: if the gap never exceeds that of the reference by more than the tolerance, the probability of an alarm in
 the whole run is at most `1 / ALARM_AT` up to the normal approximation of the mean of a check. It is the value of a bet
 that grows only if the gap does, mixed over when the drift begins and over how large it is (Ville's inequality).
@@ -23,6 +26,8 @@ from dataclasses import dataclass, field
 
 ALARM_AT = 200.0
 """The evidence at which it is an alarm: a false one in at most 1 of so many runs."""
+FEWEST_ROLLOUTS = 32
+"""Rollouts without which nothing is bet."""
 _BETS = (0.5, 1.0, 1.5, 2.5)
 """Drifts that are bet on, in standard errors of a check."""
 _REFERENCE_QUANTILE = 2.576
@@ -38,11 +43,11 @@ class GapCheck:
 
     Attributes:
         step: the trainer's step.
-        rollouts: how many rollouts both judges scored.
+        rollouts: how many rollouts both judges scored; of several checks together, all of theirs.
         gap: the mean of training score − gold score.
         error: its standard error; 0 with one rollout of a check in the reference.
         limit: the mean gap that is still within the reference and the tolerance; `None` in the reference.
-        evidence: what the bets are worth after this check; 1 in the reference.
+        evidence: what the bets are worth after this check; 1 in the reference, and before the first bet.
         is_alarm: the evidence is the detector's `alarm_at` or more.
     """
 
@@ -99,6 +104,8 @@ class GapDetector:
     _reference: Moments = field(default_factory=Moments)
     _values: list[float] = field(default_factory=lambda: [0.0] * len(_BETS))
     _made: int = 0
+    _waiting: Moments = field(default_factory=Moments)
+    _evidence: float = 1.0
 
     @property
     def in_reference(self) -> bool:
@@ -127,26 +134,32 @@ class GapDetector:
             return GapCheck(step, own.count, own.mean, error, None, 1.0, is_alarm=False)
         known_to = math.sqrt(reference.variance / reference.count)
         limit = reference.mean + _REFERENCE_QUANTILE * known_to + self.tolerance
+        self._waiting.add(gaps)
+        if self._waiting.count < FEWEST_ROLLOUTS:
+            error = math.sqrt(own.variance / own.count)
+            return GapCheck(step, own.count, own.mean, error, limit, self._evidence, is_alarm=False)
+        own, self._waiting = self._waiting, Moments()
         together = (_SHRINKAGE * reference.variance + own.count * own.variance) / (_SHRINKAGE + own.count)
         # Judges that never differ have no variance; half a tolerance keeps one odd rollout from being proof.
         error = max(math.sqrt(together / own.count), self.tolerance / (2.0 * math.sqrt(own.count)))
-        evidence = self._bet((own.mean - limit) / error)
-        return GapCheck(step, own.count, own.mean, error, limit, evidence, is_alarm=evidence >= self.alarm_at)
+        self._bet((own.mean - limit) / error)
+        is_alarm = self._evidence >= self.alarm_at
+        return GapCheck(step, own.count, own.mean, error, limit, self._evidence, is_alarm=is_alarm)
 
     def restore(self, check: GapCheck) -> None:
         """Take a check of the same run into account that an earlier process has made, in the order of the checks."""
-        if check.limit is None:
-            variance = check.error * check.error * check.rollouts
-            squares = check.gap * check.gap * check.rollouts + variance * (check.rollouts - 1)
-            reference = self._reference
-            reference.count += check.rollouts
-            reference.total += check.gap * check.rollouts
-            reference.squares += squares
-        else:
+        if check.limit is not None and check.rollouts >= FEWEST_ROLLOUTS:
+            self._waiting = Moments()
             self._bet((check.gap - check.limit) / check.error)
+            return
+        known = self._reference if check.limit is None else self._waiting
+        variance = check.error * check.error * check.rollouts
+        known.count += check.rollouts
+        known.total += check.gap * check.rollouts
+        known.squares += check.gap * check.gap * check.rollouts + variance * (check.rollouts - 1)
 
-    def _bet(self, z: float) -> float:
-        """Return the evidence after a check whose gap is so many standard errors above the limit."""
+    def _bet(self, z: float) -> None:
+        """Add the evidence of a gap that is so many standard errors above the limit."""
         self._made += 1
         # Beyond the plan a start has a weight of a convergent series, so that all weights still add up to 2 at most.
         beyond = self._made - self.checks
@@ -154,4 +167,4 @@ class GapDetector:
         for place, bet in enumerate(_BETS):
             grown = (self._values[place] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
             self._values[place] = min(grown, _MOST_EVIDENCE)
-        return math.fsum(self._values) / len(_BETS)
+        self._evidence = math.fsum(self._values) / len(_BETS)

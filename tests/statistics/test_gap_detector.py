@@ -13,7 +13,7 @@ from judgegym.statistics.gap_detector import ALARM_AT, GapDetector
 
 def test_evidence_is_the_bet_of_its_formula() -> None:
     reference = [(0.6, 0.5), (0.5, 0.5), (0.7, 0.5), (0.4, 0.5)]
-    checks = [[(0.9, 0.4), (0.8, 0.5)], [(0.9, 0.3), (1.0, 0.5)]]
+    checks = [[(0.8, 0.5), (0.8, 0.55)] * 16, [(0.8, 0.5), (0.9, 0.55)] * 16]
     detector = GapDetector(checks=2, reference_rollouts=4, tolerance=0.05)
     first = detector.add(0, *map(list, zip(*reference, strict=True)))
     assert (first.limit, first.evidence, first.is_alarm) == (None, 1.0, False)
@@ -24,13 +24,29 @@ def test_evidence_is_the_bet_of_its_formula() -> None:
     for number, pairs in enumerate(checks):
         found = detector.add(number + 1, *map(list, zip(*pairs, strict=True)))
         own = [ours - theirs for ours, theirs in pairs]
-        error = math.sqrt((20 * variance + 2 * statistics.variance(own)) / 22 / 2)
+        error = math.sqrt((20 * variance + 32 * statistics.variance(own)) / 52 / 32)
         z = (statistics.fmean(own) - limit) / error
         wealth = {bet: (held + 1 / 2) * math.exp(bet * z - bet * bet / 2) for bet, held in wealth.items()}
         assert found.gap == pytest.approx(statistics.fmean(own))
         assert (found.limit, found.error) == pytest.approx((limit, error))
         assert found.evidence == pytest.approx(statistics.fmean(wealth.values()))
         assert found.is_alarm == (found.evidence >= ALARM_AT)
+
+
+def test_checks_of_few_rollouts_are_decided_together_also_after_a_restart() -> None:
+    gold = [0.5, 0.25, 0.75, 0.5] * 2
+    apart = [score + 0.5 for score in gold]
+    whole, parts = (GapDetector(checks=100, reference_rollouts=64) for _ in range(2))
+    found = [(whole.add(step, gold * 4, gold * 4), [parts.add(step, gold, gold) for _ in range(4)]) for step in (0, 1)]
+    for step in range(2, 20):
+        found.append((whole.add(step, apart * 4, gold * 4), [parts.add(step, apart, gold) for _ in range(4)]))
+        again = GapDetector(checks=100, reference_rollouts=64)
+        for check in [check for _, of_step in found for check in of_step][:-2]:
+            again.restore(check)
+        assert [again.add(step, apart, gold) for _ in range(2)] == found[-1][1][-2:]
+    assert [one for one, _ in found[2:]] == [of_step[-1] for _, of_step in found[2:]]
+    assert not any(check.is_alarm for _, of_step in found for check in of_step[:-1])
+    assert any(of_step[-1].is_alarm for _, of_step in found)
 
 
 def test_judges_that_differ_by_a_constant_are_no_alarm_and_a_jump_is_one() -> None:
