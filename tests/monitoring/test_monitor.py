@@ -50,16 +50,16 @@ async def test_judges_that_agree_are_no_alarm() -> None:
 async def test_a_run_that_is_resumed_has_the_evidence_and_the_alarm_of_before() -> None:
     """It is the run that was not stopped: the reference is that of its beginning, and its alarm is raised once."""
     whole, first = Watching(worth), Watching(worth)
-    await watch(whole, 1, 121, begins=90)
+    await watch(whole, 1, 161, begins=90)
     await watch(first, 1, 97, begins=90)
     again = Watching(worth, first.written)
     assert again.monitor.groups == 96
-    await watch(again, 97, 121, begins=90)
+    await watch(again, 97, 161, begins=90)
     checks = [*first.lines("check"), *again.lines("check")]
     assert [check["evidence"] for check in checks] == pytest.approx([each["evidence"] for each in whole.lines("check")])
     assert len(first.alarms + again.alarms) == len(whole.alarms) == 1
     once_more = Watching(worth, [*first.written, *again.written])
-    await watch(once_more, 121, 161, begins=90)
+    await watch(once_more, 161, 161, begins=90)
     assert once_more.alarms == []
     assert len(once_more.monitor.alarms) == 1
 

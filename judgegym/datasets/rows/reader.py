@@ -92,7 +92,8 @@ class RowReader:
         return found | {
             name: column
             for name, column in self._optional.items()
-            if name in self._named or (column in first and _can_be_read(name, first[column]))
+            if name in self._named
+            or (first.get(column) not in (None, "", [], {}) and _can_be_read(name, first[column]))
         }
 
     def _first_readable(self) -> Responses:

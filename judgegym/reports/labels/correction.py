@@ -150,7 +150,7 @@ class LabelledRows:
                 rows[sample.uid] = sample.headline, sample.category, sample.prompt_key
         for uid, of_row in sorted(labelled):
             if uid not in digests:
-                raise DataError(f"{labels.path}: row {uid!r} is not in {run.path}; the labels are of another run")
+                raise DataError(f"{labels.path}: row {uid!r} is not in {run.path}; {_of_other_rows(run)}")
             if of_row and of_row != digests[uid]:
                 raise DataError(f"{labels.path}: row {uid!r} has another response in {run.path} than was labelled")
         if drawn_from and drawn_from != run_digest({uid: digests[uid] for uid in rows}):
@@ -279,6 +279,13 @@ def corrected_number(
         effective_labels=found.effective_labels,
         reason=no_interval,
     )
+
+
+def _of_other_rows(run: SavedRun) -> str:
+    """Why labels are of rows that a run lacks."""
+    if run.is_scored:
+        return "rows of a scored data set are named by their number, row-1 the first, and not by a column of the data"
+    return "the labels are of another run"
 
 
 def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, str]:

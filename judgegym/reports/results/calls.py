@@ -106,3 +106,14 @@ def calls_about(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence
 
     about = [call for call in calls if shows(call)]
     return [*(call for call in calls if call.is_of_policy), *about] if about else calls
+
+
+def has_images(path: Path) -> bool:
+    """Whether a call of a run showed an image; also true where nobody knows, since no call was kept with its texts."""
+    is_known = False
+    for call in read_calls(path):
+        for message in call.messages or ():
+            is_known = True
+            if message.get("images"):
+                return True
+    return not is_known

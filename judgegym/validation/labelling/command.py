@@ -66,6 +66,7 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.judges.conversations.turns import IMAGE_MARK  # late, as all of it: help comes at once
     from judgegym.judges.core import event_loop
     from judgegym.reports.labels.file import LABELS
+    from judgegym.reports.results.calls import has_images
     from judgegym.reports.results.run import SavedRun
     from judgegym.validation.labelling.server import serve
     from judgegym.validation.labelling.session import LabelPlan, Session
@@ -74,7 +75,8 @@ def _run(flags: argparse.Namespace) -> int:
     path: Path = flags.out or run.path / LABELS
     plan = LabelPlan(flags.rows, flags.half_width, flags.overlap)
     with closing(Session(run, path, plan, how=flags.sampling, seed=flags.seed)) as session:
-        if any(IMAGE_MARK.search(f"{sample.question}{sample.completions}") for sample in run.samples()):
+        marked = any(IMAGE_MARK.search(f"{sample.question}{sample.completions}") for sample in run.samples())
+        if marked and has_images(run.path):  # a text may say [image 1], too
             report = shlex.join(["judgegym", "report", str(flags.run)])
             warn(f"rows have images, such as [image 1], which labellers are not shown here; {report} draws them")
         if flags.read is not None or flags.export is not None:

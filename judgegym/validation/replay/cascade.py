@@ -47,6 +47,7 @@ class CascadeOutcome:
         harmed: how many are harmed.
         harmed_at_most: the upper bound of their share.
         cost: mean of a row.
+        cost_alone: of these rows, what the strong judge alone costs.
     """
 
     rows: int
@@ -56,6 +57,7 @@ class CascadeOutcome:
     harmed: int
     harmed_at_most: float
     cost: float
+    cost_alone: float
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
@@ -130,6 +132,7 @@ class CascadeTrial:
             harmed=harmed,
             harmed_at_most=upper_bound(harmed, units, level=self.certainty) if units else 1.0,
             cost=float(costs[rows].mean()),
+            cost_alone=float(table.costs[strong][rows].mean()),
         )
 
     def outcomes(self) -> Iterator[tuple[float, CascadeOutcome]]:
@@ -142,8 +145,7 @@ class CascadeTrial:
     def words(self, found: CascadeOutcome, settings: CascadeSettings) -> str:
         """Say what the chosen cascade does to the rows that did not choose it."""
         cheap, strong = self.table.names
-        alone = self.table.costs[strong].mean()
-        cost = f", and costs {percent(found.cost / alone, 0)} of {strong} alone" if alone else ""
+        cost = f", and costs {percent(found.cost / found.cost_alone, 0)} of {strong} alone" if found.cost_alone else ""
         right = "" if found.accuracy is None else f", is right on {percent(found.accuracy)}"
         return (
             f"{cheap} decides where its confidence ({self.rule}) is above {settings.cascade_threshold:.4g} "

@@ -68,7 +68,10 @@ class RecordedAnswers:
             except (KeyError, TypeError, ValueError) as error:
                 raise line.damage(f"not of a ledger of calls: {error!r}") from error
         if line is None:
-            raise DataError(f"{run}: it has no ledger of calls to replay; expected a run with --keep_calls")
+            raise DataError(
+                f"{run}: it has no ledger of calls to replay; expected a run whose judge asks an endpoint (a rule asks "
+                "none, so that judgegym score judges it again at no cost), with --keep_calls"
+            )
 
     def _note(self, line: Mapping[str, Any]) -> None:
         if "call" in line:

@@ -116,6 +116,28 @@ def test_each_judge_that_compares_is_shown_both_orders(tmp_path: Path, kind: str
 
 
 @pytest.mark.slow
+def test_labels_with_errors_are_stated_or_given_twice_also_where_the_judge_is_called(tmp_path: Path) -> None:
+    data = [row | {"second_label": row["label"] if n % 10 else 3 - row["label"]} for n, row in enumerate(pairs(40))]
+    with serving(choosing(0.0)) as judge:
+        words = ("--judge=choice", "--repeats=0")
+        twice = audit(tmp_path / "twice", judge, data, *words)
+        stated = audit(tmp_path / "stated", judge, data, *words, "--label_noise=0")
+        wrong = audit(tmp_path / "wrong", judge, data, *words, "--label_noise=8")
+    assert (twice.code, stated.code, wrong.code) == (0, 0, 2) and "label_noise" in wrong.err
+    assert any(
+        "40 rows have labels of two people, who differ on 4" in note for note in report(tmp_path / "twice")["notes"]
+    )
+    assert "Gold labels are exact, as stated" in report(tmp_path / "stated")["notes"][0]
+
+
+def test_columns_that_are_null_are_not_read(tmp_path: Path) -> None:
+    data = [row | {"rubric": None, "reference": ""} for row in pairs(12)]
+    with serving(choosing(0.0)) as judge:
+        ended = audit(tmp_path, judge, data, "--judge=choice", "--repeats=0", "--plan")
+    assert ended.code == 0 and "rubric from" not in ended.said and "reference from" not in ended.said
+
+
+@pytest.mark.slow
 def test_noise_fails_repeatability_and_equal_scores_are_a_tie(tmp_path: Path) -> None:
     def noisy(request: Json, number: int) -> str:
         return f"[FEEDBACK] Because. [SCORE] {Random(str(number)).randint(1, 5)}"

@@ -52,6 +52,19 @@ def test_a_check_that_fails_is_exit_code_4_and_in_the_overview(
     assert "4 a check of an audit fails" in overview and "audit DATA" in overview and "audit" in COMMANDS
 
 
+def test_a_whole_interval_beyond_the_threshold_is_suspect_where_the_test_does_not_fail_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pairs(120, right=0.95)
+    for number in range(36):
+        rows[number]["verdict"] = [1, 2] if number % 2 else [2, 1]
+    found = audited(written(tmp_path / "rows.jsonl", rows))["by_name"]["position_consistency"]
+    assert found["interval"]["high"] < found["threshold"] == 0.8 and found["p_corrected"] > 0.01
+    assert found["word"] == "suspect" and found["rows_needed"] > 120
+    out = " ".join(capsys.readouterr().out.split())
+    assert "1 suspect" in out and "suspect: " in out and "The whole interval is beyond the threshold" in out
+
+
 def test_json_on_standard_output_is_all_that_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(written(tmp_path / "rows.jsonl", pairs())), "--json=-"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.datasets.score.command import main as score
 from judgegym.reports.labels.file import read_labels
 from judgegym.validation.labelling.command import main, parser_of
 from judgegym.validation.labelling.session import LabelPlan
@@ -76,6 +77,17 @@ def test_images_that_labellers_are_not_shown_are_named(
     run = run_of(tmp_path / "run", VALUES, answer=answer)
     assert main([str(run), "--export", "argilla", str(tmp_path / "records.json"), "--rows=4"]) == 0
     assert ("rows have images" in capsys.readouterr().err) == ("[image 1]" in answer)
+
+
+@pytest.mark.slow
+def test_a_text_that_says_image_1_shows_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"prompt": f"Question {n}, see [image 1]", "response": "an answer"} for n in range(4)]
+    data, out = tmp_path / "rows.jsonl", tmp_path / "scored.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert score([str(data), f"--out={out}", "--offline"], prog="score") == 0
+    capsys.readouterr()
+    assert main([str(out), "--export", "argilla", str(tmp_path / "records.json"), "--rows=4"]) == 0
+    assert "rows have images" not in capsys.readouterr().err
 
 
 def test_labels_go_to_argilla_and_come_back(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,11 @@ def test_the_threshold_keeps_the_rows_that_are_sure_and_says_what_they_save(tmp_
     )
 
 
+def test_what_it_costs_is_of_the_same_rows_as_the_strong_judge_alone(tmp_path: Path) -> None:
+    found = chosen(tmp_path, *runs(tmp_path, *planted(400)))["held_out"]
+    assert found["cost_alone"] == pytest.approx(10.0)
+
+
 def test_with_labels_only_what_the_strong_judge_gets_right_is_harmed(tmp_path: Path) -> None:
     cheap, strong = planted(400)
     labels = {uid: float(score > 0.5) for uid, score in cheap.items()}  # where both differ, the cheap one is right
