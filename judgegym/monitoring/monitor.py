@@ -123,8 +123,8 @@ class TrainingMonitor:
         )
         if gold is not None and settings.gold_rollouts < FEWEST_ROLLOUTS:
             logger.warning(
-                "gold_rollouts=%d: fewer than %d rollouts say too little, so that an alarm of the gold judge is decided "
-                "by as many checks together as have %d",
+                "gold_rollouts=%d: fewer than %d rollouts say too little, so that an alarm of the gold judge is "
+                "decided by as many checks together as have %d",
                 settings.gold_rollouts,
                 FEWEST_ROLLOUTS,
                 FEWEST_ROLLOUTS,

@@ -84,16 +84,20 @@ class RowReader:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """What is read from which column, for a message; of those that no setting names, what the first row has."""
+        """What is read from which column, for a message; of those that no setting names, what the first row has.
+
+        Columns that are empty in all of the first rows are not named.
+        """
         first = self.rows[0].values
+        shown = (self.rows[number].values for number in range(min(_FIRST_ROWS, len(self.rows))))
+        filled = {name for values in shown for name, value in values.items() if value not in (None, "", [], {})}
         is_prompt_alone = self.sampled is not None or self._earlier is not None
         what = "prompt" if is_prompt_alone else "prompt and responses"
         found = {what: ", ".join(self.first.columns)}
         return found | {
             name: column
             for name, column in self._optional.items()
-            if name in self._named
-            or (first.get(column) not in (None, "", [], {}) and _can_be_read(name, first[column]))
+            if column in filled and (name in self._named or (column in first and _can_be_read(name, first[column])))
         }
 
     def _first_readable(self) -> Responses:
@@ -181,6 +185,9 @@ class RowReader:
         column = self.settings.category_column
         value = None if column is None else row.value(column)
         return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+_FIRST_ROWS = 100
 
 
 def _can_be_read(name: str, value: JSON) -> bool:
