@@ -46,7 +46,7 @@ _NO_CREDIT = re.compile(
     r"|\b(?:account|billing)(?: details| account)? (?:is|are) not active"
     r"|\baccount (?:is|has been) (?:suspended|overdue)"
     r"|\b(?:spend|spending|budget) (?:limit|cap)[^.]{0,40}\b(?:reached|exceeded)"
-    r"|\breached (?:your|its|the) (?:specified |monthly )*(?:api )?(?:usage|spending|spend) limits?",
+    r"|\breached (?:your|its|the) (?:specified (?:api )?usage|(?:monthly )?spend(?:ing)?) limits?",
     re.IGNORECASE,
 )
 _MAYBE_NO_CREDIT = re.compile(
