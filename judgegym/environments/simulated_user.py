@@ -19,6 +19,7 @@ from pydantic import BaseModel, SecretStr
 
 from judgegym.engine.settings import EnvConfig
 from judgegym.judges import prompts
+from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import (
     BaseUrls,
@@ -64,10 +65,10 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     user_max_turns: int = setting(0, ge=0, common=True)
     """Let a model play the user, who goes on after the policy's answer in at most this many messages; 0: nobody does.
     After a row's own turns, where it has several."""
-    user_persona: str | None = setting(None)
-    """Tell the simulated user who it is, in rows without a column persona."""
-    user_goal: str | None = setting(None)
-    """Tell the simulated user what it wants, in rows without a column goal."""
+    user_persona: TextOrFile | None = setting(None)
+    """Tell the simulated user who it is, in rows without a column persona; @file reads it from a file."""
+    user_goal: TextOrFile | None = setting(None)
+    """Tell the simulated user what it wants, in rows without a column goal; @file reads it from a file."""
     user_model_name: ModelName = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the simulated user's endpoint."""
     user_base_url: BaseUrls = operational("https://api.openai.com/v1", common=True)

@@ -15,6 +15,7 @@ from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
 from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BudgetSettings
+from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
 from judgegym.judges.config.thinking import ThinkingSettings
@@ -32,10 +33,10 @@ class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
     """Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong."""
     thinking_opened_by_template: bool = setting(False)
     """Accept </think> without <think>: set it if the chat template opens <think> in the prompt (Qwen3, DeepSeek-R1)."""
-    custom_thinking_prompt: str | None = setting(None)
-    """Use this text instead of the built-in system prompt of thinking_mode."""
-    custom_system_prompt: str | None = setting(None)
-    """Add this text to the system prompt, after the prompt of thinking_mode."""
+    custom_thinking_prompt: TextOrFile | None = setting(None)
+    """Use this text instead of the built-in system prompt of thinking_mode; @file reads it from a file."""
+    custom_system_prompt: TextOrFile | None = setting(None)
+    """Add this text to the system prompt, after the prompt of thinking_mode; @file reads it from a file."""
     reasoning_effort: ReasoningEffort | None = setting(None, instead_of="max_reasoning_tokens")
     """Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored."""
     max_reasoning_tokens: int | None = setting(None, ge=1024, le=32000)

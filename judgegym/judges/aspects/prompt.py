@@ -17,11 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_settings import NoDecode
 
 from judgegym.judges import prompts
-from judgegym.judges.config.explaining import comma_separated
+from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings
 from judgegym.judges.core.calls import MOST_VOTES
@@ -176,8 +177,18 @@ def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
     return aspects
 
 
-Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of), AfterValidator(check_aspects)]
-"""Aspects from names, JSON or YAML."""
+def _of_setting(value: object) -> object:
+    text = text_or_file(value)
+    if text is value or not isinstance(text, str):
+        return aspects_of(text)
+    try:
+        return aspects_of(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise ValueError(f"expected aspects in JSON or YAML: {' '.join(str(error).split())}") from error
+
+
+Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(_of_setting), AfterValidator(check_aspects)]
+"""Aspects from names, JSON or YAML, or `@file` with any of them."""
 
 
 class AspectJudgeSettings(PromptLayoutSettings):
@@ -186,7 +197,7 @@ class AspectJudgeSettings(PromptLayoutSettings):
     aspects: Aspects = setting(tuple(SUPPORTED_ASPECTS.values()), common=True)
     """Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), or
     a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe for
-    children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}."""
+    children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}; @file reads them from a file, also of YAML."""
     strictness: int = setting(1, common=True, ge=1, le=MOST_VOTES)
     """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
     have its own."""

@@ -151,14 +151,28 @@ def _received(value: object) -> str:
 
 
 _LONGEST_NAME = 1024
+_TEXT_FILE = re.compile(
+    r"\S+\.(?:txt|text|md|markdown|rst|ya?ml|jsonl?|toml|csv|j2|jinja2?|prompt)|\S*[/\\]\S*\.[A-Za-z][A-Za-z0-9]{0,5}",
+    re.IGNORECASE,
+)
+"""A word that could only be meant as the name of a text file: by its ending, or by a slash and an ending."""
 
 
 def text_or_file(value: object) -> object:
     """The text of a file for `@path`; any other value as it is.
 
     Raises:
-        ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file, without the `@`.
+        ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file, without the `@`, or
+            looks like one of a file that does not exist.
     """
+    is_name = isinstance(value, str) and len(value) <= _LONGEST_NAME and _TEXT_FILE.fullmatch(value) is not None
+    if isinstance(value, str) and is_name and not value.startswith("@") and not _is_file(value):
+        raise ValueError(f"there is no file {value}; expected a text, or @PATH for the text of a file")
+    return any_text_or_file(value)
+
+
+def any_text_or_file(value: object) -> object:
+    """The same, where a text may look like the name of a file, such as the value that a rule expects."""
     if not isinstance(value, str):
         return value
     if not value.startswith("@"):
@@ -197,7 +211,9 @@ def comma_separated(value: object) -> object:
 
 
 TextOrFile = Annotated[str, BeforeValidator(text_or_file)]
-"""A text, or `@path` for the text of a file."""
+"""A prompt, a rubric or another text in words, or `@path` for the text of a file."""
+AnyTextOrFile = Annotated[str, BeforeValidator(any_text_or_file)]
+"""Any text, or `@path` for the text of a file."""
 
 
 def prompt_digest(prompt: str) -> str:

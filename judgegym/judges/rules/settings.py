@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import field_validator, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.config.explaining import TextOrFile, prompt_digest
+from judgegym.judges.config.explaining import AnyTextOrFile, prompt_digest
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.rules.measure import LengthUnit
@@ -40,7 +40,7 @@ class RuleSettings(JudgeSettings):
     """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema,
     language, length, repetition, thinking_format; of an agent's trace: tool_called, tool_not_called, tool_order,
     ends_with_answer, tool_errors; or FILE.py:NAME for a function of your own."""
-    rule_expected: TextOrFile | None = setting(None)
+    rule_expected: AnyTextOrFile | None = setting(None)
     """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
     expression, a JSON schema, a language's code such as de; of tools, names or patterns such as search,delete_*, or
     objects such as {"name": "search", "arguments": {"city": "Rome"}}; @file reads it from a file."""
