@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from judgegym.data.opening import FILE_KINDS, kind_of
-from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
+from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row, value_at
 from judgegym.data.task_list import TaskList, uids_of
 from judgegym.judges.conversations.images import IMAGES, with_images
 from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
+from judgegym.judges.scorers.fields import USUAL_COLUMNS
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 
@@ -84,7 +85,7 @@ AskedTurns = Literal["last", "all"]
 OF_INSTRUCTION = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
-_FIELDS = ("contexts", "reference", "rubric", "baseline", "aspects", "criteria", "rubrics")
+_FIELDS = tuple(column for columns in USUAL_COLUMNS.values() for column in columns)
 _KNOWN = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
 _LOOKED_AT = 100
 """Rows of an environment's data in which columns that nothing reads are looked for."""
@@ -216,7 +217,7 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurn
     Raises:
         DataError: it has none, or one that is more than texts.
     """
-    fields = {name: row.values[name] for name in also if row.values.get(name) is not None}
+    fields = {name: value for name in also if (value := value_at(row.values, name)) is not None}
     said = row.values.get(TURNS)
     if asked is not None and isinstance(said, list):
         if not said or not all(isinstance(text, str) and text.strip() for text in said):
@@ -256,7 +257,7 @@ def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]
 
 def unread(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
     """The columns of usual names that hold something and are not read."""
-    held = {name: value for name, value in values.items() if name in _KNOWN and name not in read}
+    held = {name: value_at(values, name) for name in _KNOWN if name not in read}
     return [name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()]
 
 

@@ -15,11 +15,9 @@ from judgegym.data.task_list import TaskList
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.checklists.formulas import Formula, has_score
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column
+from judgegym.judges.scorers.fields import USUAL_COLUMNS, usual_column
 
 _ANSWER = ("answer", "response")
-_CONTEXT = ("contexts", "context")
-_REFERENCE = ("reference", "reference_answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,8 @@ def read_checklists(
         DataError: a row has no prompt or no criteria, ones that cannot be read or cannot have a score, or a gold
             verdict that is neither yes nor no; or it has the id of another row.
     """
-    read = (*SYSTEM, *_REFERENCE, *(CRITERIA_COLUMNS if column is None else (column,)))
-    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS), _CONTEXT), read)
+    read = (*SYSTEM, *USUAL_COLUMNS["reference"], *(USUAL_COLUMNS["criteria"] if column is None else (column,)))
+    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS), USUAL_COLUMNS["context"]), read)
 
     def build(uid: str, row: Row) -> ChecklistTask:
         task = _task(uid, row, default, column)
@@ -131,7 +129,7 @@ def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
         criteria=criteria,
         answer=row.optional_text(*_ANSWER),
         context=read_context(row),
-        reference=row.filled_text(*_REFERENCE),
+        reference=row.filled_text(*USUAL_COLUMNS["reference"]),
         category=prompt.category,
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
         golds=read_golds(row, names, in_order=True),
@@ -139,12 +137,14 @@ def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
 
 
 def _criteria(row: Row, default: tuple[Criterion, ...], column: str | None) -> tuple[Criterion, ...]:
-    found = criteria_column(row.values) if column is None else column
+    found = usual_column(row.values, "criteria") if column is None else column
     if found is None or row.value(found) in (None, ""):
         if default and (column is None or column in row.values):
             return default
         raise row.lacks(
-            f"criteria in {column or ' or '.join(CRITERIA_COLUMNS)} (env.criteria is for rows without any)", column
+            f"criteria in {column or ' or '.join(USUAL_COLUMNS['criteria'])}; or name their column: "
+            "--env.criteria_column (env.criteria is for rows without any)",
+            column,
         )
     try:
         return read_criteria(row.value(found))

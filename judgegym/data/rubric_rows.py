@@ -17,13 +17,14 @@ from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.scorers.fields import USUAL_COLUMNS
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
 # In Feedback-Collection `instruction` is the judge's whole prompt; the instruction itself is in the `orig_*` columns.
 _INSTRUCTION = ("orig_instruction", "instruction", "question", "prompt")
 _RESPONSE = ("orig_response", "response")
-_REFERENCE = ("orig_reference_answer", "reference_answer", "reference")
+_REFERENCE = ("orig_reference_answer", *USUAL_COLUMNS["reference"])
 _GOLD = ("score", "orig_score", "gpt4_scores")
 _LEVEL = re.compile(r"(?:orig_)?score(-?\d+)_description")
 _LONGEST_LEVEL = 9
@@ -63,7 +64,7 @@ def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str |
     Raises:
         DataError: a row lacks a field, has a gold score that is not on the scale, or has the id of another row.
     """
-    warn_of_unread_columns(rows, (_INSTRUCTION, _REFERENCE), ("rubric",))
+    warn_of_unread_columns(rows, (_INSTRUCTION, _REFERENCE), USUAL_COLUMNS["rubric"])
     return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric))
 
 
@@ -81,7 +82,7 @@ def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> Rubri
 
 def _rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
     """The rubric: a string, an object of `criteria` and `score1_description` …, or the `orig_*` columns."""
-    given = row.values.get("rubric")
+    given = next((row.values[name] for name in USUAL_COLUMNS["rubric"] if row.values.get(name)), None)
     if isinstance(given, str) and given.strip():
         return Rubric(given, scale=scale)
     fields = given if isinstance(given, Mapping) else row.values
@@ -133,7 +134,7 @@ logger = logging.getLogger(__name__)
 
 _QUESTION = ("question", "user_input", "prompt")
 _ANSWER = ("answer", "response")
-_CONTEXT = ("contexts", "context")
+_CONTEXT = USUAL_COLUMNS["context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
     Raises:
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
     """
-    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, "reference"))
+    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
     return TaskList.of(
         by_uid(rows, numbered=True),
         lambda uid, row: _aspect_task(uid, row, read_golds(row, [aspect.name for aspect in aspects])),
@@ -188,7 +189,7 @@ def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Aspect
     def build(uid: str, row: Row) -> list[AspectTask]:
         return _tasks_of_verdicts(uid, row, aspects)
 
-    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, "reference"))
+    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
     named = by_uid(rows, numbered=True)
     tasks = TaskList.of_several(named, build)
     unused = sum(not build(uid, row) for uid, row in named.items())
@@ -218,7 +219,7 @@ def _aspect_task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect |
         asked=asked,
         answer=answer,
         context=read_context(row),
-        reference=row.optional_text("reference") or None,
+        reference=row.filled_text(*USUAL_COLUMNS["reference"]),
         category=aspect.name if aspect is not None else row.optional_text("category"),
         aspect=aspect,
         golds=golds,

@@ -39,7 +39,7 @@ from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
-from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column, judge_task_of
+from judgegym.judges.scorers.fields import USUAL_COLUMNS, judge_task_of, usual_fields
 from judgegym.judges.scorers.registry import (
     SINGLE,
     ScorerSettings,
@@ -118,7 +118,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         judge = open_judge(self.config, self.clients.judge)
         assert isinstance(judge, SingleJudge)  # the settings allow no other kind
         self.single_judge: SingleJudge[Any, Any, Any] = judge
-        self._reads_criteria = "criteria" in shown_fields(self.config)
+        self._shown = sorted(shown_fields(self.config) & USUAL_COLUMNS.keys())
         self._user: SimulatedUser | None = None
         if self.config.user_max_turns:
             client = self.clients.open("user", self.config.user_chat_settings(self.config))
@@ -129,8 +129,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         config = self.config
         train = split == "train"
         source = config.train_dataset if train else config.eval_dataset
-        shown = {*shown_fields(config)}
-        shown |= {*CRITERIA_COLUMNS} if "criteria" in shown else set()
+        shown = {column for name in shown_fields(config) for column in USUAL_COLUMNS.get(name, (name,))}
         shown |= {*ROW_TEXTS} if config.user_max_turns else set()
         split_of = config.train_split if train else config.eval_split
         tasks = prompt_tasks(source, split_of, also=sorted(shown), turns=config.asked_turns, shows_images=True)
@@ -146,10 +145,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return tasks
 
     def _task(self, task: PromptTask, prompt: str, answer: str) -> JudgeTask:
-        column = criteria_column(task.fields) if self._reads_criteria else None
-        fields = {name: value for name, value in task.fields.items() if name != column}
-        given = fields if column is None else {**fields, "criteria": task.fields[column]}
-        made = judge_task_of(prompt, (answer,), given)
+        made = judge_task_of(prompt, (answer,), usual_fields(task.fields, self._shown))
         return replace(made, images=images_of(task.turns)).numbered()
 
     def has_follow_ups(self, task: PromptTask) -> bool:

@@ -36,6 +36,7 @@ from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.sources import JudgeSource, check, settings_in
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.naming import refuse_unknown
+from judgegym.judges.scorers.fields import USUAL_COLUMNS
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from judgegym.judges.scorers.registry import JudgeKind
 
 VARIABLE = "JUDGEGYM_RLLM"
-_REFERENCES = ("reference", "ground_truth", "answer", "target")
+_REFERENCES = (*USUAL_COLUMNS["reference"], "ground_truth", "answer", "target")
 """Where a row has its reference; the first that is there is taken."""
 _NUMBERS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
 _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
@@ -56,8 +57,8 @@ class JudgeEvaluator:
     """Scores an episode's answer from 0 to 1.
 
     The judge sees the task's instruction, the episode's answer, and of the task's metadata `messages` (in the place of
-    the instruction), `reference` (or `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `criteria`,
-    `baseline`, `context`.
+    the instruction), `reference` (or `reference_answer`, `ground_truth`, `answer`, `target`), `rubric`, `aspects`,
+    `criteria`, `baseline`, `context`, or another of their usual names.
     """
 
     def __init__(self, url: str | None = None, *, correct_from: float = 0.5, **settings: Any) -> None:

@@ -20,7 +20,7 @@ from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Resp
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import FieldTypeError, criteria_column, judge_task_of
+from judgegym.judges.scorers.fields import USUAL_COLUMNS, FieldTypeError, judge_task_of, usual_columns
 from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
 from judgegym.llm.wire import JSON
 
@@ -71,16 +71,24 @@ class RowReader:
         self.first = self._first_readable()
         self._unseen = {*TASK_FIELDS} - shown_fields(settings) if isinstance(settings, ScorerSettings) else set()
         """Fields that the judge is not shown."""
-        usual = {name for name in TASK_FIELDS if name not in ("context", "criteria") or name not in self._unseen}
-        found = {**{name: name for name in usual}, **self._named}
-        if "criteria" in usual and "criteria" not in self._named:
-            found["criteria"] = criteria_column(first.values) or "criteria"
-            if found["criteria"] == "rubric":
-                del found["rubric"]
-        self._optional = {name: found[name] for name in TASK_FIELDS if name in found}
-        taken = {*self.first.columns, *self.first.parts}
-        for name in [name for name, column in self._optional.items() if column in taken and name not in self._named]:
-            del self._optional[name]  # it is a response, or of the prompt
+        self._usual = [
+            name
+            for name in TASK_FIELDS
+            if name not in self._named and (name not in ("context", "criteria") or name not in self._unseen)
+        ]
+        self._taken = {*self.first.columns, *self.first.parts}
+        """Columns of the prompt and the responses, which are no fields."""
+
+    def _columns(self, values: Mapping[str, JSON], *, null: bool = False) -> dict[str, str]:
+        """From which column of a row each field of its task is read; with `null` also from one that is null there."""
+        free = {name: value for name, value in values.items() if name not in self._taken}
+        found = usual_columns(free, self._usual)
+        for name in self._usual if null else ():
+            column = next((each for each in USUAL_COLUMNS[name] if each in free and free[each] is None), None)
+            if column is not None and column not in found.values():
+                found.setdefault(name, column)
+        found |= self._named
+        return {name: found[name] for name in TASK_FIELDS if name in found}
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -96,8 +104,9 @@ class RowReader:
         found = {what: ", ".join(self.first.columns)}
         return found | {
             name: column
-            for name, column in self._optional.items()
-            if column in filled and (name in self._named or (column in first and _can_be_read(name, first[column])))
+            for name, column in self._columns(first, null=True).items()
+            if column.partition(".")[0] in filled
+            and (name in self._named or _can_be_read(name, value_at(first, column)))
         }
 
     def _first_readable(self) -> Responses:
@@ -151,7 +160,8 @@ class RowReader:
     def _judge_task(self, row: Row, found: Responses) -> JudgeTask:
         """What the judge is shown of a row; columns that are no field of a `JudgeTask` are noted."""
         filled = row.filled()
-        given = {name: value_at(filled, column) for name, column in self._optional.items()}
+        columns = self._columns(filled)
+        given = {name: value_at(filled, column) for name, column in columns.items()}
         named = ""
         try:
             try:
@@ -161,11 +171,11 @@ class RowReader:
                 named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
                 judge_task = judge_task_of(found.prompt, found.texts, given)
         except ValueError as error:
-            column = self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
+            column = columns.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
             raise row.error(f"{error} ({named})" if named else str(error), column) from None
-        shown = [self._optional[name] for name in given if name not in self._unseen]
-        columns = self.settings
-        of_settings = filter(None, (columns.category_column, columns.group_by, columns.repeat_column))
+        shown = [columns[name] for name in given if name not in self._unseen]
+        settings = self.settings
+        of_settings = filter(None, (settings.category_column, settings.group_by, settings.repeat_column))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
         judge_task = replace(judge_task, traces=found.traces, tools=found.tools, images=images_of(found.turns))
         return replace(judge_task.numbered(), repeat=self._repeat(row))

@@ -60,9 +60,11 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     """Take the response from this column: a text or messages, or a list of them for several responses to one prompt.
     Several columns, separated by commas, are several responses."""
     reference_column: str | None = setting(None)
-    """Take a response that deserves the highest score from this column, where it has one. If unset, from reference."""
+    """Take a response that deserves the highest score from this column, where it has one. If unset, from
+    reference or reference_answer."""
     rubric_column: str | None = setting(None)
-    """Take the rubric of a row from this column, where it has one, instead of --rubric. If unset, from rubric."""
+    """Take the rubric of a row from this column, where it has one, instead of --rubric. If unset, from rubric or
+    score_rubric."""
     baseline_column: str | None = setting(None)
     """Take the response to compare with from this column, where it has one (judge arena_hard and others). If unset,
     from baseline."""
@@ -71,10 +73,11 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     objects with name and definition. If unset, from aspects."""
     criteria_column: str | None = setting(None)
     """Take the criteria of a row from this column, where it has any, instead of --criteria (judge checklist): a list of
-    texts and objects. If unset, from criteria, rubrics, or a rubric that is a list."""
+    texts and objects. If unset, from criteria, rubrics, a rubric that is a list, Rubrics, rubric_items, or
+    reward_model.rubrics."""
     context_column: str | None = setting(None)
     """Take the text, or the list of texts, that a response should be based on from this column, where it has one
-    (judges aspect, listwise, tournament). If unset, these judges take it from context."""
+    (judges aspect, listwise, tournament). If unset, these judges take it from contexts or context."""
     category_column: str | None = setting(None, common=True)
     """Report the scores by the values of this column, such as the source of a row."""
     repeat_column: str | None = setting(None)
@@ -248,6 +251,11 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
             if found is not None:
                 return found
     unread = [f"{name} holds {_kind(values[name])}" for name in RESPONSES if name in values and column is None]
+    if len(unread) == 1 and "a list whose entry" in unread[0] and _find_prompt(row, values, settings, ()) is not None:
+        raise row.error(
+            f"{unread[0]}; expected a response in each entry: fill or remove it, leave such rows out "
+            "(--on_bad_row=skip), or name another column: --response_column"
+        )
     raise row.lacks(_what_is_missing(row, values, settings) + (f" (here {', '.join(unread)})" if unread else ""))
 
 

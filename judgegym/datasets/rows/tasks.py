@@ -23,6 +23,7 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
 from judgegym.engine.runs.directory import uid_of_row
 from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.judges.scorers.fields import USUAL_COLUMNS
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
@@ -164,8 +165,18 @@ class ScoreTasks(LazySequence[ScoreTask]):
             if not all(is_blank(response) for response in judge_task.responses):
                 check(judge_task)
         except TaskError as error:
-            raise self.reader.rows[task.rows[0]].error(str(error)) from None
+            raise self._error(self.reader.rows[task.rows[0]], judge_task, str(error)) from None
         return task
+
+    @staticmethod
+    def _error(row: Row, task: JudgeTask, message: str) -> DataError:
+        """The error for a row; for a field that it lacks, with the columns where it could be."""
+        name = message.partition(":")[0]
+        if name not in USUAL_COLUMNS or getattr(task, name) is not None:
+            return row.error(message)
+        usual = ", ".join(USUAL_COLUMNS[name])
+        where = f"a row has its {name} in {usual}, or in the column that --{name}_column names"
+        return row.error(f"{message}; {where}; columns found: {', '.join(row.values)}")
 
     def require_all(self, hint: str = "") -> None:
         """Check that all rows can be judged.

@@ -14,10 +14,12 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
+from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.conversations.images import KINDS as IMAGES
 from judgegym.judges.conversations.images import images_shown, read_image
 from judgegym.judges.conversations.tools import tools_of
 from judgegym.judges.conversations.turns import REASONING_FIELDS, UnseenPart
+from judgegym.judges.scorers.fields import USUAL_COLUMNS, usual_column, usual_value
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
@@ -143,11 +145,18 @@ def tool_fields(tools: object) -> dict[str, JSON]:
 
 
 def _cell(row: Mapping[str, object], name: str) -> JSON:
-    """The cell of a field; HealthBench's criteria are in `rubrics`."""
-    rubrics = plain(row.get("rubrics")) if name == "criteria" and row.get(name) is None else None
-    if isinstance(rubrics, list) and all(isinstance(one, Mapping) and "criterion" in one for one in rubrics):
-        return rubrics or None
-    return plain(row.get(name))
+    """The cell of a field, from the first of its usual columns; criteria of another column only if they can be read."""
+    if row.get(name) is not None:
+        return plain(row[name])
+    cells = {column: plain(row.get(column)) for column in (each.partition(".")[0] for each in USUAL_COLUMNS[name])}
+    column = usual_column(cells, name)
+    value = None if column is None else cast("JSON", usual_value(cells, column))
+    if name == "criteria" and value is not None:
+        try:
+            read_criteria(value)
+        except ValueError:
+            return None
+    return value
 
 
 def label_fields(label: object) -> dict[str, JSON]:

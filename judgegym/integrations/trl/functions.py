@@ -24,11 +24,12 @@ from itertools import groupby
 from typing import Any, cast
 
 from judgegym.integrations.scores.groups import GroupedBatch
-from judgegym.integrations.scores.requests import CompletionRow, Conversation, Field, completion_row
+from judgegym.integrations.scores.requests import FIELDS, CompletionRow, Conversation, Field, completion_row
 from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
 from judgegym.integrations.scores.sources import JudgeSource, check
 from judgegym.integrations.trl.trainer import check_sum, check_worker, close_after, group_size_of, trainer_of
 from judgegym.judges.core.event_loop import run_blocking
+from judgegym.judges.scorers.fields import USUAL_COLUMNS
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 
@@ -151,15 +152,9 @@ def cell(columns: Mapping[str, object], name: str, place: int) -> Any:
 
 
 COLUMNS: Mapping[str, Field] = {
-    "reference_answer": "reference",
-    "reference": "reference",
-    "rubric": "rubric",
-    "aspects": "aspects",
-    "criteria": "criteria",
-    "baseline": "baseline",
-    "context": "context",
+    column.partition(".")[0]: name for name in reversed(FIELDS) for column in reversed(USUAL_COLUMNS[name])
 }
-"""Dataset columns that are sent to the judge, with the field of the request for each; the later of two wins."""
+"""Dataset columns that are sent to the judge, with the field of the request for each; a `rubric` may hold criteria."""
 
 
 def judge_reward(
@@ -224,9 +219,7 @@ def _reward_of_source(source: JudgeSource, group_size: int | None, name: str) ->
 
 
 def _row(prompt: Conversation, completion: Conversation, columns: Mapping[str, object], place: int) -> CompletionRow:
-    cells: dict[str, object] = {
-        field: value for name, field in COLUMNS.items() if (value := cell(columns, name, place)) is not None
-    }
+    cells = {name: cell(columns, name, place) for name in COLUMNS}
     return completion_row(prompt, completion, cells)
 
 

@@ -197,7 +197,8 @@ class AspectJudgeSettings(PromptLayoutSettings):
     aspects: Aspects = setting(tuple(SUPPORTED_ASPECTS.values()), common=True)
     """Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), or
     a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe for
-    children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}; @file reads them from a file, also of YAML."""
+    children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}; @file reads them from a file, also
+    of YAML."""
     strictness: int = setting(1, common=True, ge=1, le=MOST_VOTES)
     """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
     have its own."""

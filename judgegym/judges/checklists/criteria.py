@@ -1,8 +1,11 @@
 """Criteria with points, and how they are read from rows and settings.
 
-Reads, as they are published: HealthBench's `rubrics` ({criterion, points, tags}); Rubrics as Rewards' `rubric` ({title,
-description, weight}) and `rubric_list` ("Essential Criteria: …"), or entries with a category instead of a weight; our
-aspects, by name or as objects; and one's own list, or a mapping of names.
+Reads, as they are published: HealthBench's `rubrics` ({criterion, points, tags}), those of its Professional variant
+({criterion_text, points}) and ResearchRubrics' ({criterion, axis, weight}, whose axis is a tag); Rubrics as Rewards'
+and RubricHub's ({title, description, weight}) and `rubric_list` ("Essential Criteria: …"), or entries with a category
+instead of a weight; verl's ({criterion, points, tags}, whose tags are an object); our aspects, by name or as objects;
+and one's own list, or a mapping of names. A criterion of verl that a rule should verify is judged as the others are,
+with the tag `verifier:rule`.
 
 Guarantee: at least one criterion, each with a text and a name of its own, and not all with 0 points; otherwise one line
 says which criterion is wrong. A field that nothing reads is an error.
@@ -35,10 +38,11 @@ CATEGORIES: Mapping[str, float] = {"essential": 1.0, "important": 0.7, "optional
 """The points of a criterion that has a category in place of a number."""
 
 _NAMES, _TITLES = ("name", "id"), ("title",)
-_TEXTS = ("text", "criterion", "description")
+_TEXTS = ("text", "criterion", "description", "criterion_text")
 _POINTS, _CATEGORY = ("points", "weight"), ("category", "importance")
-_OTHERS = ("tags", "options", "required")
-_KNOWN = (*_NAMES, *_TITLES, *_TEXTS, *_POINTS, *_CATEGORY, *_OTHERS)
+_TAGS = ("tags", "axis")
+_OTHERS = ("options", "required")
+_KNOWN = (*_NAMES, *_TITLES, *_TEXTS, *_POINTS, *_CATEGORY, *_TAGS, *_OTHERS)
 _PREFIX = re.compile(rf"({'|'.join(CATEGORIES)})(?: criteria)?:\s*", re.IGNORECASE)
 
 
@@ -153,7 +157,7 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
         if unknown is not None:
             raise ValueError(f"{unknown}: unknown field{did_you_mean(unknown, _KNOWN)}")
         name, title = _first(fields, _NAMES), _first(fields, _TITLES)
-        tags, options = fields.get("tags", ()), fields.get("options", ())
+        options = fields.get("options", ())
         if isinstance(options, Mapping):
             options = [{"label": label, "value": worth} for label, worth in options.items()]
         made = Criterion.model_validate(
@@ -161,7 +165,7 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
                 "name": next((str(one) for one in (name, title) if one is not None), f"criterion_{number}"),
                 "text": _first(fields, _TEXTS) or "",
                 "points": _points(fields),
-                "tags": [tags] if isinstance(tags, str) else tags,
+                "tags": _tags(_first(fields, _TAGS)),
                 "options": options,
                 "required": fields.get("required", False),
             }
@@ -173,6 +177,13 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
     except (ValueError, TypeError) as error:
         raise ValueError(f"criterion {number}: {error}") from error
     return made, name is None and title is not None
+
+
+def _tags(value: object) -> object:
+    """Tags as a list; of an object, as verl's data has it, `name:value` for each text in it."""
+    if isinstance(value, Mapping):
+        return [f"{name}:{text}" for name, text in value.items() if isinstance(text, str)]
+    return [value] if isinstance(value, str) else value or ()
 
 
 def _fields(entry: object) -> Mapping[str, object]:

@@ -47,12 +47,13 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from judgegym.judges.checklists.criteria import Criterion
 from judgegym.judges.conversations.images import images_shown
 from judgegym.judges.conversations.messages import turns_of_items
 from judgegym.judges.conversations.readers import read_tools, with_tools
 from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, failure
-from judgegym.judges.scorers.fields import criteria_of, rubric_of
+from judgegym.judges.scorers.fields import criteria_of, rubric_of, usual_fields
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
@@ -135,7 +136,7 @@ class VerifyBody(RequestBody):
     response: PolicyResponse
     question: str | None = None
     reference_answer: str | None = None
-    rubric: RubricField = None
+    rubric: RubricField | list[object] = None
     criteria: object = None
     principle: str | None = None
     judge_mount: str | None = None
@@ -150,7 +151,9 @@ class VerifyBody(RequestBody):
             wire.dumps(raw)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
-        rubric, levels = rubric_of(self.principle if self.rubric is None else self.rubric)
+        fields = usual_fields(raw)
+        rubric, levels = rubric_of(self.principle if fields.get("rubric") is None else fields["rubric"])
+        reference = fields.get("reference")
         asked = self.responses_create_params.input if self.question is None else self.question
         tools = read_tools(self.responses_create_params.tools)
         with images_shown():
@@ -164,15 +167,24 @@ class VerifyBody(RequestBody):
                 traces=(trace,),
                 images=images_of(turns),
                 tools=tools,
-                reference=self.reference_answer or None,
+                reference=reference if isinstance(reference, str) else None,
                 rubric=rubric,
                 levels=levels,
                 fault=self.response.failure,
-                criteria=criteria_of(self.criteria) if isinstance(self.criteria, list | dict) else None,
+                criteria=self._criteria(fields.get("criteria")),
                 group=_group_of(raw),
                 member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
             ).numbered()
         ]
+
+    def _criteria(self, value: object) -> tuple[Criterion, ...] | None:
+        """The criteria of a row: those of `criteria` must be readable, another column may hold something else."""
+        if self.criteria is not None:
+            return criteria_of(self.criteria) if isinstance(self.criteria, list | dict) else None
+        try:
+            return criteria_of(value)
+        except ValueError:
+            return None
 
     def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
         """The row with the reward and its components, or with what says that there is none.

@@ -28,7 +28,7 @@ def test_the_name_of_a_file_is_no_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["no_such_file.md", "rubrics/nothere.txt", "~/judge.prompt", "../x/y.tmpl", "a\0b.md"])
 def test_the_name_of_a_file_that_does_not_exist_is_no_text(text: str) -> None:
-    with pytest.raises(ValueError, match="there is no file .*; expected a text, or @PATH for the text of a file"):
+    with pytest.raises(ValueError, match="; expected a text, or @PATH for the text of a file"):
         text_or_file(text)
     assert any_text_or_file(text) == text
 
