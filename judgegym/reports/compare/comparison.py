@@ -99,8 +99,8 @@ def compare_runs(
     ends = _ends(runs, found)
     pairs = [Pair(found, place, kind, LEVEL, ends) for place in range(1, len(runs))]
     differences = [
-        pair.difference(letter, most=most, with_agreement="judge" in across)
-        for pair, letter in zip(pairs, letters[1:], strict=True)
+        pair.difference(letter, most=most, with_agreement="judge" in across and same != 0)
+        for pair, letter, same in zip(pairs, letters[1:], found.same_answers[1:], strict=True)
     ]
     _add_questions(reference, differences)
     _correct(differences)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from judgegym.engine.completions import Completion
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.comparison import NotComparableError
 from judgegym.reports.results.run import SavedRun
@@ -190,6 +191,14 @@ def test_across_judges_says_how_far_the_judges_agree(tmp_path: Path) -> None:
     assert [(each.name, each.reference, each.run) for each in found.differing] == [
         ("env.judge_model_name", "a-judge", "b-judge")
     ]
+
+
+def test_judges_of_other_answers_do_not_agree_or_disagree(tmp_path: Path) -> None:
+    sides = [rows_of(values, completions=(Completion(f"by {policy}"),)) for values, policy in ((FIRST, 1), (SECOND, 2))]
+    both = [opened(tmp_path / str(n), rows, judge_model_name=f"judge-{n}") for n, rows in enumerate(sides)]
+    found = compare_runs(both, across=("judge",), rounds=100)
+    assert only(found).agreement is None
+    assert any("judges the same answer as A in 0 of 60 rows" in note for note in found.notes)
 
 
 def test_agreement_that_is_undefined_has_a_reason(tmp_path: Path) -> None:

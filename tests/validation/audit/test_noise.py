@@ -196,7 +196,7 @@ def test_the_table_of_the_benchmark(known: str, beta: float, required: Any, long
 @pytest.mark.slow
 @pytest.mark.parametrize("known", [ONE, STATED, TWO])
 def test_a_faultless_judge_is_not_accused_of_preferring_its_own(known: str) -> None:
-    assert share_found(known, range(40), rows=300, kappa=0.95, beta=0.0, noise=0.2, check=OWN) <= 0.1
+    assert share_found(known, range(40), rows=300, kappa=0.94, beta=0.0, noise=0.2, check=OWN) <= 0.1
 
 
 @pytest.mark.parametrize("known", [ONE, TWO])
