@@ -106,7 +106,9 @@ def _behind(text: str, find: Callable[[str], ParsedVerdict[Any] | None]) -> str:
     """The own text behind the place from which the parser says that it has read the verdict."""
     found = find(text)
     assert found is not None and found.at is not None
-    return _without_tokens(text)[found.at[1] :]
+    own = own_text(text)
+    start = text.find(own, max(0, found.at[1] - len(own)))
+    return _without_tokens(text[: start + len(own)] if 0 <= start <= found.at[0] else text)[found.at[1] :]
 
 
 def _said(behind: str, words: tuple[str, ...], allowed: tuple[str, ...]) -> str | None:
