@@ -21,6 +21,7 @@ from judgegym.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 _LONGEST_ALERT = 64
+_SLOW_S = 10.0
 
 
 class WandbRun:
@@ -56,8 +57,12 @@ class WandbRun:
 
             return wandb.init(name=settings.wandb_name or name, **given)
 
+        opening = asyncio.ensure_future(asyncio.to_thread(start))
+        await asyncio.wait({opening}, timeout=_SLOW_S)
+        if not opening.done():
+            logger.warning("waiting for Weights & Biases, for at most its own limit (WANDB_INIT_TIMEOUT, 90 s)")
         try:
-            return cls(await asyncio.to_thread(start))
+            return cls(await opening)
         except Exception as error:  # boundary of another's service: whatever is wrong with its start is one line
             problem = wire.shorten(" ".join(str(error).split()) or type(error).__name__)
             if not settings.wandb_optional:
