@@ -89,7 +89,7 @@ async def test_a_failed_judge_is_none_and_the_others_keep_their_rewards(tmp_path
     assert compared["log"][0]["arena_hard_failed"] == of_games.count(None) / 8
     for row, reward in zip(written["tables"][0], of_written, strict=True):
         assert (row["self_critique_status"] == "judge_failed") == (reward is None)
-    assert "answers have no reward, because the judge failed" in ended.err
+    assert "completions have no reward, because the judge failed" in ended.err
 
 
 @pytest.mark.timeout(150)
