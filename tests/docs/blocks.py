@@ -1,5 +1,7 @@
 """The documents as the tests read them: pages, their blocks of code, and the commands in those for the shell.
 
+A block without a language is what the commands of the block before it print; `…` stands for left out lines. Another
+output, of a run that no test makes, is a block of `text`.
 A block with a title (```` ```python title="my_trainer.py" ````) is a file that a reader saves; the commands after it
 find it. A comment `# exit code 1` says how a command ends that does not end well.
 """
@@ -21,7 +23,7 @@ PAGES = [
     *(path for folder in _FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))),
 ]
 _BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<text>.*?)^ *```", re.MULTILINE | re.DOTALL
+    r"^(?P<indent> *)```(?P<language>\w*)(?P<rest>[^\n]*)\n(?P<text>.*?)^ *```", re.MULTILINE | re.DOTALL
 )
 _TITLE = re.compile(r'title="([^"]+)"')
 _EXIT_CODE = re.compile(r"# exit code (\d+)")

@@ -91,6 +91,13 @@ class Reader:
     variables: dict[str, str] = field(default_factory=clean_environment)
     ports: dict[int, int] = field(default_factory=dict)
     started: list[tuple[str, Forked, Path]] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
+
+    def check_printed(self, block: Block) -> None:
+        """Compare a block with what the commands before it have printed, but for line ends, rules and times."""
+        printed = _plain("".join(self.printed))
+        for part in re.split(r"^…$", block.text, flags=re.MULTILINE):
+            assert _plain(part) in printed, f"line {block.line}: not printed:\n{part}\nbut:\n{''.join(self.printed)}"
 
     def save(self, block: Block) -> None:
         """Save a block that has a title as the file of this name."""
@@ -167,6 +174,7 @@ class Reader:
             patch.chdir(self.folder)
             ended = in_process(verb, *rest, env_type=load_environment(place), env=variables)
         assert ended.code == command.code, f"line {command.line}: {command}\n{ended.said}"
+        self.printed.append(ended.out)
 
     def _run_file(self, text: str, line: int, code: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -184,6 +192,7 @@ class Reader:
             process.close()
         said = out.decode() + err.decode()
         assert process.returncode == command.code, f"line {command.line}: {command}\n{said}"
+        self.printed.append(out.decode())
 
     def _start(self, command: Command, words: list[str], variables: dict[str, str], port: int | None) -> None:
         errors = self.folder / f".errors-{len(self.started)}"
@@ -205,6 +214,13 @@ class Reader:
             uid = json.loads(samples.readline())["uid"]
         with (run / "labels.jsonl").open("a") as labels:
             labels.write(json.dumps({"uid": uid, "labeller": "ann", "label": 1}) + "\n")
+
+
+def _plain(text: str) -> str:
+    """A text as one line, without the rules of tables, and with one word for all times."""
+    text = re.sub(r"[\u2500-\u257f]", " ", text)
+    text = re.sub(r"\b(p95 )?\d+(\.\d+)?( s\b|(?=\)))", "TIME", text)
+    return " ".join(text.split())
 
 
 def _for_python(program: str, words: list[str]) -> list[str]:
