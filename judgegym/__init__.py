@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
     from judgegym.judges.core.judgment import Judgment, Status
     from judgegym.judges.rubrics.prompt import Rubric
-    from judgegym.llm.errors import DataError, EndpointError, JudgeGymError, SettingsError
+    from judgegym.llm.errors import DataError, EndpointError, EndpointOutage, JudgeGymError, SettingsError
 
     __version__: str
 
@@ -47,6 +47,7 @@ __all__ = [
     "ChecklistJudge",
     "DataError",
     "EndpointError",
+    "EndpointOutage",
     "GroupTable",
     "JudgeGymError",
     "Judgment",
@@ -92,6 +93,7 @@ _HOMES = {
     "Status": "judgegym.judges.core.judgment",
     "DataError": "judgegym.llm.errors",
     "EndpointError": "judgegym.llm.errors",
+    "EndpointOutage": "judgegym.llm.errors",
     "JudgeGymError": "judgegym.llm.errors",
     "SettingsError": "judgegym.llm.errors",
     "Rubric": "judgegym.judges.rubrics.prompt",

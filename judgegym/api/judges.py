@@ -8,13 +8,15 @@ with `client` and `judge(case)` (`judgegym.judges.core.judge.Judge`).
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from difflib import get_close_matches
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from judgegym.api.group_judges import Messages, conversation
-from judgegym.api.results import EMPTY, JudgmentTable
+from judgegym.api.results import EMPTY, NOT_JUDGED, OWN_COLUMNS, JudgmentTable
 from judgegym.api.session import WithSession, in_sync, listed, optional_text, text
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectPanel, PanelDetail
@@ -27,7 +29,7 @@ from judgegym.judges.conversations.messages import answer_of, answer_turns
 from judgegym.judges.conversations.turns import Turn, UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask, answered
 from judgegym.judges.parts.part import PartsDetail
@@ -42,8 +44,12 @@ from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import COMPOSITE, ScorerSettings, open_judge
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.errors import DataError, RunStop, SettingsError
 
+logger = logging.getLogger(__name__)
+
+_NEARLY = 0.88
+"""How similar a column's name is to that of an argument for which it is a mistake."""
 _LINES = 10
 """How many lines of progress there are."""
 Answers: TypeAlias = str | Sequence[str | Messages]
@@ -68,6 +74,8 @@ def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
 class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
     """A judge that judges each answer by itself: a text, or a conversation as a list of messages."""
 
+    _last: tuple[Sequence[str], Sequence[Judgment[DetailT] | None], Sequence[Mapping[str, object]]] | None = None
+    _not_judged: ClassVar[Judgment[Any]] = Judgment(None, Status.JUDGE_FAILED, explanation=NOT_JUDGED)
     _case: Callable[..., CaseT]
     """Makes the case of `question`, `answer` and what else the judge is told."""
 
@@ -76,42 +84,57 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
 
         Args:
             rows: for each answer the arguments of `judge` by name, with `answer` in place of `answers`, such as
-                `{"question": …, "answer": …}`; other columns are an error. A table of pandas gives them with
-                `table[["question", "answer"]].to_dict("records")`.
+                `{"question": …, "answer": …}`. Other columns, such as an id, are not read, which one line says, and
+                come back in the table; a name that is nearly one of an argument is an error. A table of pandas gives
+                them with `table.to_dict("records")`.
             progress: write a line to standard error for each tenth of the rows.
 
         Returns:
             A judgment for each row, in order; its `failures` and `cost` are those of all.
 
         Raises:
-            DataError: a row has no question or answer, or an argument that this judge does not take.
+            DataError: a row has no question or answer, a misspelt argument, or a column of the table's own name.
+            RunStop: the endpoint answers no call any more. `table` of the error has all rows: those that were judged
+                before, and the others as failed.
         """
         parameters = inspect.signature(self._case).parameters
-        answers, cases = list[str](), list[CaseT]()
+        answers, cases, columns = list[str](), list[CaseT](), list[Mapping[str, object]]()
+        unread: dict[str, None] = {}
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping):
                 raise DataError(f"rows[{number}]: expected a mapping by name, found a {type(row).__name__}")
-            unknown = [name for name in row if name not in parameters]
+            others = [str(name) for name in row if name not in parameters]
+            unknown = [name for name in others if get_close_matches(name, parameters, n=1, cutoff=_NEARLY)]
+            taken = [name for name in others if name in OWN_COLUMNS or name.startswith(("aspect/", "criterion/"))]
             needed = (name for name, each in parameters.items() if each.default is each.empty)
             lacking = [name for name in needed if name not in row]
             if unknown or lacking:
                 what = f"no {lacking[0]!r}" if lacking else f"the unknown {unknown[0]!r}"
                 raise DataError(f"rows[{number}]: found {what}; this judge takes {', '.join(parameters)}")
+            if taken:
+                raise DataError(f"rows[{number}]: {taken[0]!r} is a column of the table that comes back; rename it")
+            unread.update(dict.fromkeys(others))
+            columns.append({str(name): value for name, value in row.items() if name != "answer"})
             try:
-                given = dict(row)
+                given = {str(name): value for name, value in row.items() if name in parameters}
                 asked, answer = text(given.pop("question"), "question"), _answer(given.pop("answer"), "answer")
                 answers.append(answer[0])
                 cases.append(self._shown(asked, answer, given))
             except DataError as error:
                 raise DataError(f"rows[{number}].{error}") from None
-        return await BACKGROUND.join(self._judge_rows(answers, cases, progress=progress))
+        if unread:
+            logger.warning(
+                "columns that this judge does not read, and that come back in the table: %s", ", ".join(unread)
+            )
+        return await BACKGROUND.join(self._judge_rows(answers, cases, columns, progress=progress))
 
     many_sync = in_sync(many)
 
     async def _judged(self, question: str, answers: Answers, **context: object) -> JudgmentTable[DetailT]:
         given, asked = listed(answers, "answers", _answer), text(question, "question")
         cases = [self._shown(asked, answer, context) for answer in given]
-        return await BACKGROUND.join(self._judge_rows([said for said, _ in given], cases))
+        columns = [{"question": asked}] * len(given)
+        return await BACKGROUND.join(self._judge_rows([said for said, _ in given], cases, columns))
 
     def _shown(self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]) -> CaseT:
         """The case of an answer, with its trace if the judge reads traces."""
@@ -124,26 +147,60 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
         }
         return cast(CaseT, replace(cast(Any, case), **more[type(case)]) if type(case) in more else case)
 
+    @property
+    def last_table(self) -> JudgmentTable[DetailT] | None:
+        """What the last call has judged, also one that was interrupted or has failed; the other rows as failed."""
+        if self._last is None:
+            return None
+        answers, judgments, columns = self._last
+        found = tuple(judgment or self._not_judged for judgment in judgments)
+        return JudgmentTable(tuple(answers), found, columns=tuple(columns))
+
     async def _judge_rows(
-        self, answers: Sequence[str], cases: Sequence[CaseT], *, progress: bool = False
+        self,
+        answers: Sequence[str],
+        cases: Sequence[CaseT],
+        columns: Sequence[Mapping[str, object]],
+        *,
+        progress: bool = False,
     ) -> JudgmentTable[DetailT]:
-        """Judge each answer, all at once; an empty one without asking."""
+        """Judge each answer, all at once; an empty one without asking.
+
+        Raises:
+            RunStop: no call can be made any more; its `table` has what was judged.
+        """
         judge = await self._opened()
-        judgments: list[Judgment[DetailT]] = [EMPTY] * len(answers)
+        judgments: list[Judgment[DetailT] | None] = [None] * len(answers)
+        self._last = answers, judgments, columns
         done = failed = 0
 
         async def one(place: int) -> None:
             nonlocal done, failed
-            if self.settings.shown(answers[place]).text.strip():
-                judgments[place] = await judge.judge(cases[place])
+            is_blank = not self.settings.shown(answers[place]).text.strip()
+            judgment = EMPTY if is_blank else await judge.judge(cases[place])
+            if judgment.status.is_failure:
+                judgment = replace(judgment, explanation=self._without_flags(judgment.explanation))
+            judgments[place] = judgment
             done += 1
-            failed += judgments[place].status.is_failure
+            failed += judgment.status.is_failure
             is_line = done == len(answers) or done * _LINES // len(answers) > (done - 1) * _LINES // len(answers)
             if progress and is_line:
                 sys.stderr.write(f"judged {done:,} of {len(answers):,} rows, {failed:,} failed\n")
 
-        await all_results(map(one, range(len(answers))))
-        return JudgmentTable(tuple(answers), tuple(judgments))
+        try:
+            await all_results(map(one, range(len(answers))))
+        except RunStop as stop:
+            table = stop.table = self.last_table
+            assert table is not None  # it was begun above
+            how = "" if self.settings.judge_cache else "; with judge_cache=FILE they would not be paid for again"
+            rest = "its failures are the places of the rows to judge again"
+            stop.args = (
+                f"{self._without_flags(str(stop))}\n{table.judged_words}: `table` of this error has them{how}; {rest}",
+            )
+            raise
+        table = self.last_table
+        assert table is not None
+        return table
 
 
 class RubricJudge(OpenJudge[RubricCase, RubricDetail], settings=RubricJudgeSettings, factory=RubricCaseJudge):

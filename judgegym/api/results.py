@@ -8,13 +8,16 @@ from __future__ import annotations
 import html
 import importlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Never
 
+from judgegym.judges.aspects.judge import PanelDetail
+from judgegym.judges.checklists.judge import ChecklistDetail
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.naming import slug
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
 
@@ -69,6 +72,12 @@ def _cut(cell: str) -> str:
 
 
 _MOST_ROWS = 40
+OWN_COLUMNS = (
+    *("answer", "score", "status", "label", "explanation"),
+    *("cost", "prompt_tokens", "completion_tokens", "verdicts"),
+)
+"""The names of a table's own columns, beside those that begin with `aspect/` and `criterion/`."""
+NOT_JUDGED = "not judged: the judge was stopped before"
 DetailT = TypeVar("DetailT")
 EMPTY: Judgment[Never] = Judgment(None, Status.INVALID_COMPLETION, explanation="the answer is empty")
 """The judgment of an answer without text, about which no judge is asked."""
@@ -81,6 +90,8 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     Attributes:
         answers: the texts under judgment.
         judgments: one for each answer; if the judge failed, a judgment without a score, with the reason.
+        columns: for each answer what was given beside it, by name: the question, an id, …, whether the judge reads it
+            or not.
 
     Example:
         >>> from judgegym.judges.core.judgment import Judgment, Status
@@ -96,6 +107,13 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     answers: tuple[str, ...]
     judgments: tuple[Judgment[DetailT], ...]
+    columns: tuple[Mapping[str, object], ...] = field(default=(), kw_only=True)
+
+    @property
+    def judged_words(self) -> str:
+        """How many answers are judged."""
+        judged = sum(judgment.explanation != NOT_JUDGED for judgment in self.judgments)
+        return f"{judged:,} of {len(self):,} rows are judged"
 
     @property
     def scores(self) -> list[float | None]:
@@ -112,18 +130,32 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         """US dollars for all judge calls; `None` if the price is not known."""
         return sum((call.run.usage for judgment in self.judgments for call in judgment.calls), Usage()).cost
 
-    def records(self) -> list[dict[str, str | float | None]]:
-        """Return a row for each answer: `answer`, `score`, `status`, `label` and `explanation`."""
-        return [
-            {
-                "answer": answer,
-                "score": judgment.score,
-                "status": judgment.status.value,
-                "label": judgment.label,
-                "explanation": judgment.explanation,
-            }
-            for answer, judgment in zip(self.answers, self.judgments, strict=True)
-        ]
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each answer: what was given beside it, what the judge said, and what it cost.
+
+        With the judges of aspects and criteria also the verdict on each, 1, 0 or `None`, as `aspect/NAME` and
+        `criterion/NAME`; if rows have different ones, a list of objects in `verdicts`.
+        """
+        beside = self.columns or ({},) * len(self)
+        by_name = _verdict_columns(self.judgments)
+        found = []
+        for answer, judgment, given, verdicts in zip(self.answers, self.judgments, beside, by_name, strict=True):
+            usage = sum((call.run.usage for call in judgment.calls), Usage())
+            found.append(
+                {
+                    **given,
+                    "answer": answer,
+                    "score": judgment.score,
+                    "status": judgment.status.value,
+                    "label": judgment.label,
+                    "explanation": judgment.explanation,
+                    **verdicts,
+                    "cost": usage.cost,
+                    "prompt_tokens": usage.prompt_tokens,
+                    "completion_tokens": usage.completion_tokens,
+                }
+            )
+        return found
 
     def to_pandas(self) -> Any:
         """Return the records as a `pandas.DataFrame`; a failed judge's score is missing (NaN).
@@ -135,7 +167,9 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
             pandas = importlib.import_module("pandas")  # late: it is no dependency
         except ImportError:
             raise SettingsError("to_pandas needs pandas: pip install pandas") from None
-        frame = pandas.DataFrame(self.records(), columns=["answer", "score", "status", "label", "explanation"])
+        records = self.records()
+        names = dict.fromkeys(name for record in records for name in record) or dict.fromkeys(OWN_COLUMNS)
+        frame = pandas.DataFrame(records, columns=list(names))
         return frame.astype({"score": "float64"})
 
     def table(self) -> TextTable:
@@ -192,3 +226,29 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     def _repr_html_(self) -> str:
         """The table as HTML, for notebooks."""
         return self._shown()._repr_html_()
+
+
+def _verdict_columns(judgments: Sequence[Judgment[Any]]) -> list[dict[str, Any]]:
+    """The columns by aspect or criterion of each judgment; none of a judge that has neither."""
+    kinds = {"aspect" if isinstance(each.detail, PanelDetail) else "criterion" for each in judgments if _named(each)}
+    if len(kinds) != 1:
+        return [{} for _ in judgments]
+    (kind,) = kinds
+    found = [_named(judgment) for judgment in judgments]
+    asked = {tuple((name, text) for name, text, _ in verdicts) for verdicts in found if verdicts}
+    longest = max(asked, key=len)
+    if any(not {*names} <= {*longest} for names in asked):  # a failed judgment may lack some
+        return [{"verdicts": [{"name": name, "value": value} for name, _, value in of] or None} for of in found]
+    columns = {name: f"{kind}/{slug(name)}" for name, _ in longest}
+    values = [{name: value for name, _, value in verdicts} for verdicts in found]
+    return [{column: of.get(name) for name, column in columns.items()} for of in values]
+
+
+def _named(judgment: Judgment[Any]) -> list[tuple[str, str, float | None]]:
+    """The name, the text and the value of each verdict on an aspect or criterion."""
+    detail = judgment.detail
+    if isinstance(detail, PanelDetail):
+        return [(each.aspect, "", None if each.yes is None else float(each.yes)) for each in detail.aspects]
+    if isinstance(detail, ChecklistDetail):
+        return [(each.name, each.text, each.value) for each in detail.criteria]
+    return []

@@ -11,6 +11,7 @@ import asyncio
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
@@ -39,7 +40,14 @@ def in_sync(
 
     @functools.wraps(method)
     def called(self: SelfT, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> ResultT:
-        return BACKGROUND.run(method(self, *arguments, **named))
+        try:
+            return BACKGROUND.run(method(self, *arguments, **named))
+        except KeyboardInterrupt as error:
+            table = getattr(self, "last_table", None)
+            if table is not None:
+                error.table = table  # type: ignore[attr-defined]  # what is paid for is not lost
+                sys.stderr.write(f"interrupted: {table.judged_words}; they are in last_table of the judge\n")
+            raise
 
     called.__doc__ = f"The same as `{method.__name__}`, in code without `await`."
     return called
@@ -170,12 +178,16 @@ class WithSession(Generic[JudgeT]):
                             identity = STAND_IN_IDENTITY
                         client = await open_client(stack, settings, identity=identity)
                         self._judge = self._factory(self.settings, client)
-                    except SettingsError as error:  # `judge_base_url` for `--judge_base_url`
-                        names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
-                        raise SettingsError(re.sub(rf"--({names})\b", r"\1", str(error))) from None
+                    except SettingsError as error:
+                        raise SettingsError(self._without_flags(str(error))) from None
                     self._stack = stack.pop_all()
                 BACKGROUND.at_exit(self._close)
             return self._judge
+
+    def _without_flags(self, words: str) -> str:
+        """A message with the names of arguments in place of flags: `judge_base_url` for `--judge_base_url`."""
+        names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
+        return re.sub(rf"--({names})\b", r"\1", words)
 
     async def _close(self) -> None:
         """Close the client; the next case opens another. To be run on the background loop."""

@@ -124,7 +124,10 @@ class RunStop(UserError):
     Attributes:
         attempts: how many requests of the call were sent before, and failed.
         usage: tokens and cost of their answers.
+        table: of rows that Python has judged (`judgegym.JudgmentTable`), those that were before it.
     """
+
+    table: object = None
 
     def __init__(self, why: str) -> None:
         """Describe in one line why no call may be made."""

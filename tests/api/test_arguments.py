@@ -89,7 +89,9 @@ def test_many_rows_are_judged_with_progress(capsys: pytest.CaptureFixture[str]) 
     [
         ({"question": "Q"}, "rows[1]: found no 'answer'; this judge takes question, answer, baseline"),
         ({"question": "Q", "answer": "A"}, "rows[1]: found no 'baseline'; this judge takes question, answer, baseline"),
-        ({"question": "Q", "answer": "A", "baseline": "B", "id": 3}, "rows[1]: found the unknown 'id'; this"),
+        ({"question": "Q", "answer": "A", "baseline": "B", "baselin": 3}, "rows[1]: found the unknown 'baselin'; this"),
+        ({"question": "Q", "answer": "A", "baseline": "B", "score": 3}, "rows[1]: 'score' is a column of the table"),
+        ({"question": "Q", "answer": "A", "baseline": "B", "aspect/x": 3}, "rows[1]: 'aspect/x' is a column of the"),
         (
             {"question": "Q", "answer": None, "baseline": "B"},
             "rows[1].answer: expected a text or a list of messages",
