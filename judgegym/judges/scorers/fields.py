@@ -133,7 +133,8 @@ def usual_column(values: Mapping[str, object], field: str) -> str | None:
     for column in USUAL_COLUMNS[field]:
         value = usual_value(values, column)
         is_shared = column in USUAL_COLUMNS["criteria"] and column in USUAL_COLUMNS["rubric"]
-        if value in (None, "", [], {}) or (field == "criteria" and is_shared and not _is_list_of_criteria(value)):
+        is_empty = value in (None, "") or (column != field and value in ([], {}))  # an own empty list is a mistake
+        if is_empty or (field == "criteria" and is_shared and not _is_list_of_criteria(value)):
             continue
         return column
     return None
