@@ -135,6 +135,7 @@ def run_command(
         StopSignal: a signal stopped it.
     """
     require("environments")
+    event_loop.allow_many_connections()
     with profiled(loaded.settings.profile), traced(loaded.settings.trace):
         terminal.log_to_terminal(debug=debug)
         begin_logs(_heading(title, loaded.lines(show="changed"), is_resumed=loaded.settings.resume))

@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     """
     parser = parser_of(prog)
     options = parser.parse_args(argv)
-    process.allow_many_connections()
+    event_loop.allow_many_connections()
     try:
         prompts = [load_prompt(reference) for reference in options.prompt]
         faults, away = Faults.parse(options.faults), [Outage.parse(text) for text in options.away]

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
 import signal
 import socket
 import sys
@@ -209,13 +208,6 @@ def url_of(listener: socket.socket) -> str:
     """The base URL that a client of this socket uses."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
-
-
-def allow_many_connections() -> None:
-    """Raise the limit of open files as far as the system allows, because each connection is an open file."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # some systems refuse even the limit that they report
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def stop_on_signals(exit_codes: asyncio.Queue[int]) -> None:

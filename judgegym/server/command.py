@@ -29,7 +29,6 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError, UserError
-from judgegym.offline.process import allow_many_connections
 from judgegym.server import workers
 from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
@@ -93,7 +92,7 @@ def _run(arguments: list[str], prog: str) -> int:
         presets.check(settings.profile)
         return workers.supervise(settings, arguments, check=lambda: reloaded(settings, _checked(read()).settings))
     log_to_stderr()
-    allow_many_connections()
+    event_loop.allow_many_connections()
     with presets.profiled(workers.own_file(settings.profile)), traced(settings.trace):
         event_loop.run(_serve(loaded, lambda: _checked(read())))
     return 0

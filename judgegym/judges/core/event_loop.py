@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import gc
 import os
 import threading
@@ -38,6 +39,17 @@ def run(main: Coroutine[Any, Any, ResultT]) -> ResultT:
     except ImportError:  # Windows, PyPy, or an installation of the core alone
         return asyncio.run(main)
     return uvloop.run(main)
+
+
+def allow_many_connections() -> None:
+    """Raise the limit of open files as far as the system allows, because each connection is an open file."""
+    try:
+        import resource  # late: Windows has none
+    except ImportError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse even the limit that they report
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def spare_the_collector() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -179,3 +180,13 @@ def test_a_flag_that_may_stand_alone_takes_the_word_after_it() -> None:
     assert changed.code == everything.code == 0
     assert {line.split()[0] for line in changed.out.splitlines()} == {"data", "out", "show_config", "offline"}
     assert len(everything.out.splitlines()) > 50
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows(command: Scoring) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(200, hard), hard))
+    try:
+        assert command(rows=[{"prompt": "Q", "response": "3 points"}]).code == 0
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
