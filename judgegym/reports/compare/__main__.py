@@ -13,13 +13,14 @@ from judgegym.llm.errors import UserError
 from judgegym.reports.document import write_outputs
 
 _DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
-with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
-went from one outcome to another, the differences by category, the rows that changed most, and how many rows would
-settle the difference. Runs whose judge, protocol or data differ are refused, unless that is allowed."""
+with it. Prints the results and their differences with paired intervals, paired tests, how many rows went from one
+outcome to another, the differences by category, the rows that changed most, and how many rows would settle the
+difference. Runs whose judge, protocol or data differ are refused, unless that is allowed."""
 _FEWEST_ROUNDS = 100
 
 
-_ROUNDS, _SEED = "bootstrap resamples (default: %(default)s)", "seed of the bootstrap (default: %(default)s)"
+_ROUNDS = "bootstrap resamples for the intervals of κ (default: %(default)s)"
+_SEED = "seed of these (default: %(default)s)"
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
