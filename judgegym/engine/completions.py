@@ -326,6 +326,13 @@ class RunClients:
             prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
             self.budget.begin_after(earlier.priced(prices))
 
+    def asked_words(self, role: str) -> str:
+        """Return how many requests of a role this command had answered, and their tokens, in words."""
+        meters = {id(client.meter): client.meter for client in self._clients.get(role, ())}.values()
+        usage = sum((meter.usage for meter in meters), Usage())
+        answered = sum(meter.answered for meter in meters)
+        return f"{answered:,} requests, {usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out"
+
     @property
     def waiting(self) -> str | None:
         """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""

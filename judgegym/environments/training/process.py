@@ -15,6 +15,7 @@ import asyncio
 import logging
 import math
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -247,7 +248,11 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
         for name, words in _FAULTS.items()
         if values.get(f"train/{name}")
     ]
-    costs = [line for line in cost_lines(metrics, "train") if not (env.policy_is_judge and line.label == "judge")]
+    costs = [
+        replace(line, remark=line.remark or env.clients.asked_words(line.label))
+        for line in cost_lines(metrics, "train")
+        if not (env.policy_is_judge and line.label == "judge")
+    ]
     dropped = [
         SummaryLine(f"dropped: {reason}", f"{count:,}", "groups")
         for reason, count in processed.recorded.total_dropped.items()

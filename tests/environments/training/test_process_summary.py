@@ -46,7 +46,8 @@ def test_process_where_the_policy_judges_names_no_cost_of_a_judge(tmp_path: Path
     ended = in_process("process", "--offline", "--env.total_steps=2", groups, env_type=PairwiseJudgementEnv)
     assert ended.code == 0, ended.said
     costs = ended.out[ended.out.index("\ncost") : ended.out.index("\ntime")].split()
-    assert costs == ["cost", "policy", "unknown"]
+    assert costs[:3] == ["cost", "policy", "unknown"]
+    assert re.fullmatch(r"2 requests, \d+ tokens in, [\d,]+ out", " ".join(costs[3:]))
     assert "judge $" not in ended.err
 
 
