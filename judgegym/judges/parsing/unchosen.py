@@ -82,7 +82,7 @@ _DECIDED = re.compile(
 )
 """Words that announce a choice."""
 _SUMMED_UP = re.compile(
-    rf"{_DECIDED.pattern}|\b(?:final|overall|verdict|summary|total|result|judge?ment|decision|choice|altogether|winner|"
+    rf"{_DECIDED.pattern}|\b(?:final|overall|verdict|summary|total|result|judge?ment|decision|choice|feedback|altogether|winner|"
     r"endgültig\w*|urteil|fazit|gesamt\w*|bilan|итог\w*|вердикт)\b|最终|结论|結果|最後|結論|最終|결론|최종",
     re.IGNORECASE,
 )
@@ -269,7 +269,7 @@ def _is_listed(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
     """Whether the verdict is the last one of a list of options, one in each line."""
     run = [last]
     for each in reversed(earlier):
-        if not each.is_label:
+        if not each.is_verdict:
             continue
         if not _are_items(words, each, run[-1]) or _SUMMED_UP.search(_line(words, last)[1]):
             break

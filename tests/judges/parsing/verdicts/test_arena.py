@@ -90,7 +90,7 @@ def test_any_text_gives_none_or_a_label_that_stands_in_it(text: str) -> None:
 @given(HOSTILE, st.sampled_from(ARENA_LABELS))
 def test_nothing_said_before_changes_the_last_verdict(before: str, label: str) -> None:
     assume("<think>" not in before.lower().rpartition("</think>")[2])
-    assert arena_label(f"{before}[[{label}]]") == label
+    assert arena_label(f"{before}. So: [[{label}]]") == label  # a comma before it would join it to another one
 
 
 def test_megabytes_of_brackets_return() -> None:

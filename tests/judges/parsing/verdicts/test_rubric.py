@@ -164,6 +164,7 @@ def test_a_score_on_a_line_of_its_own_is_read_whatever_stands_around(
     assume(not re.search(rf"\b(?:{NUMBERS})", behind, re.IGNORECASE))  # a line of its own that may be another verdict
     assume(not before.endswith("\\"))  # an escaped bracket is a near miss: no verdict
     score = data.draw(st.integers(*scale))
+    before += ". So:\n"  # a comma before it would join it to another one
     assert feedback_score(f"{before}[SCORE] {score}\n{behind}", scale) == score
     assert prometheus_result(f"{before}[RESULT] {score}\n{behind}", scale) == score
 
