@@ -14,6 +14,7 @@ from aiohttp import web
 
 from judgegym.llm.reachability import MOST_IN_A_ROW
 from judgegym.server import operation
+from tests.judges.reward_models.servers import reward_server
 from tests.scripted import Json, Reply, completion
 from tests.server.bodies import DOWN
 from tests.server.running import Running, running
@@ -335,3 +336,25 @@ async def test_a_mounted_judge_that_is_down_is_named() -> None:
             await server.post("/safety/v1/score", {**ASK, "response": str(number)})
         down = await server.get("/readyz")
     assert (down.status, "'safety'" in down.json["error"]["message"]) == (503, True)
+
+
+async def test_a_reward_model_is_asked_for_a_number_and_for_no_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation, "_QUIET_S", 0.05)
+    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+    answers, replies = reward_server("vllm_classify", lambda text: 1.5), [DOWN]
+
+    def judge(request: Json, number: int) -> Reply:
+        return replies[-1] if replies[-1] is DOWN else answers(request, number)
+
+    async with running("--judge=reward_model", "--reward_scale=raw", judge=judge) as server:
+        for number in range(operation.FAILURES):
+            await server.post("/v1/score", {**ASK, "response": str(number)})
+        assert (await server.get("/readyz")).status == 503
+        replies.append(Reply())
+
+        async def ready() -> bool:
+            return (await server.get("/readyz")).status == 200
+
+        await until(ready, "it is ready")
+        asked = {request.path for request in server.judge.requests}
+    assert asked == {"/classify"}
