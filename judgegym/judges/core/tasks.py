@@ -58,6 +58,7 @@ class JudgeTask:
         repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.
         group: the protocol's own id of the group to which the response belongs.
         member: the protocol's own id of the response in its group: its sample, and not one try of sending it.
+        awaits_others: whether the failure of one with a fault is to know the scores of the others of its group.
         client: the name of the token with which a response came that is gathered: clients share no groups.
 
     Items that differ in `group`, `member` or `client` alone are equal: most judges need none of them.
@@ -82,6 +83,7 @@ class JudgeTask:
     group: str | None = field(default=None, compare=False)
     member: str | None = field(default=None, compare=False)
     client: str | None = field(default=None, compare=False)
+    awaits_others: bool = field(default=False, compare=False)
 
     @property
     def response(self) -> str:

@@ -101,7 +101,7 @@ class LocalCohorts:
             self._record.known(mount, task.prompt, task.response, known)
             with contextlib.suppress(OverloadError):
                 place = self._place(mount, task, spent_s, is_empty=True)
-                if task.fault is not None and not isinstance(place, ResponseJudgment):
+                if task.fault is not None and task.awaits_others and not isinstance(place, ResponseJudgment):
                     return await self._fault(known, *place, max(0.0, self._deadline_s - spent_s))
             return known
         place = self._place(mount, task, spent_s, is_empty=False)

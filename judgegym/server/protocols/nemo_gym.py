@@ -171,6 +171,7 @@ class VerifyBody(RequestBody):
                 rubric=rubric,
                 levels=levels,
                 fault=self.response.failure,
+                awaits_others=True,
                 criteria=self._criteria(fields.get("criteria")),
                 group=_group_of(raw),
                 member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
