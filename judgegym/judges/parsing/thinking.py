@@ -23,10 +23,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, islice
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Literal, NamedTuple, TypeAlias
 
 from judgegym.llm.template_tokens import without_trailing_tokens
@@ -196,7 +198,7 @@ class ThinkingMarkers:
 
     def _marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
         """The markers of a text in their order, without quoted ones; of those at its start words, too."""
-        found = self._tags_in(text)
+        found = [match for sign, tags in self._tags.items() if sign in text for match in tags.finditer(text)]
         started = [*found[::-1], begun] if begun is not None else found[::-1]
         since = {self._families.get((_key(match.group(match.lastindex or 0)), True)): match.end() for match in started}
         for family, ends in self._later.items():
@@ -211,17 +213,6 @@ class ThinkingMarkers:
                 key = _key(match[0])
                 begins = (key, False) not in self._families
                 yield _Mark(*match.span(), self._families[key, begins], begins)
-
-    def _tags_in(self, text: str) -> list[re.Match[str]]:
-        """All tags of a text: a literal sign is found much faster than a pattern."""
-        found = []
-        for sign, pattern in self._tags.items():
-            at = text.find(sign)
-            while at >= 0:
-                match = pattern.match(text, at)
-                found += [] if match is None else [match]
-                at = text.find(sign, at + 1 if match is None else match.end())
-        return found
 
     def _answer(self, text: str, marks: Sequence[_Mark], begun: re.Match[str] | None) -> ThinkingParts:
         """A completion, without the thinking at its start, once and again."""
@@ -360,13 +351,26 @@ def _any_of(markers: Iterable[str], *, glued: bool = False) -> str:
     ordered = sorted(dict.fromkeys(markers), key=lambda marker: (marker[0], -len(marker)))
     patterns = []
     for sign, group in groupby(ordered, key=lambda marker: marker[0]):
-        rests = [re.escape(marker[1:]) for marker in group]
+        rests = [marker[1:] for marker in group]
         if not _is_of_words(sign):
-            rests = [f"(?ai:{rest})" for rest in rests]
-        elif glued:
-            rests = [rest + _GLUED if rest[-1].isalpha() else rest for rest in rests]
-        patterns.append(f"{re.escape(sign)}(?:{'|'.join(rests)})")
+            patterns.append(re.escape(sign) + _in_any_case({*rests}))
+            continue
+        escaped = [re.escape(rest) + (_GLUED if glued and rest[-1].isalpha() else "") for rest in rests]
+        patterns.append(f"{re.escape(sign)}(?:{'|'.join(escaped)})")
     return "|".join(patterns) or "(?!)"
+
+
+def _in_any_case(rests: AbstractSet[str]) -> str:
+    """The pattern of any of some texts, the longest first: sign by sign, so that most places fail at the first."""
+    lowered = {rest[:1].lower() + rest[1:] if rest[:1].isascii() else rest for rest in rests}
+    patterns = [
+        (f"[{sign}{sign.upper()}]" if sign in ascii_lowercase else re.escape(sign))
+        + _in_any_case({rest[1:] for rest in group})
+        for sign, group in groupby(sorted(lowered - {""}), key=lambda rest: rest[0])
+    ]
+    if not patterns:
+        return ""
+    return f"(?:{'|'.join(patterns)})" + ("?" if "" in rests else "")
 
 
 @lru_cache(maxsize=16)
