@@ -25,6 +25,7 @@ from judgegym.judges.core.tasks import (
     ResponseJudgment,
     TaskError,
     TaskParts,
+    count_rewritten,
     failed_by,
     parts_of,
 )
@@ -240,6 +241,8 @@ class Core:
         judged = iter([self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)])
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
         for task, of_task in zip(tasks, results, strict=True):
+            if count := count_rewritten(task, scorer.settings):
+                self.telemetry.thinking_removed(mount, count)
             if len(of_task) == 1:  # one that failed knows the scores of its group that are known
                 of_task[0] = self.recent_scores.completed(judge, task, of_task[0])
             if self._monitors is not None:

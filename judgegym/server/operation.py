@@ -256,6 +256,7 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "requests": ("Requests for scores", "judge protocol code"),
     "responses": ("Responses judged", "judge status"),
     "equal_responses": ("Responses with the judgment of an equal one", "judge"),
+    "thinking_removed": ("Responses that were judged without the thinking at their start", "judge"),
     "judge_calls": ("Calls to the judge", "judge"),
     "judge_failures": ("Responses that the judge gave no score, or none in time, by cause", "judge cause"),
     "unscored_responses": ("Responses without a score, by cause", "judge cause"),
@@ -296,6 +297,9 @@ class Telemetry:
 
     def unjudged(self, judge: str, cause: str) -> None:
         """Count a failure that a trainer was told although no judgment has failed: it is late, or was never begun."""
+
+    def thinking_removed(self, judge: str, count: int) -> None:
+        """Count responses that were judged without their thinking."""
 
     def queued(self, judge: str, seconds: float) -> None:
         """Count a call that waited so many seconds until its first request left."""
@@ -427,6 +431,10 @@ class PrometheusTelemetry(Telemetry):
     def unjudged(self, judge: str, cause: str) -> None:
         """See `Telemetry`."""
         self._counters["unjudged_answers"][judge, cause].inc()
+
+    def thinking_removed(self, judge: str, count: int) -> None:
+        """See `Telemetry`."""
+        self._counters["thinking_removed"][judge,].inc(count)
 
     def queued(self, judge: str, seconds: float) -> None:
         """See `Telemetry`."""

@@ -44,7 +44,9 @@ async def test_no_protocol_shows_a_judge_the_thinking_of_a_response(name: str) -
     async with running() as server:
         answer = await server.post(path, body)
         (request,) = server.judge.bodies
+        metrics = (await server.get("/metrics")).text
     assert answer.status == 200, answer.text
+    assert 'judgegym_thinking_removed_total{judge=""} 1.0' in metrics
     assert "SECRET" not in asked(request) and "It is 42." in asked(request)
 
 
@@ -53,6 +55,9 @@ async def test_thinking_that_never_ends_is_an_invalid_completion() -> None:
         answer = await server.post("/v1/score", {**ITEM, "response": "<think>It is 42."})
         assert (answer.json["status"], answer.json["score"]) == ("invalid_completion", None)
         assert server.judge.bodies == []
+        assert 'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
+        await server.post("/v1/score", {**ITEM, "response": "It is 42."})
+        assert 'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
 
 
 async def test_gathered_responses_that_differ_in_their_thinking_alone_are_two() -> None:
@@ -64,6 +69,7 @@ async def test_gathered_responses_that_differ_in_their_thinking_alone_are_two() 
         texts = [f"<think>SECRET {number}</think>It is 42." for number in range(2)]
         sent = [server.post("/v1/score", {**ITEM, "response": text}) for text in (*texts, "I do not know.")]
         answers = await asyncio.gather(*sent)
+        assert 'judgegym_thinking_removed_total{judge=""} 2.0' in (await server.get("/metrics")).text
     assert [answer.json["status"] for answer in answers] == ["ok"] * 3
     assert answers[0].json["score"] == answers[1].json["score"]
 

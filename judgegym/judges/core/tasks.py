@@ -366,6 +366,12 @@ def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
     return replace(task, responses=responses, traces=traces if task.traces else (), written=task.responses)
 
 
+def count_rewritten(task: JudgeTask, settings: ThinkingSettings) -> int:
+    """How many responses of a task have lost their thinking in `answered`."""
+    task = answered(task, settings)
+    return sum(text != written for text, written in zip(task.responses, task.written, strict=False))
+
+
 def _answered(text: str, trace: tuple[Turn, ...], settings: ThinkingSettings) -> tuple[str, tuple[Turn, ...]]:
     """A response without thinking, and its turns without theirs."""
     if not trace:
