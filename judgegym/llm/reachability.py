@@ -429,7 +429,7 @@ _THROTTLED_S = 10.0
 """For so many seconds an endpoint may answer nothing but HTTP 429 before it is told of."""
 
 
-class Throttling:
+class ThrottleMonitor:
     """Whether an endpoint answers nothing but HTTP 429. Calls wait, as long as their deadlines allow."""
 
     def __init__(self, settings: ChatSettings) -> None:

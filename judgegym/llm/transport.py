@@ -48,7 +48,7 @@ from judgegym.llm.outcome import (
 )
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.prefixes import SharedPrefixes
-from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability, Throttling
+from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability, ThrottleMonitor
 from judgegym.llm.request_fields import FIELDS, habits_of, only_streams, refuses
 from judgegym.llm.response_format import RESPONSE_FORMAT, as_refused
 from judgegym.llm.retry import RetryPolicy
@@ -272,7 +272,7 @@ class Transport:
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
-        self._throttling = Throttling(settings)
+        self._throttling = ThrottleMonitor(settings)
         self.last_failure: EndpointError | None = None
         self._budget = budget
         self._session = session

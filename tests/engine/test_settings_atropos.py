@@ -13,6 +13,7 @@ from pydantic import BaseModel, SecretStr
 from judgegym.engine.settings import EnvConfig, PolicySettings
 from judgegym.engine.settings.policy import ReasoningEffort, reasoning_body
 from judgegym.engine.settings.training import IGNORED
+from judgegym.judges.config.explaining import TextOrFile
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.errors import SettingsError
 from tests.engine.loading import loaded_from
@@ -33,6 +34,7 @@ OTHER_TYPE: dict[str, Any] = {
     "openai.base_url": str,
     "openai.timeout": float,
     "env.tokenizer_name": str | None,
+    "env.custom_thinking_prompt": TextOrFile | None,
 }
 
 

@@ -19,7 +19,8 @@ from tests.faults.test_hostile_files import cases
 from tests.scripted import Json, Reply, completion
 
 TEXTS = [parameters.values[0] for parameters in cases("texts.jsonl")]
-SHORT = [case for case in TEXTS if len(case["text"]) < 1000]
+SHORT = [case for case in TEXTS if len(case["text"]) < 1000 and case["name"] != "think tags in the middle"]
+"""Short texts; no judge is shown what stands before the end of thinking."""
 ALL = {
     "name": "all",
     "text": "\n".join(case["text"] for case in SHORT),

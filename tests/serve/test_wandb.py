@@ -18,12 +18,15 @@ from typing import Any
 
 import pytest
 
+from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.training.metrics import TrainingLog
+from judgegym.environments.training.metrics import logger as metrics_logger
 from judgegym.monitoring.alarms import Alarm
 from tests.arena import Arena, answering, uid_of
 from tests.command import SCRIPT, Ended, RunFiles, Started, as_process, write_lines
+from tests.environments.rollouts_of import group
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import judging, sampling
 from tests.trainer import training, until
@@ -189,6 +192,27 @@ async def test_an_alarm_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (path,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
     (alert,) = [each.alert for each in records(path) if each.WhichOneof("record_type") == "alert"]
     assert (alert.title, alert.text[:20]) == ("ALARM gap", "ALARM gap at step 7:")
+
+
+@pytest.mark.slow
+async def test_without_a_tokenizer_metrics_are_logged_and_texts_of_rollouts_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An endpoint that returns token ids needs none."""
+    said: list[str] = []
+    monkeypatch.setattr(metrics_logger, "warning", lambda words, *values: said.append(words % values))
+    monkeypatch.chdir(tmp_path)
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+    log = TrainingLog(EnvConfig(use_wandb=True), Retokenizer(str(tmp_path / "none")), headlines=())
+    await log.open("a-run", ("", ""), {})
+    for step in (1, 2):
+        log.keep(group([0.0, 1.0]))
+        await log.log(step, Metrics({"train/reward_mean": 0.5}, {}))
+    await log.close()
+    assert [row["train/reward_mean"] for row in history(tmp_path).values()] == [0.5, 0.5]
+    (warning,) = said
+    assert warning.startswith("W&B gets no texts of rollouts: --env.tokenizer_name: ")
 
 
 @pytest.mark.slow

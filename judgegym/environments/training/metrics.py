@@ -29,6 +29,7 @@ from judgegym.judges.core.group import Look, MemberDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import first_equals
 from judgegym.llm.at_once import Tasks
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm
@@ -294,6 +295,7 @@ class TrainingLog:
         self._config = config
         self._shown = (*headlines, *_SHOWN)
         self._retokenizer = retokenizer
+        self._has_tokenizer = True
         self._rollouts: deque[list[tuple[TokenSequence, float]]] = deque(maxlen=config.num_rollouts_to_keep)
         self._run = WandbRun()
         self._telling = Tasks()
@@ -335,9 +337,19 @@ class TrainingLog:
             shown = [rollout for rollouts in self._rollouts for rollout in rollouts]
             self._rollouts.clear()
         if self._run:
+            await self._run.log(metrics.values, table=await self._table(shown), step=step)
+
+    async def _table(self, shown: Sequence[tuple[TokenSequence, float]]) -> list[list[str | float]]:
+        """Return text and score of each rollout; none where the tokenizer, which nothing else needs, is missing."""
+        if not self._has_tokenizer:
+            return []
+        try:
             texts = await self._retokenizer.decode([sequence.tokens for sequence, _ in shown])
-            rows = [[text, score] for text, (_, score) in zip(texts, shown, strict=True)]
-            await self._run.log(metrics.values, table=rows, step=step)
+        except SettingsError as error:
+            self._has_tokenizer = False
+            logger.warning("W&B gets no texts of rollouts: %s", error)
+            return []
+        return [[text, score] for text, (_, score) in zip(texts, shown, strict=True)]
 
     def tell(self, alarm: Alarm) -> None:
         """Send an alarm to Weights & Biases, which may mail it; nobody waits for that."""

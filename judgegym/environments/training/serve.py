@@ -159,8 +159,6 @@ class ServeRun:
         self.env, self._config, self.connection = env, env.config, connection
         self.metrics = TrainingMetrics(env)
         retokenizer = Retokenizer(env.settings.tokenizer)
-        if self._config.use_wandb:
-            _ = retokenizer.tokenizer  # report an error in its name before the first call
         self._source = open_source(env.settings, env.clients, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(

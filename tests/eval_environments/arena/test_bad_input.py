@@ -145,7 +145,7 @@ def test_a_wrong_configuration_file(tmp_path: Path, yaml: str, words: list[str])
         ("JUDGEGYM_ENV__JUDGE_TEMPERATURE", "cold", ["--env.judge_temperature", "'cold'"]),
         ("JUDGEGYM_ENV__JUDGE_TEMPRATURE", "0", ["env.judge_temprature", "did you mean"]),
         ("JUDGEGYM_LIMIT", "few", ["--limit", "'few'"]),
-        ("JUDGEGYM_FAULTS", "often", ["faults"]),
+        ("JUDGEGYM_FAULTS", "often", ["JUDGEGYM_FAULTS", "expected JSON"]),
     ],
 )
 def test_a_wrong_environment_variable(name: str, value: str, words: list[str]) -> None:

@@ -114,7 +114,8 @@ def test_a_key_goes_to_no_host_but_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert key_of(ModelSettings(name="a", base_url=FAR, api_key_env="KEY_OF_FAR")) == "another"
     assert key_of(ModelSettings(name="a", base_url=FAR, api_key_env="OPENAI_API_KEY")) == KEY
     with pytest.raises(
-        SettingsError, match=r"'a': api_key_env: models\.example needs an API key; name the environment"
+        SettingsError,
+        match=r"'a': api_key_env: models\.example needs an API key; OPENAI_API_KEY is sent to api\.openai\.com alone",
     ):
         key_of(ModelSettings(name="a", base_url=FAR))
 

@@ -35,7 +35,7 @@ def ratings(*read: int | None, official: tuple[int | None, ...] | None = None, c
 
 
 def observed(*details: PairwiseDetail, letters: str = "ABCD") -> dict[str, float]:
-    metrics = MetricAggregator("eval", rounds=0)
+    metrics = MetricAggregator("eval")
     for detail in details:
         if detail.mode == "choice":
             record_choice(metrics, detail, letters)
@@ -136,7 +136,7 @@ def benchmark() -> list[Row]:
 
 
 def official(rows: list[Row], incomplete: str | None = None) -> tuple[dict[str, float], dict[str, str]]:
-    metrics = MetricAggregator("eval", rounds=0)
+    metrics = MetricAggregator("eval")
     official_scores(metrics, rows, incomplete=incomplete)
     result = metrics.result()
     cut = "eval/rewardbench2/"

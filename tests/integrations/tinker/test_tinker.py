@@ -13,6 +13,7 @@ import pytest
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
 from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.single_turn import EnvironmentRow, EnvironmentSource, close_all, opened
+from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.wire import Choice
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
@@ -75,7 +76,7 @@ def of_environment(group_size: int = 4, extra: str = "", **settings: object) -> 
     code = swap(
         example("tinker-cookbook"),
         *NAMES,
-        ('{"judge_model_name": "gpt-4.1-mini"}', repr(given)),
+        (repr({"judge_model_name": DEFAULT_POLICY}).replace("'", '"'), repr(given)),
         ("settings=settings,", f"settings=settings, offline=True{extra},"),
         ("group_size=8", f"group_size={group_size}"),
     )
