@@ -20,6 +20,7 @@ import fcntl
 import logging
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -141,6 +142,12 @@ def _texts(value: JSON, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _texts(inner, f"{name}.{number}")
 
 
+def _as_it_was(name: str, was: JSON) -> str:
+    """How to name a model as it was then, since the default has become another one; nothing for other settings."""
+    is_model = isinstance(was, str) and name.rpartition(".")[2].endswith("model_name")
+    return f" (give {shlex.quote(f'--{name}={was}')})" if is_model else ""
+
+
 _OF_A_RUN = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
 _LONGEST_NAME = 70  # a file's name has at most 255 bytes
 
@@ -251,7 +258,7 @@ class RunDirectory:
     def _compare(path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON]) -> None:
         earlier: JSON = dict(read_settings(path))
         differences = [
-            f"{name}: {was!r} then, {value!r} now"
+            f"{name}: {was!r} then, {value!r} now{_as_it_was(name, was)}"
             for name, value in matters.items()
             if (was := wire.lookup(earlier, name, defaults.get(name))) != value
         ]

@@ -29,7 +29,12 @@ from judgegym.engine.runs.disk import Disk
 from judgegym.llm.errors import RunDirectoryError
 from tests.engine.runs.full_disk import RefusingDisk
 
-MATTERS: dict[str, Any] = {"env.judge_temperature": 0.2, "env.judge_extra_body": {"a": [1, None]}, "limit": None}
+MATTERS: dict[str, Any] = {
+    "env.judge_temperature": 0.2,
+    "env.judge_model_name": "a b",
+    "env.judge_extra_body": {"a": [1, None]},
+    "limit": None,
+}
 
 
 def config_of(matters: dict[str, Any]) -> dict[str, Any]:
@@ -127,6 +132,7 @@ def test_a_directory_that_is_not_empty_is_named_with_what_is_in_it(tmp_path: Pat
         ({"limit": 5}, r"limit: None then, 5 now"),
         ({"env__judge_extra_body": {"a": [1, 2]}}, r"env\.judge_extra_body"),
         ({"env__new": "x"}, r"env\.new: None then, 'x' now"),
+        ({"env__judge_model_name": "new"}, r"'a b' then, 'new' now \(give '--env\.judge_model_name=a b'\)"),
         ({"env__judge_temperature": 0.3, "limit": 5}, r"(?s)judge_temperature.*limit"),
     ],
 )
