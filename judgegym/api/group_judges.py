@@ -114,9 +114,10 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         asked, anchor = conversation(question, "the question"), optional_text(baseline, "baseline")
         try:
             said, traces = tuple(map(answer_of, parted)), tuple(map(answer_turns, parted))
+            task = answered(JudgeTask(text_of(asked), said, traces=traces), self.settings)
             case = GroupCase(
-                text_of(asked),
-                answered(JudgeTask("", said, traces=traces), self.settings).responses,
+                task.prompt,
+                task.responses,
                 self.criteria,
                 optional_text(reference, "reference"),
                 optional_text(context, "context"),

@@ -139,8 +139,8 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
     def _shown(self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]) -> CaseT:
         """The case of an answer, with its trace if the judge reads traces."""
         said, trace = answer
-        task = answered(JudgeTask("", (said,), traces=(trace,)), self.settings)
-        case = self._case(question, task.response, **context)
+        task = answered(JudgeTask(question, (said,), traces=(trace,)), self.settings)
+        case = self._case(task.prompt, task.response, **context)
         more: Mapping[type, Any] = {
             JudgeTask: {"traces": task.traces, "written": task.written},
             RuleCase: {"trace": task.trace, "written": "".join(task.written)},

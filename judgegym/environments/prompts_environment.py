@@ -37,7 +37,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.conversations.turns import images_of, transcript
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, prompt_of_answers
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
 from judgegym.judges.scorers.fields import USUAL_COLUMNS, judge_task_of, usual_fields
 from judgegym.judges.scorers.registry import (
@@ -145,7 +145,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return tasks
 
     def _task(self, task: PromptTask, prompt: str, answer: str) -> JudgeTask:
-        made = judge_task_of(prompt, (answer,), usual_fields(task.fields, self._shown))
+        asked = prompt_of_answers(prompt, self.config)
+        made = judge_task_of(asked, (answer,), usual_fields(task.fields, self._shown))
         return replace(made, images=images_of(task.turns)).numbered()
 
     def has_follow_ups(self, task: PromptTask) -> bool:

@@ -6,7 +6,8 @@ the settings ask; a request is changed when it is sent.
 
 Guarantees: a request is sent again without a field that was refused, once for each field; what is learned holds for
 all clients of the model in this process, and is logged once; a message that may only quote the request changes nothing
-for others where the endpoint has taken the field before; a field that was not the reason is sent again later.
+for others where the endpoint has taken the field before; what it quotes of the request's messages names no field; a
+field without which the same words come again was not the reason, and is sent again later.
 
 The first request to a model goes ahead of the others, so that each refused field costs one request, whatever the
 concurrency.

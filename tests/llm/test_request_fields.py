@@ -51,6 +51,10 @@ WHOLE = {"model", "messages", "system", "user", "temperature", "max_tokens", *SE
         ("max_tokens", refused("'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")),
         ("max_tokens", refused("Use 'max_completion_tokens' instead.", param="max_tokens")),
         ("system", refused("'messages[0].role' does not support 'system' with this model", param="messages[0].role")),
+        ("temperature", refused("Le paramètre « temperature » n'est pas pris en charge par ce modèle.")),
+        ("temperature", refused("该模型不支持 temperature 参数")),
+        ("temperature", refused("UnsupportedParamsError: gpt-5 models don't support temperature=0.2.")),
+        ("top_k", refused("unknown field `top_k`, expected one of `messages`, `temperature`, `seed` at line 1", 422)),
         ("system", refused("System role not supported")),
         ("system", refused("Developer instruction is not enabled for this model")),
         ("system", refused("Conversation roles must alternate user/assistant/user/assistant/...")),
@@ -119,6 +123,52 @@ async def test_a_message_that_quotes_a_refusal_changes_nothing_where_the_field_w
             await client.chat(ASK, vote=1)
         await client.chat(ASK, vote=2)
     assert shape(endpoint.bodies[-1]) == WHOLE
+
+
+QUOTED = "The temperature field is not supported here, says the system; is it true?"
+
+
+@pytest.mark.parametrize("said", [f"flagged: '{QUOTED}'", "unsupported text about temperature"], ids=["whole", "short"])
+async def test_a_message_that_quotes_the_request_teaches_nothing_before_any_answer(connect: Connect, said: str) -> None:
+    def script(request: Json, number: int) -> Reply | str:
+        return refused(said) if QUOTED in request["messages"][-1]["content"] else "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, **SETTINGS)
+        with pytest.raises(EndpointError):
+            await client.chat([Message(role="user", content=QUOTED)])
+        assert len(endpoint.requests) <= 2
+        assert (await client.chat(ASK)).refused == ()
+    assert shape(endpoint.bodies[-1]) == WHOLE
+
+
+async def test_a_field_that_is_refused_as_its_absence_is_ends_after_two_requests(connect: Connect) -> None:
+    def script(request: Json, number: int) -> Reply:
+        return refused("temperature is not supported" if "temperature" in request else "temperature is required")
+
+    async with ScriptedEndpoint(script) as endpoint:
+        with pytest.raises(EndpointError, match="temperature is required"):
+            await connect(endpoint, **SETTINGS).chat(ASK)
+        assert len(endpoint.requests) == 2
+
+
+async def test_a_field_that_is_refused_after_it_was_taken_is_left_out_from_then_on(connect: Connect) -> None:
+    """An endpoint that refuses it now and then as well: the next request has it no more."""
+    script = {2: refused("temperature is not supported with this model")}
+    async with ScriptedEndpoint(lambda request, number: script.get(number, "fine")) as endpoint:
+        client = connect(endpoint, **SETTINGS)
+        answers = [await client.chat(ASK, vote=vote) for vote in range(3)]
+    assert [answer.refused for answer in answers] == [(), ("temperature",), ("temperature",)]
+
+
+async def test_what_one_model_refuses_another_one_at_the_same_url_is_sent(connect: Connect) -> None:
+    def script(request: Json, number: int) -> Reply | str:
+        is_refused = request["model"] == "picky" and "temperature" in request
+        return refused("temperature is not supported with this model") if is_refused else "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        for model, changed in (("picky", ("temperature",)), ("other", ())):
+            assert (await connect(endpoint, model=model, **SETTINGS).chat(ASK)).refused == changed
 
 
 @pytest.mark.parametrize("name", ["logprobs", "response_format"])

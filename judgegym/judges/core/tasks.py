@@ -18,7 +18,15 @@ import orjson
 
 from judgegym.judges.conversations.shortening import shorten
 from judgegym.judges.conversations.tools import Tool
-from judgegym.judges.conversations.turns import IMAGE_MARK, Turn, images_of, renumbered, rewritten, with_text
+from judgegym.judges.conversations.turns import (
+    IMAGE_MARK,
+    Turn,
+    headed_turns,
+    images_of,
+    renumbered,
+    rewritten,
+    with_text,
+)
 from judgegym.judges.core.judgment import CallRun, Judgment, NamedVerdict, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
@@ -351,12 +359,16 @@ class TaskParts(NamedTuple):
 
 
 def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
-    """The task with what judges, rules and reward models are shown of its responses: without thinking, or all.
+    """The task with what judges, rules and reward models are shown of its texts: without thinking, or all.
 
-    Everything that is judged of a task comes through here; a task whose responses begin with no thinking stays as it
-    is, and so do the keys of its requests.
+    Everything that is judged of a task comes through here; a task whose responses, and earlier answers in whose prompt,
+    begin with no thinking stays as it is, and so do the keys of its requests.
     """
-    if task.written or settings.judges_all_of_a_text:
+    if settings.judges_all_of_a_text:
+        return task
+    prompt = prompt_of_answers(task.prompt, settings)
+    task = task if prompt == task.prompt else replace(task, prompt=prompt)
+    if task.written:
         return task
     traces_of_all = task.traces or ((),) * len(task.responses)
     shown = [_answered(text, trace, settings) for text, trace in zip(task.responses, traces_of_all, strict=True)]
@@ -364,6 +376,22 @@ def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
         return task
     responses, traces = tuple(text for text, _ in shown), tuple(trace for _, trace in shown)
     return replace(task, responses=responses, traces=traces if task.traces else (), written=task.responses)
+
+
+def prompt_of_answers(prompt: str, settings: ThinkingSettings) -> str:
+    """A prompt that is a conversation with what is shown of the assistant's turns; one of thinking alone is left out.
+
+    A turn with images stays as it is: their marks belong to its text.
+    """
+    turns = headed_turns(prompt)
+    shown = [
+        settings.shown(said).text if heading.startswith("assistant") and not IMAGE_MARK.search(said) else said
+        for heading, said in turns
+    ]
+    if shown == [said for _, said in turns]:
+        return prompt
+    pairs = [(heading, text) for (heading, said), text in zip(turns, shown, strict=True) if text or not said]
+    return "\n\n".join(f"{heading}: {text}" for heading, text in pairs)
 
 
 def count_rewritten(task: JudgeTask, settings: ThinkingSettings) -> int:

@@ -171,7 +171,7 @@ class LocalCohorts:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
         gathering = Cohort(key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s)
         gathering.task, gathering.results = task, loop.create_future()
-        gathering.scores = gatherer.scorer.begin(task, gatherer.size)
+        gathering.scores = gatherer.scorer.begin(answered(task, gatherer.scorer.settings), gatherer.size)
         gathering.timer = loop.call_at(gathering.closes_at, self._close, gathering)
         self._registers[mount].add(gathering)
         self._open.add(gathering)
