@@ -9,7 +9,7 @@ from benchmarks.judge_texts.texts import generated
 from judgegym.judges.parsing.rubric_scores import feedback_score
 from judgegym.judges.parsing.verdict_parser import VerdictParser
 
-COUNT = 3000
+COUNT = 2000
 
 
 @pytest.mark.slow("arena_label", "choice_letter", "feedback_score", "prometheus_result")
