@@ -142,6 +142,7 @@ async def train(options: Options) -> int:
         return await compare(options.comparisons, options.plan, options.out)
     began = time.monotonic()
     curves: list[Curve] = []
+    say(f"training with {', '.join(task.name for task in options.tasks)}, {len(options.seeds)} seeds each: minutes")
     for task in options.tasks:
         curves.append(await train_seeds(options.plan(task, f"--judge={task.name}")))
         write_curves(options.out / "curve.json", curves)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import orjson
 
-from judgegym.data.answers import unread
+from judgegym.data.answers import RESPONSES, unread
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
@@ -130,8 +130,9 @@ class RowReader:
             texts = tuple(response.text for response in earlier)
             found = replace(read_turns(row, self.settings), texts=texts, several=True, earlier=earlier)
         if not found.prompt.strip():
+            prompts = [column for column in found.columns if column not in RESPONSES] or found.columns
             raise row.error(
-                f"expected a prompt with some text in {', '.join(found.columns)}, and there is none; name "
+                f"expected a prompt with some text in {', '.join(prompts)}, and there is none; name "
                 "the column: --prompt_column"
             )
         return found

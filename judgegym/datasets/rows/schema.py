@@ -45,6 +45,12 @@ _NO_RESPONSE = (
     "rejected; or name its column: --response_column; or ask a policy: --responses_per_prompt"
 )
 
+_NO_LAST_TURN = (
+    "a conversation that ends with a response, and this one ends with the user; name the column of the response: "
+    "--response_column; leave such rows out: --on_bad_row=skip; or ask a policy: --responses_per_prompt"
+)
+_AS_COLUMNS = " (its values are lists: expected a file of rows, not of columns)"
+
 
 class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     """The columns of a data set. What is not named is found by its usual names."""
@@ -262,7 +268,19 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
 def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
     """What a row should have that has no prompt, or a prompt alone."""
     prompt = _find_prompt(row, values, settings, ())
-    return _NO_PROMPT if prompt is None else f"beside the prompt in {', '.join(prompt.columns)} {_NO_RESPONSE}"
+    if prompt is None:
+        return _NO_PROMPT + (_AS_COLUMNS if _holds_columns(values) else "")
+    conversation = next((column for column in prompt.columns if column in CONVERSATIONS), None)
+    if conversation is not None:
+        return f"in {conversation} {_NO_LAST_TURN}"
+    return f"beside the prompt in {', '.join(prompt.columns)} {_NO_RESPONSE}"
+
+
+def _holds_columns(values: Values) -> bool:
+    """Whether a row has lists of texts of one length as prompts and as responses: it is a file of columns."""
+    lists = [[value for name in names if isinstance(value := values.get(name), list)] for names in (PROMPTS, RESPONSES)]
+    lengths = {len(value) for each in lists for value in each}
+    return all(lists) and len(lengths) == 1
 
 
 def _named(row: Row, values: Values, columns: Sequence[str], prompt: Responses | None) -> Responses:

@@ -130,7 +130,13 @@ def test_named_columns_go_first() -> None:
         ({"prompt": "p", "responses": ["a", 3]}, {}, "responses holds a list whose entry 2 is a value of type int"),
         ({"prompt": 5, "response": "r"}, {"prompt_column": "prompt"}, "a prompt (a text or messages) in prompt"),
         ({"prompt": "p", "a": ["1", "2"], "b": "3"}, {"response_column": "a,b"}, "expected one response in a"),
-        ({"messages": [USER]}, {}, "expected beside the prompt in messages a response to it"),
+        ({"messages": [USER]}, {}, "expected in messages a conversation that ends with a response"),
+        (
+            {"conversations": [{"from": "gpt", "value": "Hello"}, {"from": "human", "value": "Bye"}]},
+            {},
+            "expected in conversations a conversation that ends with a response, and this one ends with the user",
+        ),
+        ({"prompt": ["a", "b"], "response": ["c", "d"]}, {}, "expected a file of rows, not of columns"),
     ],
 )
 def test_a_row_without_them_is_named(values: Mapping[str, JSON], settings: dict[str, str], words: str) -> None:
