@@ -21,14 +21,23 @@ def test_answers_are_shown_without_their_thinking() -> None:
     with serving(answer) as endpoint:
         where = {"judge_base_url": endpoint.base_url, "judge_model_name": "m"}
         with RubricJudge("Is it right?", **where) as judge:
+            judge.judge_sync(f"user: 6 * 6?\n\nassistant: {WRITTEN}\n\nuser: Sure?", "It is 36.")
             table = judge.judge_sync(
                 "6 * 7?", [WRITTEN, [{"role": "assistant", "content": WRITTEN}], "<think>It is 42."]
             )
         with ListwiseJudge(**where) as group:
             group.judge_sync("6 * 7?", [WRITTEN, "It is 41."])
+            group.judge_sync(
+                [
+                    {"role": "user", "content": "6 * 6?"},
+                    {"role": "assistant", "content": WRITTEN},
+                    {"role": "user", "content": "Sure?"},
+                ],
+                ["It is 42.", "It is 41."],
+            )
     assert [judgment.status.value for judgment in table.judgments] == ["ok", "ok", "invalid_completion"]
     assert table.answers[0] == WRITTEN
-    assert len(shown) >= 3 and all("It is 42." in text and "SECRET" not in text for text in shown)
+    assert len(shown) >= 5 and all("It is 42." in text and "SECRET" not in text for text in shown)
 
 
 def test_rules_read_the_answer_and_the_rule_of_thinking_all_of_the_text() -> None:

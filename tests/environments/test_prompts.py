@@ -128,3 +128,21 @@ def test_a_rule_needs_no_endpoint_but_the_policys(tmp_path: Path, verb: str) -> 
     assert (files.report["config_general"]["judge_model_name"], files.metrics["judge_error_rate"]) == ("rule-length", 0)
     assert not any("judge_cost" in name or "judge_calls" in name for name in files.metrics)
     assert "judge_price" not in ended.said
+
+
+def test_the_judge_is_shown_earlier_answers_without_their_thinking_and_the_policy_all_of_them(tmp_path: Path) -> None:
+    earlier = "<think>SECRET</think>It is 36."
+    prompt = [
+        {"role": "user", "content": "6 * 6?"},
+        {"role": "assistant", "content": earlier},
+        {"role": "user", "content": "And 6 * 7?"},
+    ]
+    data = write_lines(tmp_path / "prompts.jsonl", [{"prompt": prompt}])
+    with serving("42") as policy, serving("[FEEDBACK] So. [SCORE] 5") as judge:
+        where = f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
+        endpoints = f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"
+        ended = in_process("evaluate", *where, *endpoints, "--env.judge=rubric", env_type=PromptsEnv)
+    assert ended.code == 0, ended.said
+    assert policy.bodies[0]["messages"][-2]["content"] == earlier
+    shown = judge.bodies[0]["messages"][-1]["content"]
+    assert "assistant: It is 36.\n\nuser: And 6 * 7?" in shown and "SECRET" not in shown

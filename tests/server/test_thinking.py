@@ -15,6 +15,11 @@ from tests.thinking import DRAFTS, stand_in, thoughts
 THOUGHT = "◁think▷SECRET PLAN◁/think▷\n"
 WRITTEN = f"{THOUGHT}It is 42."
 ITEM = {"prompt": "What is 6 * 7?", "response": WRITTEN}
+CONVERSATION = [
+    {"role": "user", "content": "What is 6 * 6?"},
+    {"role": "assistant", "content": f"{THOUGHT}It is 36.\n\nIs there more?"},
+    {"role": "user", "content": "<think> is a tag. What is 6 * 7?"},
+]
 BODIES: Mapping[str, tuple[str, Json]] = {
     "native": ("/v1/score", ITEM),
     "native, messages": ("/v1/score", {**ITEM, "response": [{"role": "assistant", "content": WRITTEN}]}),
@@ -48,6 +53,21 @@ async def test_no_protocol_shows_a_judge_the_thinking_of_a_response(name: str) -
     assert answer.status == 200, answer.text
     assert 'judgegym_thinking_removed_total{judge=""} 1.0' in metrics
     assert "SECRET" not in asked(request) and "It is 42." in asked(request)
+
+
+@pytest.mark.parametrize("words", [(), ("--judge=listwise", "--group_size=2", "--group_wait=60")])
+async def test_an_earlier_answer_in_a_prompt_is_shown_without_its_thinking(words: tuple[str, ...]) -> None:
+    async with running(*words, judge=lambda request, number: stand_in(request)) as server:
+        for prompt in (
+            CONVERSATION,
+            [*CONVERSATION, {"role": "assistant", "content": "<think>SECRET"}, CONVERSATION[0]],
+        ):
+            sent = [server.post("/v1/score", {"prompt": prompt, "response": text}) for text in ("42", "41")]
+            assert [answer.json["status"] for answer in await asyncio.gather(*sent)] == ["ok", "ok"]
+        shown = [asked(request) for request in server.judge.bodies]
+    said = "user: What is 6 * 6?\n\nassistant: It is 36.\n\nIs there more?\n\nuser: <think> is a tag. What is 6 * 7?"
+    assert len(shown) >= 2 and not any("SECRET" in text for text in shown)
+    assert all(said in text for text in shown)
 
 
 async def test_thinking_that_never_ends_is_an_invalid_completion() -> None:
