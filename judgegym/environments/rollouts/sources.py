@@ -40,6 +40,8 @@ _REFUSED = (
     "a completion was refused, and came without the tokens that were sampled: there is nothing of it to train, and its "
     "group is dropped"
 )
+_MOST_UNUSABLE = 3
+"""So many answers with tokens of which none can be used, before any that can, are the endpoint's way."""
 _NAME = "policy"
 
 
@@ -80,14 +82,20 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
     return ChatSource(clients.open("policy", chat_settings), config, retokenizer, settled=settled)
 
 
+class _UnusableTokens(NoTokens):
+    """There are tokens, but those of a completion cannot be trained on."""
+
+
 class ChatSource:
     """Samples from a chat endpoint: takes its tokens if it returns them, else applies the chat template to the text.
 
     `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run, unless all
-    of it is refused: the endpoint gives tokens if it gives them of any completion. One without usable tokens costs its
-    group, also the first one. An answer with the tokens of its completions alone is taken for one of llama.cpp's
-    server. Each completion is then asked for by itself: the server counts the tokens of one completion only, takes no
-    more than its slots at once, and leaves tokens out (`judgegym.llm.outcome`), which only their number shows.
+    of it is refused: the endpoint gives tokens if it gives usable ones of any completion, and none if it gives none at
+    all. One without usable tokens costs its group, also the first one; where the first `_MOST_UNUSABLE` answers have
+    usable ones of no completion, the run takes those of the text. An answer with the tokens of its completions alone is
+    taken for one of llama.cpp's server. Each completion is then asked for by itself: the server counts the tokens of
+    one completion only, takes no more than its slots at once, and leaves tokens out (`judgegym.llm.outcome`), which
+    only their number shows.
     """
 
     def __init__(
@@ -107,6 +115,8 @@ class ChatSource:
         self._retokenizer = retokenizer
         self._settled = settled
         self._is_auto = settled is None
+        self._unusable = 0
+        """How many answers had tokens, but usable ones of no completion; counted until the source is settled."""
         self._llama_cpp = LlamaCpp(client)
         self._is_llama_cpp = False
 
@@ -154,6 +164,10 @@ class ChatSource:
                 raise NoTokens(_REFUSED) from error
             if self._settled == "chat":
                 raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
+            if self._settled is None and isinstance(error, _UnusableTokens):
+                self._unusable += 1
+                if self._unusable < _MOST_UNUSABLE:
+                    raise
             self._settle("retokenize", str(error))
             return None
         return sequences if self._settled == "chat" else None  # another group may have been faster
@@ -172,7 +186,7 @@ class ChatSource:
         return True
 
     async def _sequences(self, conversation: Conversation, answer: ChatResponse) -> list[TokenSequence]:
-        """Return the tokens of all choices; settle that the endpoint gives tokens if it does of any.
+        """Return the tokens of all choices; settle that the endpoint gives tokens if it gives usable ones of any.
 
         Raises:
             NoTokens: not each has ids and as many logprobs, or those of the prompt are missing.
@@ -183,10 +197,12 @@ class ChatSource:
         if prompt is None:
             prompt = await self._llama_cpp.prompt(conversation, answer.prompt_tokens)
             await self._met_llama_cpp()
-        self._settle("chat")
-        for choice in answer.choices:
-            if (fault := token_fault(choice.token_ids, choice.logprobs)) is not None:
-                raise NoTokens(fault)
+        faults = [token_fault(choice.token_ids, choice.logprobs) for choice in answer.choices]
+        if None in faults:
+            self._settle("chat")
+        for fault in faults:
+            if fault is not None:
+                raise _UnusableTokens(fault)
         return [TokenSequence(prompt, each.token_ids or (), each.logprobs or ()) for each in answer.choices]
 
     async def _met_llama_cpp(self) -> None:
@@ -210,7 +226,9 @@ class ChatSource:
             if error.kind is not FailureKind.REJECTED:
                 raise
             if self._settled == "chat":
-                raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
+                if any(field in error.answer for field in _WITH_TOKENS):
+                    raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
+                raise
             # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
             if error.status in (400, 422):
                 _ = self._retokenizer.tokenizer  # report an error in its name before an answer is paid for
@@ -225,7 +243,7 @@ class ChatSource:
             if holds(extra=_WITH_TOKENS):
                 return True
             if self._settled is None and holds():
-                self._settle("retokenize", "the endpoint gave none when the run began")
+                self._settle("retokenize", "the endpoint gave no usable ones when the run began")
         return self._settled != "retokenize"
 
     def _settle(self, source: Literal["chat", "retokenize"], why: str = "") -> None:

@@ -259,8 +259,9 @@ class ServeRun:
             SettingsError: it cannot be opened.
         """
         place = ("", "")
-        with suppress(ApiUnavailable, ApiRefusal):
-            place = await self.connection.api.wandb_place()
+        if self._config.use_wandb:
+            with suppress(ApiUnavailable, ApiRefusal):
+                place = await self.connection.api.wandb_place()
         await self._log.open(self.env.name, place, self.env.settings.public())
 
     def progress(self) -> str:

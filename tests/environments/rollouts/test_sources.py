@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from judgegym.engine.completions import Conversation
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
-from judgegym.environments.rollouts.groups import NoTokens, TokenSequence
+from judgegym.environments.rollouts.groups import NoTokens, Rollout, TokenSequence
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
@@ -29,7 +29,6 @@ QUESTION: Conversation = [Message(role="user", content="Why?")]
 TEXTS = ("one", "two, longer", "three")
 END = 258  # <|im_end|> of the bundled tokenizer, whose other ids are bytes
 PROMPT = [257, *b"user\nWhy?", END, *b"\n", 257, *b"assistant\n"]
-Change = Callable[[Json], Any]
 
 
 @asynccontextmanager
@@ -147,17 +146,21 @@ async def test_a_refusal_that_is_about_something_else() -> None:
     assert len(endpoint.requests) == 3
 
 
-@pytest.mark.parametrize(
-    ("script", "error", "requests"),
-    [(Reply(body=completion(*TEXTS)), NoTokens, 1), (refusing_the_fields, EndpointError, 1)],
-)
-async def test_token_source_chat_never_makes_tokens_up(
-    script: Script | Reply, error: type[Exception], requests: int
-) -> None:
+@pytest.mark.parametrize("script", [Reply(body=completion(*TEXTS)), refusing_the_fields])
+async def test_token_source_chat_never_makes_tokens_up(script: Script | Reply) -> None:
+    """The error names the setting that takes those of the text."""
     async with source(script, "chat") as (asked, endpoint):
-        with pytest.raises(error):
+        with pytest.raises(NoTokens, match=r"--env\.token_source=retokenize"):
             await asked.sample(QUESTION, 3)
-    assert len(endpoint.requests) == requests
+    assert len(endpoint.requests) == 1
+
+
+async def test_a_refusal_of_something_else_is_not_said_to_be_about_tokens() -> None:
+    refusal = Reply(status=400, body={"error": {"message": "context too long"}})
+    async with source(refusal, "chat") as (asked, _):
+        with pytest.raises(EndpointError, match="context too long") as found:
+            await asked.sample(QUESTION, 3)
+    assert "token_source" not in str(found.value)
 
 
 async def test_an_endpoint_that_stops_giving_tokens() -> None:
@@ -169,41 +172,126 @@ async def test_an_endpoint_that_stops_giving_tokens() -> None:
             await asked.sample(QUESTION, 3)
 
 
-def without_prompt(body: Json) -> None:
-    del body["prompt_token_ids"]
+Fault = Callable[[Json], Any]
+"""Breaks the tokens of a choice."""
 
 
-def of_second_choice(**fields: Any) -> Change:
-    return lambda body: body["choices"][1].update(fields)
+def of_logprobs(change: Callable[[list[Any]], Any]) -> Fault:
+    return lambda choice: change(choice["logprobs"]["content"])
 
 
-def of_logprobs(change: Callable[[list[Any]], Any]) -> Change:
-    return lambda body: change(body["choices"][1]["logprobs"]["content"])
+def of_ids(number: Any) -> Fault:
+    return lambda choice: choice.update(token_ids=[number] * len(choice["token_ids"]))
 
 
-BROKEN: dict[str, Change] = {
-    "no prompt ids": without_prompt,
-    "a choice without ids": of_second_choice(token_ids=None),
-    "a choice without logprobs": of_second_choice(logprobs=None),
-    "ids that are no numbers": of_second_choice(token_ids=["1", "2", "3", "4", "5", "6"]),
-    "ids that are no integers": of_second_choice(token_ids=[1.5] * 6),
-    "fewer logprobs than ids": of_logprobs(list.pop),
-    "more logprobs than ids": of_logprobs(lambda content: content.append({"logprob": -1.0})),
+LACKING: dict[str, Fault] = {
+    "no ids": lambda choice: choice.update(token_ids=None),
+    "no logprobs": lambda choice: choice.update(logprobs=None),
+    "ids that are no numbers": of_ids("1"),
+    "ids that are no integers": of_ids(1.5),
     "a logprob that is none": of_logprobs(lambda content: content[0].update(logprob=None)),
     "a logprob that is text": of_logprobs(lambda content: content[0].update(logprob="-1")),
 }
+"""There are no tokens with logprobs."""
+UNUSABLE: dict[str, tuple[Fault, str]] = {
+    "fewer logprobs than ids": (of_logprobs(list.pop), "logprobs"),
+    "more logprobs than ids": (of_logprobs(lambda content: content.append({"logprob": -1.0})), "logprobs"),
+    "a logprob that no token has": (of_logprobs(lambda content: content[0].update(logprob=-9999.0)), "-9999"),
+    "no token": (lambda choice: choice.update(token_ids=[], logprobs={"content": []}), "without a sampled token"),
+}
+"""There are some, which cannot be trained on, and the reason that is said."""
+FAULTS = {**LACKING, **{name: fault for name, (fault, _) in UNUSABLE.items()}}
+each_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 
 
-@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
-async def test_tokens_that_do_not_fit_are_not_used(change: Change) -> None:
+def broken(fault: Fault, *places: int) -> Reply:
     body = with_tokens(completion(*TEXTS))
-    change(body)
+    for place in places:
+        fault(body["choices"][place])
+    return Reply(body=body)
+
+
+@each_fault
+@pytest.mark.parametrize("settled", ["chat", None])
+async def test_one_choice_with_tokens_that_do_not_fit_costs_its_group_alone(
+    settled: Literal["chat"] | None, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also that of the first answer, and however often it happens."""
+    bad, good = broken(fault, 1), broken(fault)
+    async with source(in_turn(bad, bad, bad, bad, good), settled) as (asked, endpoint):
+        for _ in range(4):
+            with pytest.raises(NoTokens):
+                await asked.sample(QUESTION, 3)
+        rollouts, _ = await asked.sample(QUESTION, 3)
+    assert all(rollout.sequence.logprobs for rollout in rollouts)
+    assert all(asks_for_tokens(body) for body in endpoint.bodies)
+    assert warnings(caplog) == []
+
+
+def is_of_the_text(rollouts: Sequence[Rollout]) -> bool:
+    return [rollout.sequence for rollout in rollouts] == [
+        TokenSequence(tuple(PROMPT), (*text.encode(), END), None) for text in TEXTS
+    ]
+
+
+@pytest.mark.parametrize("fault", LACKING.values(), ids=LACKING.keys())
+async def test_an_endpoint_whose_first_answer_has_no_tokens_has_none(
+    fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with source(broken(fault, 0, 1, 2)) as (asked, endpoint):
+        groups = [await asked.sample(QUESTION, 3) for _ in range(2)]
+    assert all(is_of_the_text(rollouts) for rollouts, _ in groups)
+    assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, False]
+    (warning,) = warnings(caplog)
+    assert "the endpoint returned no token ids with logprobs" in warning
+
+
+async def test_an_endpoint_without_the_ids_of_the_prompt_gives_no_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    body = with_tokens(completion(*TEXTS))
+    del body["prompt_token_ids"]
     async with source(Reply(body=body), "chat") as (asked, _):
         with pytest.raises(NoTokens):
             await asked.sample(QUESTION, 3)
     async with source(Reply(body=body)) as (asked, _):
         rollouts, _ = await asked.sample(QUESTION, 3)
-    assert [rollout.sequence.prompt for rollout in rollouts] == [tuple(PROMPT)] * 3
+    assert is_of_the_text(rollouts)
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.parametrize(("fault", "said"), UNUSABLE.values(), ids=UNUSABLE.keys())
+async def test_an_endpoint_that_never_gives_tokens_that_can_be_used_costs_few_groups(
+    fault: Fault, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A single answer decides nothing; the third one does, and says why."""
+    async with source(broken(fault, 0, 1, 2)) as (asked, endpoint):
+        for _ in range(2):
+            with pytest.raises(NoTokens, match=said):
+                await asked.sample(QUESTION, 3)
+        assert warnings(caplog) == []
+        groups = [await asked.sample(QUESTION, 3) for _ in range(2)]
+    assert all(is_of_the_text(rollouts) for rollouts, _ in groups)
+    assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True, True, False]
+    (warning,) = warnings(caplog)
+    assert said in warning
+
+
+async def test_an_endpoint_that_gives_no_tokens_after_some_that_cannot_be_used_has_none() -> None:
+    async with source(in_turn(broken(FAULTS["no token"], 0, 1, 2), broken(FAULTS["no ids"], 0, 1, 2))) as (asked, _):
+        with pytest.raises(NoTokens):
+            await asked.sample(QUESTION, 3)
+        rollouts, _ = await asked.sample(QUESTION, 3)
+    assert is_of_the_text(rollouts)
+
+
+async def test_one_choice_that_can_be_used_shows_that_an_endpoint_gives_tokens() -> None:
+    """After two answers of which nothing could be used."""
+    of_places = (0, 1, 2), (0, 1, 2), (0, 1), (0, 1, 2), ()
+    async with source(in_turn(*(broken(FAULTS["no token"], *places) for places in of_places))) as (asked, _):
+        for _ in range(4):
+            with pytest.raises(NoTokens):
+                await asked.sample(QUESTION, 3)
+        rollouts, _ = await asked.sample(QUESTION, 3)
+    assert all(rollout.sequence.logprobs for rollout in rollouts)
 
 
 @pytest.mark.parametrize("all_refused", [False, True])
