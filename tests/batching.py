@@ -165,7 +165,8 @@ class BatchEndpoint(ScriptedEndpoint):
                 lines.append({"custom_id": custom_id, "result": {"type": "succeeded", "message": message_of(content)}})
             else:
                 kinds = {400: "invalid_request_error", 429: "rate_limit_error"}
-                error = {"type": kinds.get(reply.status, "api_error"), "message": "no"}
+                said = (reply.body or {}).get("error", {}).get("message", "no")
+                error = {"type": kinds.get(reply.status, "api_error"), "message": said}
                 result = {"type": "errored", "error": {"type": "error", "error": error}}
                 lines.append({"custom_id": custom_id, "result": result})
         if batch.state == "in_progress":

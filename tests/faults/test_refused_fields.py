@@ -397,14 +397,18 @@ def test_what_one_event_loop_has_learned_another_one_knows() -> None:
 
 
 @pytest.mark.slow
-def test_lines_of_a_batch_that_are_refused_are_sent_again_without_the_field(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_lines_of_a_batch_that_are_refused_are_sent_again_without_the_field(tmp_path: Path, kind: str) -> None:
     judge = Refusing(["temperature"], RATED, "words")
-    with serving(BatchEndpoint(judge)) as endpoint:
+    batches = BatchEndpoint(judge)
+    with serving(batches) as endpoint:
         ended = score(
             *(data_set(tmp_path), f"--out={tmp_path / 'out.jsonl'}", f"--judge_base_url={endpoint.base_url}"),
-            *("--judge_batch=openai", "--judge_batch_poll=0.01"),
+            *(f"--judge_batch={kind}", f"--judge_api={kind}", "--judge_batch_poll=0.01"),
         )
     assert ended.code == 0, ended.said
     assert len(judge.refused) == COUNT
+    first, second = ([*batch.requests.values()] for batch in batches.batches)
+    assert all("temperature" in body for body in first) and not any("temperature" in body for body in second)
     warnings = [line for line in ended.err.splitlines() if "WARNING" in line]
     assert sum("takes no temperature: it is left out" in line for line in warnings) == 1
