@@ -126,17 +126,12 @@ def test_earlier_answers_in_a_prompt_are_shown_without_their_thinking(tmp_path: 
         {"role": "user", "content": "And 6 * 7?"},
     ]
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": prompt, "response": "42"}])
-    shown: list[str] = []
-
-    def answer(request: Json, number: int) -> str:
-        shown.append(request["messages"][-1]["content"])
-        return "[FEEDBACK] So. [SCORE] 5"
-
     out = tmp_path / "scored.jsonl"
-    with serving(answer) as judge:
+    with serving("[FEEDBACK] So. [SCORE] 5") as judge:
         where = f"--judge_base_url={judge.base_url}"
         score(data, "--out", out, where)
         score(data, "--out", tmp_path / "kept.jsonl", where, "--judged_thinking=kept")
+    shown = [request["messages"][-1]["content"] for request in judge.bodies]
     assert "assistant: It is 36.\n\nuser: And 6 * 7?" in shown[0] and "SECRET" not in shown[0]
     assert "assistant: <think>SECRET</think>It is 36." in shown[1]
     assert [row["prompt"] for row in read_rows(out)] == [prompt], "the data stay as they are"
