@@ -50,6 +50,8 @@ _ON_ITS_WAY_S = 1.0
 """For an answer to arrive before its caller gives up."""
 _TO_JOIN_S = 0.1
 """For a response to reach its cohort, which another process may keep."""
+_UNREACHED = ("away", "rejected")
+"""The causes of failures of a judge that is away, or rejects its account."""
 _RETRY_AFTER_S = 1
 """After a place in the queue; a judge that is away is asked for less often."""
 _RETRY_WHEN_AWAY_S = 5
@@ -221,8 +223,8 @@ class Core:
             self._check_away(wait)
         except NotYetError:
             known = await self._take_places(mount, members, spent_s)
-            if known is None or len(known) < len(tasks):
-                raise
+            if known is None or len(known) < len(tasks) or any(result.cause in _UNREACHED for result in known):
+                raise  # also where the judge is given up, so that its cohort has failed at once: it may come back
             return [[result] for result in known]
         whole = [task for task, is_member in zip(tasks, joins, strict=True) if not is_member]
         for task in whole:

@@ -155,12 +155,15 @@ async def test_games_and_calls_that_are_refused_cost_no_other_cohort_its_scores(
     assert any(result["score"] is not None for results in found for result in results)
 
 
+@pytest.mark.parametrize("patience", [(), ("--judge_deadline=900",)], ids=["fails", "goes_on"])
 @each_judge
-async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back(judge: str) -> None:
-    """The judgment goes on while callers leave; who sends again is told to come back, and then finds its score."""
+async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back(
+    judge: str, patience: tuple[str, ...]
+) -> None:
+    """Whether its judgment has failed or goes on: who sends again is told to come back, and then has a score."""
     with process.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-    async with gathering(port, judge, "--deadline=4", "--group_wait=2") as url:
+    async with gathering(port, judge, "--deadline=4", "--group_wait=2", *patience) as url:
         first = failed(await scored(url, cohorts=1))
         assert first["judge_failed"] > 0 and first.total() == first["judge_failed"] + first["away"] == SIZE
         assert failed(await scored(url, cohorts=1)) == {"away": SIZE}

@@ -29,6 +29,7 @@ from judgegym.judges.core.tasks import (
 )
 from judgegym.llm import tracing
 from judgegym.llm.at_once import cancel_all
+from judgegym.llm.errors import UserError
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
 from judgegym.server.judges import trace_judgment
@@ -240,6 +241,8 @@ class LocalCohorts:
             closed_at = loop.time()
             try:
                 results = await trace_judgment(tracing.active, self._gatherers[mount].kind, mount, scores.close())
+            except UserError as error:  # an outage, which the judge's client has logged, or a setting
+                results = failed_by(error, len(responses))
             except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
                 results = failed_by(error, len(responses))
