@@ -49,7 +49,9 @@ _REFUSES = re.compile(
     r"|(?:n't|cannot|can not|can't) (?:both )?(?:be )?(?:support|accept|allow|take|specif|set|used)|incompatible"
     r"|unrecogni[sz]ed|unknown|unexpected|extra[_ ](?:forbidden|input|field)|deprecated|only the default"
     r"|only [\w.=()]+ (?:value )?is (?:allowed|supported|accepted)|no longer|max_completion_tokens"
-    r"|must be (?:1\b|unset|none|null|omitted|left out)",
+    r"|must be (?:1\b|unset|none|null|omitted|left out)"
+    r"|不支[持援]|サポートされて|nicht unterstützt|pas (?:pris en charge|support)"
+    r"|no (?:es )?(?:compatible|admite|soporta)|não (?:é )?(?:suport|compat)|не поддержив",
     re.IGNORECASE,
 )
 _OF_VALUE = re.compile(
@@ -67,6 +69,11 @@ _STREAM_ONLY = re.compile(
     r"|stream(?:ing)? (?:is required|only)|requires? stream|^param stream: ",
     re.IGNORECASE,
 )
+
+_LISTED = re.compile(r"(?:expected|must be|should be) one of|(?:allowed|valid|supported) \w+ are", re.IGNORECASE)
+"""What follows are the fields that it takes."""
+_QUOTED_WORDS = 4
+"""So many words in a row that the request has are a quotation of it."""
 
 SYSTEM = "system"
 Body = dict[str, JSON]
@@ -128,11 +135,12 @@ class RequestField:
     def is_param(self, param: str) -> bool:
         """Whether `error.param` names it."""
         last = re.split(r"[.\[\]'\" ]+", param.strip("[]'\" "))[-1]
-        return last == ("role" if self.name == SYSTEM else self.name)
+        return last == "role" if self.name == SYSTEM else _word(self.name).fullmatch(last) is not None
 
 
 def _word(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{name}\b", re.IGNORECASE)
+    spelled = name.replace("_", "_?")  # also `topP`, as some gateways have it
+    return re.compile(rf"\b{spelled}\b", re.IGNORECASE)
 
 
 def _left_out(name: str) -> RequestField:
@@ -151,7 +159,7 @@ FIELDS: Mapping[str, RequestField] = {
             _join_system,
             re.compile(
                 r"system[\s_-]*(?:role|message|prompt|instruction)s?\W.*?(?:not|n't|un|disabled)|only user\W.*roles"
-                r"|support\W+(?:a )?system|developer instruction|roles must alternate|'system' (?:is|role)",
+                r"|(?:support|支持)\W+(?:a )?system|developer instruction|roles must alternate|'system' (?:is|role)",
                 re.IGNORECASE | re.DOTALL,
             ),
             says_refused=True,
@@ -190,6 +198,22 @@ def named_fields(status: int | None, said: str, names: Collection[str]) -> tuple
     if not found and not is_value:
         found = [each for each in sent if each.may_be_guessed and each.words.search(said)]
     return found[-1:] if _NOT_BOTH.search(said) else found, is_sure
+
+
+def own_words(said: str, body: Mapping[str, JSON]) -> str:
+    """An error's message without what it quotes of the request's messages, and without a list of what is allowed."""
+    said = _LISTED.split(said)[0]
+    asked = [word.lower() for word in re.findall(r"\w+", wire.dumps(body.get("messages")).decode())]
+    in_request = set(zip(*(asked[place:] for place in range(_QUOTED_WORDS)), strict=False))
+    words = list(re.finditer(r"\w+", said))
+    quoted = set[int]()
+    for first in range(len(words) - _QUOTED_WORDS + 1):
+        run = range(first, first + _QUOTED_WORDS)
+        if tuple(words[place][0].lower() for place in run) in in_request:
+            quoted.update(run)
+    for place in sorted(quoted, reverse=True):
+        said = said[: words[place].start()] + said[words[place].end() :]
+    return said
 
 
 def refuses(error: EndpointError, name: str) -> bool:
@@ -310,24 +334,27 @@ class FieldHabits:
         """Learn from a rejected request; return whether to send it again without what was refused."""
         body = call.body or {}
         names = [name for name, each in FIELDS.items() if name not in call.changed and each.is_in(body)]
-        found, is_sure = named_fields(error.status, error.answer, names)
+        found, is_sure = named_fields(error.status, own_words(error.answer, body), names)
         for each in found:
             if each.name not in self.taken:
                 self.note(each.name, error, is_sure=is_sure)
         mended = {each.name for each in found if each.change is not None}
         call.dropped.update(dict.fromkeys(mended, error.of_another_call()))
         if not found:
-            self.forget(call.dropped)
+            self.forget(call.dropped, error.answer)
         return bool(mended)
 
     def note(self, name: str, error: EndpointError, *, is_sure: bool) -> None:
         """Note that a field was refused."""
         self.refused.setdefault(name, FieldRefusal(error.of_another_call(), is_sure))
 
-    def forget(self, names: Collection[str]) -> None:
-        """Send fields again without which a request was rejected just the same."""
+    def forget(self, names: Collection[str], said: str = "") -> None:
+        """Send fields again without which a request was rejected just the same, in these words."""
         for name in names:
-            if (refusal := self.refused.get(name)) is not None and not (refusal.is_sure or refusal.is_confirmed):
+            refusal = self.refused.get(name)
+            if refusal is None or refusal.is_confirmed:
+                continue
+            if not refusal.is_sure or refusal.error.answer == said:
                 del self.refused[name]
 
     def answered(self, call: RequestRecord, shown: str) -> None:
