@@ -10,8 +10,9 @@ import pytest
 from tests.scripted import Json, Reply
 from tests.server.bodies import DOWN, VERIFY, by_response
 from tests.server.nemo_rl import advantages, check_components, is_masked
-from tests.server.running import asked, running
+from tests.server.running import Running, asked, running
 from tests.server.test_group_protocols import rollout
+from tests.trainer import until
 
 GATHERING = ("--judge=tournament", "--group_size=4")
 
@@ -139,15 +140,31 @@ async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_t
     assert (is_masked(stranger), stranger["reward"]) == (True, 0.25)
 
 
+async def has_score(server: Running, text: str) -> None:
+    """Wait until the first rollout has its score, however long the judge takes for it."""
+
+    async def judged() -> bool:
+        return bool((await server.post("/verify", rollout(text, 0))).json["reward"] == 1.0)
+
+    await until(judged, "the first rollout has a score")
+
+
 async def test_rollouts_that_a_judge_that_is_away_never_sees_have_the_mean_of_those_that_are_known() -> None:
-    flags = "--deadline=0.4", "--judge_deadline=900", "--queue_deadline=5", "--fallback_score=0.25"
+    flags = "--deadline=0.4", "--judge_deadline=900", "--queue_deadline=60", "--fallback_score=0.25"
+    rows: list[Json] = []
     async with running(*flags, judge="[FEEDBACK] f [SCORE] 5") as server:
-        known = (await server.post("/verify", rollout("a", 0))).json
+
+        async def told_so() -> bool:
+            number = len(rows) + 1
+            row = await server.post("/verify", rollout(f"b{number}", number), **{"X-Request-Deadline": "0.5"})
+            rows.append(row.json)
+            return bool(rows[-1]["failure_kind"] == "judge_away")
+
+        await has_score(server, "a")
         async with server.judge.away():
-            rows = [(await server.post("/verify", rollout(text, n))).json for n, text in enumerate("bcd", start=1)]
+            await until(told_so, "a rollout is told that the judge is away; the first one is late")
         metrics = (await server.get("/metrics")).text
-    assert (known["reward"], rows[-1]["failure_kind"]) == (1.0, "judge_away")
-    assert [(is_masked(row), row["reward"]) for row in rows] == [(True, 1.0)] * 3
+    assert [(is_masked(row), row["reward"]) for row in rows] == [(True, 1.0)] * len(rows)
     for cause in ("late", "judge_away"):
         assert f'judgegym_unjudged_answers_total{{cause="{cause}",judge=""}} ' in metrics
 
@@ -160,9 +177,9 @@ async def test_a_rollout_that_waits_for_its_place_until_the_end_still_knows_the_
             await asyncio.Event().wait()
         return "[FEEDBACK] f [SCORE] 5"
 
-    flags = "--deadline=0.3", "--queue_deadline=0.3", "--judge_max_concurrency=1", "--fallback_score=0.25"
+    flags = "--deadline=1", "--queue_deadline=0.1", "--judge_max_concurrency=1", "--fallback_score=0.25"
     async with running(*flags, "--judge_deadline=900", judge=judge) as server:
-        await server.post("/verify", rollout("a", 0))
+        await has_score(server, "a")
         holding = asyncio.create_task(server.post("/verify", {**rollout("HOLD", 0), "_ng_task_index": 4}))
         await server.judge.arrived(2)
         queued = (await server.post("/verify", rollout("b", 1))).json

@@ -71,9 +71,8 @@ async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest
         assert (await compute_score("d", "r", "t", {"question": "q"}, on_failure="score", **settings))["score"] == 0.5
         scoring = ManagerSettings.read(settings, {}).scoring()
         await scoring.score_each([CompletionRow({"prompt": "q"}, "r")])
-        sample = SimpleNamespace(
-            prompt="q", response="r", label="", metadata={}, group_index=0, index=0, remove_sample=False
-        )
+        state = {"group_index": 0, "index": 0, "status": "completed", "remove_sample": False}
+        sample = SimpleNamespace(prompt="q", response="r", label="", metadata={}, **state)
         assert await slime.reward(SimpleNamespace(judgegym=settings), sample) == 0.5
         await scoring.close()
         await function.close()
