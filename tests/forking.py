@@ -279,7 +279,7 @@ if __name__ == "__main__":
     _control = socket.socket(fileno=int(sys.argv[1]))
     for _name in _PRELOADED:
         importlib.import_module(_name)
-    importlib.import_module("judgegym.llm.request_fields").HEAD_START_S = HEAD_START_S  # type: ignore[attr-defined]
+    importlib.import_module("judgegym.llm.refusals.request_fields").HEAD_START_S = HEAD_START_S  # type: ignore[attr-defined]
     gc.collect()
     gc.freeze()
     _run(_next_command(_control))

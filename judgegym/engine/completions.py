@@ -34,7 +34,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import component
-from judgegym.llm.request_fields import FIELDS
+from judgegym.llm.refusals.request_fields import FIELDS
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS, Choice, Message, is_blank

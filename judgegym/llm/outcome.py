@@ -43,8 +43,8 @@ import aiohttp
 
 from judgegym.llm import wire
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.limits import is_out_of_credit, stated_wait
-from judgegym.llm.retry import retry_after_seconds
+from judgegym.llm.retries.limits import is_out_of_credit, stated_wait
+from judgegym.llm.retries.retry import retry_after_seconds
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Token, is_blank, mapping_of, text_of
 

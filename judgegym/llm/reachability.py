@@ -21,8 +21,9 @@ growing pauses. An answer closes the breaker, and all calls are sent (again); af
 After the deadline a process that goes on, such as a server, sends one call as a probe after each pause; the others fail
 at once.
 
-An account without credit is rejected like these, whatever the status (`judgegym.llm.limits`). An endpoint that asks to
-wait for longer than a call may take, such as until its daily limit is reset, opens the breaker at once, without probes.
+An account without credit is rejected like these, whatever the status (`judgegym.llm.retries.limits`). An endpoint that
+asks to wait for longer than a call may take, such as until its daily limit is reset, opens the breaker at once, without
+probes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from contextlib import suppress
 from judgegym.llm.at_once import Tasks, cancel_all, fail
 from judgegym.llm.connector import can_connect
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
-from judgegym.llm.limits import LONG_WAIT_S, UNKNOWN_WAIT
+from judgegym.llm.retries.limits import LONG_WAIT_S, UNKNOWN_WAIT
 from judgegym.llm.types import ChatSettings, Replica
 
 logger = logging.getLogger(__name__)

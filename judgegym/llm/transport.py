@@ -2,7 +2,7 @@
 
 An attempt waits for the budget, for a replica that is there, for the rate limits (requests and tokens a minute) and for
 a slot of the concurrency limit, which adapts to the endpoint. `judgegym.llm.outcome` classifies its response,
-`judgegym.llm.retry` says whether and when a failed attempt is made again.
+`judgegym.llm.retries.retry` says whether and when a failed attempt is made again.
 
 Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
 first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
@@ -34,7 +34,6 @@ from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.cost.models import retired_words, warn_of_end
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
-from judgegym.llm.limits import LONG_WAIT_S
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,
@@ -49,9 +48,10 @@ from judgegym.llm.outcome import (
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability, ThrottleMonitor
-from judgegym.llm.request_fields import FIELDS, habits_of, only_streams, refuses
-from judgegym.llm.response_format import RESPONSE_FORMAT, as_refused
-from judgegym.llm.retry import RetryPolicy
+from judgegym.llm.refusals.request_fields import FIELDS, habits_of, only_streams, refuses
+from judgegym.llm.refusals.response_format import RESPONSE_FORMAT, as_refused
+from judgegym.llm.retries.limits import LONG_WAIT_S
+from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica
 from judgegym.llm.urls import with_version
 from judgegym.llm.usage import Meter, count_tokens

@@ -27,7 +27,7 @@ from judgegym.llm import tracing
 from judgegym.llm.at_once import holding
 from judgegym.llm.cost.budget import OF_CALLER
 from judgegym.llm.errors import let_go
-from judgegym.llm.retry import REQUEST_DEADLINE
+from judgegym.llm.retries.retry import REQUEST_DEADLINE
 from judgegym.llm.urls import is_loopback
 from judgegym.llm.wire import JSON
 from judgegym.offline import running_stand_ins

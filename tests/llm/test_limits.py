@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.limits import UNKNOWN_WAIT
 from judgegym.llm.outcome import AttemptFailure, Habits, RawResponse, of_answer
+from judgegym.llm.retries.limits import UNKNOWN_WAIT
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 OF_GOOGLE = {"code": 429, "status": "RESOURCE_EXHAUSTED"}

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.retry import LONGEST_PAUSE_S, RetryPolicy, retry_after_seconds
+from judgegym.llm.retries.retry import LONGEST_PAUSE_S, RetryPolicy, retry_after_seconds
 
 RETRIED = [FailureKind.BUSY, FailureKind.BROKEN]
 

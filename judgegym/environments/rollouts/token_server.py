@@ -25,7 +25,7 @@ from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.ledger import CallInProgress, RequestRecord
 from judgegym.llm.outcome import checked, kind_of_exception, kind_of_status
 from judgegym.llm.reachability import Reachability
-from judgegym.llm.retry import RetryPolicy
+from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, Replica
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice

@@ -22,7 +22,7 @@ from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, V
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient, structured_chat
 from judgegym.llm.errors import EndpointError, RunStop, let_go
-from judgegym.llm.request_fields import refuses
+from judgegym.llm.refusals.request_fields import refuses
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.wire import JSON, Choice, Message, is_blank
 

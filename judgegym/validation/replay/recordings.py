@@ -25,7 +25,7 @@ from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, EndpointError, FailureKind
 from judgegym.llm.ledger import CallKey, RequestRecord, call_key, current_row
-from judgegym.llm.response_format import RESPONSE_FORMAT
+from judgegym.llm.refusals.response_format import RESPONSE_FORMAT
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Message

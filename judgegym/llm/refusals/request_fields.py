@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits
+from judgegym.llm.refusals.response_format import RESPONSE_FORMAT, FormatHabits
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
