@@ -29,7 +29,7 @@ import pytest
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.main import main
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.llm import request_fields
+from judgegym.llm.refusals import request_fields
 from tests.forking import ROOT, Forked
 from tests.scripted import Reply, Script, ScriptedEndpoint
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from judgegym.llm import request_fields
 from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.providers import ApiName
+from judgegym.llm.refusals import request_fields
 from judgegym.llm.types import Endpoint
 from tests.chromium import browser  # noqa: F401  # a fixture: tests name it as an argument
 from tests.forking import HEAD_START_S

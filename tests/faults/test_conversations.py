@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.llm import retry
+from judgegym.llm.retries import retry
 from tests.command import RunFiles, Started, in_process, serving, write_lines
 from tests.datasets.scoring import rated
 from tests.forking import ROOT

@@ -16,7 +16,8 @@ from statistics import fmean
 import pytest
 
 from judgegym.engine.runs.directory import run_directory_of
-from judgegym.llm import reachability, retry
+from judgegym.llm import reachability
+from judgegym.llm.retries import retry
 from tests.command import Ended, Started, serving, write_lines
 from tests.datasets.scoring import read_rows, score
 from tests.forking import ROOT

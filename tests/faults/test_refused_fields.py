@@ -20,7 +20,7 @@ import pytest
 from judgegym import RubricJudge
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.llm import request_fields
+from judgegym.llm.refusals import request_fields
 from judgegym.reports.compare.__main__ import main as compare
 from tests.arena import Arena, Run
 from tests.batching import BatchEndpoint

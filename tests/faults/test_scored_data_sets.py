@@ -18,7 +18,7 @@ import pytest
 
 from judgegym.engine.runs import disk as disks
 from judgegym.engine.runs.directory import run_directory_of
-from judgegym.llm import retry
+from judgegym.llm.retries import retry
 from judgegym.llm.wire import JSON
 from tests.command import Started, eventually, serving, write_lines
 from tests.datasets.scoring import rated, read_rows, samples_of, score

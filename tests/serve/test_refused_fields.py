@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from judgegym.llm import request_fields
+from judgegym.llm.refusals import request_fields
 from tests.arena import Arena
 from tests.faults.test_refused_fields import RATED, has, refusal
 from tests.scripted import Json, Reply, ScriptedEndpoint
