@@ -10,8 +10,8 @@ Where verdicts disagree, the last one may be quoted: it does not count in quotat
 what the judged text says. An object is read less readily, because a judged text may end with one: after another object
 it counts only on lines of its own at the end, and after a statement in the judge's own words not at all.
 
-Guarantees: never raises; bounded work: only the end of a long text is read; words within an object are no candidates,
-and where a malformed object may extend there is no verdict.
+Guarantees: never raises; bounded work: only the end of a long text is read; words within an object are no verdicts
+(an object behind a verdict that has some makes it none), and where a malformed object may extend there is no verdict.
 
 Verdicts in words that no parser takes: `Score: 2`, `**Verdict:** no`, `[[ a ]]`, full-width or escaped signs.
 
@@ -225,7 +225,7 @@ def _object_candidates(
         start, end = each.at
         is_open = is_open or not each.is_closed
         if each.fields is not None and kind.name not in each.fields:
-            if _could_be_a_verdict(each.fields):
+            if _could_be_a_verdict(each.fields) or next(iter(kind.in_words(text[start:end])), None) is not None:
                 yield VerdictCandidate(each.at, is_object=True)
             continue
         fields = None if each.fields is None else kind.decode(text[start:end])

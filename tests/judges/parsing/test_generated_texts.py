@@ -9,10 +9,10 @@ from benchmarks.judge_texts.texts import generated
 from judgegym.judges.parsing.rubric_scores import feedback_score
 from judgegym.judges.parsing.verdict_parser import VerdictParser
 
-COUNT = 2000
+COUNT = 3000
 
 
-@pytest.mark.slow("arena_label", "choice_letter", "feedback_score", "prometheus_result")
+@pytest.mark.slow("arena_label", "choice_letter", "feedback_score", "prometheus_result", "rating")
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_verdict_of_a_generated_text_is_its_last_one(name: str) -> None:
     texts = list(islice(generated(seed=13), COUNT))
