@@ -27,4 +27,4 @@ def test_a_verdict_that_is_not_the_last_one_would_be_noticed(monkeypatch: pytest
 
     parse = VerdictParser(lambda own: feedback_score.find(own.partition("\n")[0]))
     first = oracle._tagged("[SCORE]", parse)
-    assert [text for text in islice(generated(seed=13), COUNT) if first(text) is not None] != []
+    assert any(first(text) is not None for text in islice(generated(seed=13), COUNT))

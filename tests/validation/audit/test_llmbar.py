@@ -66,6 +66,7 @@ def test_accuracies_by_order_are_the_published_counts(judge: str, prompt: str) -
         assert checks[name].value == pytest.approx(sum(part[number] for part in parts) / 419)
 
 
+@pytest.mark.slow
 @needs_llmbar
 def test_the_command_says_of_the_weakest_judge_what_it_is(tmp_path: Path) -> None:
     link = tmp_path / "rows.jsonl"
