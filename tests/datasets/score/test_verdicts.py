@@ -113,6 +113,7 @@ def test_criteria_of_single_rows_are_a_list_of_objects_and_their_tags_metrics(tm
     assert not [name for name in metrics if "met_rate" in name]
 
 
+@pytest.mark.slow
 def test_shards_have_the_columns_of_the_whole_data_set(tmp_path: Path) -> None:
     shared, other = [{"name": "a", "text": "Answers"}], [{"name": "z", "text": "Zebras"}]
     data = write_lines(
