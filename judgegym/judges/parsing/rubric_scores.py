@@ -79,7 +79,7 @@ _SPELLED = "|".join(
     r"[\s\\*_`]{0,3}".join(word) for word in ("SCORE", "RESULT")
 )  # a sign that cannot be seen is a space here
 _TAG = re.compile(
-    rf"\\?[\[({{<][\s*_`]{{0,4}}(?:{_SPELLED})[\s*_`]{{0,4}}"
+    rf"\\?[\[({{<][\s\\*_`]{{0,4}}(?:{_SPELLED})[\s*_`]{{0,4}}"
     r"(?:\\?[\])}>]|[:\s]\s?[^\[\](){}<>\n]{0,20}[\])}>])",
     re.IGNORECASE,
 )
