@@ -13,6 +13,7 @@ COUNT = 3000
 
 
 @pytest.mark.slow("arena_label", "choice_letter", "feedback_score", "prometheus_result", "rating")
+@pytest.mark.slow("verdict_reason", "binary_verdict", "score_object", "listwise_scores")
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_verdict_of_a_generated_text_is_its_last_one(name: str) -> None:
     texts = list(islice(generated(seed=13), COUNT))

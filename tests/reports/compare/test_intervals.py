@@ -45,6 +45,7 @@ def test_answers_of_several_models_to_a_prompt_are_one_observation_in_an_evaluat
     assert found.differences[0].tests[0].test.p == alone.differences[0].tests[0].test.p
 
 
+@pytest.mark.slow
 def test_of_several_runs_a_difference_is_settled_only_after_the_correction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
