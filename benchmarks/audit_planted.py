@@ -238,16 +238,17 @@ REQUIRED: Sequence[tuple[str, float, Sequence[float]]] = (
     (ONE, 0.0, (0.02, 0.02, 0.02)),
     (TWO, 0.0, (0.04, 0.04, 0.04)),
     (TWO, 0.8, (0.66, 0.46, 0.30)),
-    (TWO, 1.5, (0.995, 0.92, 0.60)),
+    (TWO, 1.5, (1.0, 0.92, 0.60)),
     (EXACT, 0.0, (0.02,)),
-    (EXACT, 0.8, ()),
+    (EXACT, 0.8, (0.58,)),
     (STATED, 0.0, (0.04, 0.04, 0.04)),
     (STATED, 0.8, ()),
     (STATED, 1.5, ()),
 )
 """What is known of the labels, β, and for each η what is required: at most where β is 0, else at least.
 
-Exact labels are held fixed by the regression of `bias.py`; labels have no part in its power.
+Exact labels are held fixed by the regression of `bias.py`, which finds less where the association is stronger: the row
+of 72 % says "not met".
 """
 
 
