@@ -32,8 +32,9 @@ from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.parsing.rubric_scores import before_feedback, feedback_score, feedback_text, is_strict_feedback
 from judgegym.judges.peers import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings, rubric_prompt
-from judgegym.llm.template_tokens import broken_up, restored
+from judgegym.llm.template_tokens import broken_up
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
+from tests.llm.restored import restored
 
 LIMIT_MS = 50
 ASPECT, RUBRIC = Aspect(name="own", definition="Is it?"), Rubric("Is it short?")

@@ -36,6 +36,24 @@ def system(request: Json) -> str:
     return str(text)
 
 
+def arena_hard(path: Path, policy_url: str, judge_url: str) -> RunFiles:
+    """An evaluation of one row with thinking."""
+    rows = write_lines(path / "rows.jsonl", [ARENA_ROW])
+    ended = in_process(
+        "evaluate",
+        f"--openai.base_url={policy_url}",
+        f"--env.judge_base_url={judge_url}",
+        f"--env.train_prompt_dataset={rows}",
+        f"--env.train_baseline_dataset={rows}",
+        "--env.thinking_mode=True",
+        "--env.short_answer_retries=0",
+        f"--env.data_dir_to_save_evals={path / 'run'}",
+        env_type=ArenaHardEnv,
+    )
+    assert ended.code == 0, ended.said
+    return RunFiles(path / "run")
+
+
 def test_arena_hard(tmp_path: Path) -> None:
     """Both system prompts; both orders, whose scores are averaged."""
 
@@ -44,46 +62,23 @@ def test_arena_hard(tmp_path: Path) -> None:
         is_first = shown.index("more room") < shown.index("less dense")
         return "Mine: [[B>A]]. No: [[A>B]]" if is_first else "[[A=B]]"
 
-    rows = write_lines(tmp_path / "rows.jsonl", [ARENA_ROW])
     with serving(BETTER) as policy_endpoint, serving(judge) as judge_endpoint:
-        ended = in_process(
-            "evaluate",
-            f"--openai.base_url={policy_endpoint.base_url}",
-            f"--env.judge_base_url={judge_endpoint.base_url}",
-            f"--env.train_prompt_dataset={rows}",
-            f"--env.train_baseline_dataset={rows}",
-            "--env.thinking_mode=True",
-            f"--env.data_dir_to_save_evals={tmp_path / 'run'}",
-            env_type=ArenaHardEnv,
-        )
-    assert ended.code == 0, ended.said
+        run = arena_hard(tmp_path, policy_endpoint.base_url, judge_endpoint.base_url)
     assert [system(body) for body in policy_endpoint.bodies] == [THINKING_OF_ASSISTANTS]
     assert [system(body) for body in judge_endpoint.bodies] == [ARENA_HARD_JUDGE] * 2
     assert all("Density." not in json.dumps(body) for body in judge_endpoint.bodies)
-    (sample,) = RunFiles(tmp_path / "run").samples
+    (sample,) = run.samples
     assert sample["score"] == 0.5, "won as A and tied as B, from -1 to 1"
-    assert RunFiles(tmp_path / "run").metrics["overall_winrate"] == 0.75
+    assert run.metrics["overall_winrate"] == 0.75
 
 
-@pytest.mark.parametrize(("answer", "is_valid"), [("<think>a", False), ("a</think>b", False), (BETTER * 2, False)])
-def test_malformed_thinking_is_a_wrong_answer(answer: str, is_valid: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["<think>a", "a</think>b", BETTER * 2])
+def test_malformed_thinking_is_a_wrong_answer(answer: str, tmp_path: Path) -> None:
     """Exactly one pair of tags: anything else is judged by nobody."""
-    rows = write_lines(tmp_path / "rows.jsonl", [ARENA_ROW])
     with serving(answer) as policy_endpoint, serving("[[A=B]]") as judge_endpoint:
-        ended = in_process(
-            "evaluate",
-            f"--openai.base_url={policy_endpoint.base_url}",
-            f"--env.judge_base_url={judge_endpoint.base_url}",
-            f"--env.train_prompt_dataset={rows}",
-            f"--env.train_baseline_dataset={rows}",
-            "--env.thinking_mode=True",
-            "--env.short_answer_retries=0",
-            f"--env.data_dir_to_save_evals={tmp_path / 'run'}",
-            env_type=ArenaHardEnv,
-        )
-    assert ended.code == 0, ended.said
+        run = arena_hard(tmp_path, policy_endpoint.base_url, judge_endpoint.base_url)
     assert not judge_endpoint.bodies
-    assert RunFiles(tmp_path / "run").metrics["thinking_valid_rate"] == is_valid
+    assert run.metrics["thinking_valid_rate"] == 0.0
 
 
 def test_pairwise_judgement(tmp_path: Path) -> None:
