@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.llm import wire
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import Upload
 from judgegym.llm.outcome import RawResponse
@@ -195,7 +196,7 @@ class AnthropicBatches(BatchApi):
         deadline = time.monotonic() + _WAIT_S
         is_told = False
         while candidates:
-            states = {batch: await self.state(batch) for batch in candidates}
+            states = dict(zip(candidates, await all_results(map(self.state, candidates)), strict=True))
             for batch in candidates:
                 if states[batch].is_over and await self._has_name(batch, states[batch], name):
                     return batch
