@@ -28,7 +28,6 @@ from judgegym.monitoring.kept_groups import KeptGroups
 from judgegym.monitoring.live_file import LIVE, MONITOR, lines_of
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
-from judgegym.monitoring.webhook import Webhook
 from judgegym.statistics import percent
 from judgegym.statistics.cascades import promise_evidence
 from judgegym.statistics.gap_detector import ALARM_AT, FEWEST_ROLLOUTS, GapCheck, GapDetector
@@ -37,7 +36,6 @@ from judgegym.statistics.juries import side
 logger = logging.getLogger(__name__)
 
 PLANNED_CHECKS = 200
-_WEBHOOK_S = 5.0
 _IN_A_ROW = 3
 """Steps beyond a limit before it is an alarm, if the user asks for that."""
 _GAP = "gap between training judge and gold judge"
@@ -97,7 +95,6 @@ class TrainingMonitor:
         write: WriteLine,
         on_alarm: RaiseAlarm,
         gold: GoldJudge | None = None,
-        webhook: Webhook | None = None,
     ) -> None:
         """Begin without a group.
 
@@ -107,14 +104,13 @@ class TrainingMonitor:
             write: appends a line of JSON to `monitor.jsonl`.
             on_alarm: called once for each alarm, after it is written and logged.
             gold: the gold judge; closed with this monitor.
-            webhook: is told of each alarm, too; likewise.
         """
         self.alarms: list[Alarm] = []
         self.kept = KeptGroups()
         self.values: Mapping[str, float] = {}
         self.groups = 0
         self._settings, self._watched, self._write, self._on_alarm = settings, watched, write, on_alarm
-        self.gold, self._webhook = gold, webhook
+        self.gold = gold
         if gold is not None:
             gold.report = self._add_gold
         alarm_at = ALARM_AT * watched.judges
@@ -196,18 +192,13 @@ class TrainingMonitor:
             self._check_limits(cast("list[str]", line["beyond"]))
 
     async def close(self, within_s: float) -> None:
-        """End: let the gold judge finish what is queued for so many seconds, and write what it has counted.
-
-        The webhook has five seconds more.
-        """
+        """End: let the gold judge finish what is queued for so many seconds, and write what it has counted."""
         counts: dict[str, JSON] = {}
         if self.gold is not None:
             await self.gold.close(within_s)
             counts = {"gold": dict(self.gold.counts)}
         self.end_step()
         self.note("end", counts)
-        if self._webhook is not None:
-            await self._webhook.close(_WEBHOOK_S)
 
     def note(self, kind: str, line: Mapping[str, JSON]) -> None:
         """Write a line."""
@@ -295,6 +286,4 @@ class TrainingMonitor:
         self.kept.pin(alarm)
         self.note("alarm", asdict(alarm))
         logger.warning("%s", wire.scrub(alarm.text))  # a lone surrogate cannot be written to a log
-        if self._webhook is not None:
-            self._webhook.tell(alarm)
         self._on_alarm(alarm)

@@ -1,4 +1,4 @@
-"""Open the monitor of a training run, or of a judge of the reward server, with its gold judge and its webhook."""
+"""Open the monitor of a training run, or of a judge of the reward server, with its gold judge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from judgegym.llm.cost.budget import Budget
 from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.monitor import MonitorTarget, RaiseAlarm, TrainingMonitor, WriteLine
 from judgegym.monitoring.settings import MonitorSettings
-from judgegym.monitoring.webhook import Webhook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +21,7 @@ class MonitorPlace:
     """Where a monitor works.
 
     Attributes:
-        session: sends the requests of gold judge and webhook.
+        session: sends the gold judge's requests.
         budget: of the gold judge.
         folder: of the run, in which one that is resumed has the lines of before; `None`: nothing is written.
         section: what stands before the names of its settings, for messages: `env.` or nothing.
@@ -56,16 +55,10 @@ def open_monitor(
         on_alarm: called once for each alarm, after it is written and logged.
 
     Raises:
-        SettingsError: the gold judge's API key is missing, the price of its model is not known and limited, or the
-            webhook's variable holds no URL.
+        SettingsError: the gold judge's API key is missing, or the price of its model is not known and limited.
     """
-    gold = webhook = None
-    if settings.gold_judge:
-        gold = _open_gold(settings, target.seed, place)
-    if settings.alarm_webhook_env is not None:
-        run, setting = place.folder.name if place.folder else "judgegym", f"--{place.section}alarm_webhook_env"
-        webhook = Webhook(settings.alarm_webhook_env, place.session, run=run, setting=setting)
-    monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold, webhook=webhook)
+    gold = _open_gold(settings, target.seed, place) if settings.gold_judge else None
+    monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold)
     monitor.begin(place.folder)
     return monitor
 

@@ -58,8 +58,6 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     limits_alarm: bool = operational(False, verbs=_ROLLOUTS)
     """Let a monitor that is beyond its limit three times in a row be an alarm, once a run. Nothing bounds how often
     such an alarm is false: these numbers drift in healthy runs, too."""
-    alarm_webhook_env: str | None = operational(None, verbs=_ROLLOUTS)
-    """Post each alarm as JSON to the URL in this environment variable (Slack and Mattermost show its text)."""
 
     @model_validator(mode="after")
     def _limits_are_of_monitors(self) -> Self:

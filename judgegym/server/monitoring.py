@@ -75,14 +75,14 @@ class ServerMonitors:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, session: aiohttp.ClientSession, identity: str) -> None:
-        """Open the files, the gold judges' clients and the webhook.
+        """Open the files and the gold judges' clients.
 
         Args:
             session: sends all requests.
             identity: that of the stand-in, if it takes the place of all endpoints.
 
         Raises:
-            SettingsError: the gold judge's API key is missing, or the webhook's variable holds no URL.
+            SettingsError: the gold judge's API key is missing.
             RunDirectoryError: another process uses the directory, or it cannot be written to.
         """
         settings, first, folder = self._settings, self._mounts[""], self._settings.run_dir

@@ -1,4 +1,4 @@
-"""Alarms of a `serve` into the real rollout API: log, pause, exit, a webhook; and a gold judge that is out of order.
+"""Alarms of a `serve` into the real rollout API: log, pause, exit; and a gold judge that is out of order.
 
 The alarm is that of a limit which every completion exceeds: it comes at the first step.
 """
@@ -20,7 +20,7 @@ import pytest
 from judgegym.environments.training import serve as serving
 from judgegym.environments.training.serve import ServeRun
 from judgegym.judges.config.exit_code import exit_code
-from judgegym.monitoring import monitor, pause, webhook
+from judgegym.monitoring import monitor, pause
 from judgegym.monitoring.alarms import AlarmStop
 from judgegym.monitoring.pause import request_resume
 from tests.arena import Arena
@@ -42,7 +42,6 @@ SOON = (
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "_IN_A_ROW", 1)
     monkeypatch.setattr(pause, "_POLL_S", 0.005)
-    monkeypatch.setattr(webhook, "_FIRST_PAUSE_S", 0.0)
 
 
 def lines(path: Path, kind: str) -> list[dict[str, Any]]:
@@ -156,23 +155,6 @@ async def test_an_exit_ends_as_a_signal_does_with_a_code_of_its_own(arena: Arena
         async with serve(arena, trainer.url, *flags, "--resume") as served:
             await trainer.take(4)
             assert not served.run.done(), "it is raised once a run"
-
-
-async def test_a_webhook_that_is_away_holds_nothing_up(
-    arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    path, secret = arena.path / "run", "T0KEN"
-    monkeypatch.setenv("HOOK", f"http://127.0.0.1:{free_port()}/{secret}")
-    flags = (*SOON, "--env.alarm_webhook_env=HOOK", f"--env.data_dir_to_save_evals={path}")
-    async with training(2 * GROUP) as trainer, serve(arena, trainer.url, *flags) as served:
-        await taking_until(trainer, lambda: bool(served.serving.monitor.alarms))
-        await trainer.take(2)
-        assert lines(path, "alarm")
-        assert not served.run.done()
-        await until(lambda: "the webhook of HOOK was not told" in caplog.text, "it is given up")
-    assert "ALARM length_mean at step" in (path / "run.log").read_text()
-    assert all(secret.encode() not in each.read_bytes() for each in path.rglob("*") if each.is_file())
-    assert secret not in caplog.text
 
 
 def rewards(batches: list[Batch]) -> list[bytes]:
