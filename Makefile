@@ -74,7 +74,7 @@ soak: $(DEV)
 # A trainer that cannot be installed here (another Python, no network) has its tests skipped, with the reason. Tests run one
 # after the other: each starts a trainer, which takes the memory and the cores of several workers.
 test-integrations: $(DEV)
-	@TRAINER_ENVIRONMENTS="$(TRAINER_ENVIRONMENTS)" $(BIN)/python -m tests.integrations.install $(ARGS)
+	@TRAINER_ENVIRONMENTS="$(TRAINER_ENVIRONMENTS)" $(BIN)/python -m tests.trainers.loops.install $(ARGS)
 
 docs: $(DEV)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -1,11 +1,11 @@
-"""The packages of the wheel: `judgegym`, and the plugins of verifiers, each of which is found as a top-level module.
+"""The packages of the wheel: the core, the two beside it, and the plugins of verifiers, found as top-level modules.
 
 All plugins have the same code, which asks for the classes of its own name.
 """
 
 from setuptools import find_packages, setup
 
-PLUGIN = "judgegym/integrations/verifiers_plugin"
+PLUGIN = "judgegym_trainers/verifiers_plugin"
 JUDGES = (
     *("arena_hard", "aspect", "cascade", "checklist", "choice", "composite", "jury", "listwise", "peer"),
     *("reward_model", "rubric", "rule", "steps", "tournament"),
@@ -22,5 +22,10 @@ ENVIRONMENTS = (
 )
 PLUGINS = sorted({f"judgegym_{name}" for name in (*JUDGES, *ENVIRONMENTS, "environment", "group")})
 
-packages = find_packages(include=["judgegym", "judgegym.*"], exclude=["judgegym.integrations.verifiers_plugin"])
+PACKAGES = ("judgegym", "judgegym_trainers", "judgegym_trials")
+
+packages = find_packages(
+    include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")],
+    exclude=["judgegym_trainers.verifiers_plugin"],
+)
 setup(packages=[*packages, *PLUGINS], package_dir=dict.fromkeys(PLUGINS, PLUGIN))

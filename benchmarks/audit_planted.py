@@ -34,12 +34,12 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from judgegym.validation.audit.checks import measure_all
-from judgegym.validation.audit.decision import CheckResult, decide
-from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, MARKDOWN, OWN, features_of
-from judgegym.validation.audit.judgments import Judgments
-from judgegym.validation.audit.noise import noisy_effects
-from judgegym.validation.audit.settings import load_settings
+from judgegym_trials.audit.checks import measure_all
+from judgegym_trials.audit.decision import CheckResult, decide
+from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, MARKDOWN, OWN, features_of
+from judgegym_trials.audit.judgments import Judgments
+from judgegym_trials.audit.noise import noisy_effects
+from judgegym_trials.audit.settings import load_settings
 
 POOL, ROWS, ORDERS, REPEATS = 4000, 500, 2, 2
 FAULTS: Mapping[str, frozenset[str]] = {

@@ -1,6 +1,6 @@
 """A judge for ART's groups of trajectories: one function for the `after_each` of `gather_trajectory_groups`.
 
-    from judgegym.integrations.art import judge_group
+    from judgegym_trainers.art import judge_group
     groups = await art.gather_trajectory_groups(rollouts, after_each=judge_group("http://127.0.0.1:8400"))
 
 Guarantees:
@@ -32,9 +32,9 @@ with needs("art"):
     from art.trajectories import PydanticException
     from openai.types.chat.chat_completion import Choice
 
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.scores.sources import JudgeSource, RewardScorer
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.scores.sources import JudgeSource, RewardScorer
 
 logger = logging.getLogger(__name__)
 

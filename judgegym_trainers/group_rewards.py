@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.integrations.scores.groups import GROUP_WAIT_S, SampleBatcher
-from judgegym.integrations.scores.sources import RewardScorer, RewardSettings
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.scores.groups import GROUP_WAIT_S, SampleBatcher
+from judgegym_trainers.scores.sources import RewardScorer, RewardSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class GroupSettings(RewardSettings):
         if sum(each is not None for each in (self.url, self.judge, self.environment)) != 1:
             raise SettingsError("url: expected one of url, judge and environment")
         if self.environment is not None:
-            from judgegym.integrations.single_turn import source_of  # late: it needs all packages
+            from judgegym_trainers.single_turn import source_of  # late: it needs all packages
 
             object.__setattr__(self, "environment", source_of(self.environment))
 
@@ -55,7 +55,7 @@ class GroupSettings(RewardSettings):
         """
         if self.together is not None or self.environment is None:
             return super().compares if self.together is None else self.together
-        from judgegym.integrations.single_turn import opened
+        from judgegym_trainers.single_turn import opened
 
         return opened(self.environment).compares  # wherever its `group_judge` comes from
 
@@ -69,7 +69,7 @@ class GroupSettings(RewardSettings):
         """
         if self.environment is None:
             return super().depends_on_group
-        from judgegym.integrations.single_turn import opened
+        from judgegym_trainers.single_turn import opened
 
         return opened(self.environment).depends_on_group
 
@@ -81,7 +81,7 @@ class GroupSettings(RewardSettings):
         """
         if self.environment is None:
             return super().scoring()
-        from judgegym.integrations.single_turn import EnvironmentScores
+        from judgegym_trainers.single_turn import EnvironmentScores
 
         return RewardScorer(EnvironmentScores(self.environment), deadline_s=self.deadline_s)
 

@@ -30,9 +30,6 @@ from rich.markup import escape
 
 from judgegym.cli.environments import built_in
 from judgegym.data.rows import Split
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.scores.results import REFUSED, CompletionReward
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, RewardScorer, secret_in
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.extras import needs, require
 from judgegym.judges.config.sources import settings_from_keywords
@@ -42,6 +39,9 @@ from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import CUT_OFF, Choice
 from judgegym.server.settings import JudgeMount
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.results import REFUSED, CompletionReward
+from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, RewardScorer, secret_in
 
 with needs("inspect"):
     from inspect_ai import Task, task
@@ -54,7 +54,7 @@ with needs("inspect"):
     from inspect_ai.tool import Tool, ToolDef
 
 if TYPE_CHECKING:
-    from judgegym.integrations.single_turn import EnvironmentRow, OpenedEnvironment
+    from judgegym_trainers.single_turn import EnvironmentRow, OpenedEnvironment
 
 __all__ = [
     "TASKS",
@@ -284,7 +284,7 @@ def opened_source(
         DataError: the rows cannot be loaded.
     """
     require("environments")
-    from judgegym.integrations.single_turn import EnvironmentSource, opened
+    from judgegym_trainers.single_turn import EnvironmentSource, opened
 
     refuse_secrets(settings)
     # A list may be a text that inspect's command line has split: settings of lists read such a text, too.

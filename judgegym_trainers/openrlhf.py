@@ -1,9 +1,9 @@
 """Rewards for OpenRLHF in its own process: as an agent, and as a reward function.
 
-    from judgegym.integrations.openrlhf import agent_executor
+    from judgegym_trainers.openrlhf import agent_executor
     AgentExecutor = agent_executor(judge={"judge": "listwise"}, group_size=8)     # --train.agent_func_path FILE.py
 
-    from judgegym.integrations.openrlhf import reward_function
+    from judgegym_trainers.openrlhf import reward_function
     reward_func = reward_function(                                                # --reward.remote_url FILE.py
         judge={"judge": "rubric", "judge_model_name": "…"}, group_size=8, estimator="rloo"
     )
@@ -33,16 +33,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from judgegym.integrations.group_rewards import GroupSettings
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
-from judgegym.integrations.scores.sources import settings_in
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain_response, response_in
+from judgegym_trainers.group_rewards import GroupSettings
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
+from judgegym_trainers.scores.sources import settings_in
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")

@@ -1,7 +1,7 @@
 """The reward server on Ray Serve: the ASGI application in replicas whose number follows the queue.
 
     pip install 'judgegym[ray]'
-    serve run judgegym.integrations.ray_serve:app config=reward_server_rubric
+    serve run judgegym_trainers.ray_serve:app config=reward_server_rubric
 
 Guarantees: a replica that Ray stops (fewer replicas, another version, a deleted application) takes no new requests
 and answers those that it has: it has `drain_timeout` for that, which is more than the deadline of a request. A judge

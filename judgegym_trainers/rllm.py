@@ -31,20 +31,20 @@ except ModuleNotFoundError as missing:
     how = "pip install git+https://github.com/rllm-org/rllm"
     raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
 
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.scores.sources import JudgeSource, check, settings_in
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.judges.scorers.fields import USUAL_COLUMNS
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.scores.sources import JudgeSource, check, settings_in
 
 if TYPE_CHECKING:
     from rllm.types import Episode, Task
 
-    from judgegym.integrations.single_turn import EnvironmentSource
     from judgegym.judges.scorers.registry import JudgeKind
+    from judgegym_trainers.single_turn import EnvironmentSource
 
 VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = (*USUAL_COLUMNS["reference"], "ground_truth", "answer", "target")
@@ -108,7 +108,7 @@ class EnvironmentEvaluator:
             SettingsError: a setting is wrong.
             DataError: the rows cannot be loaded.
         """
-        from judgegym.integrations.single_turn import opened, source_of  # late: beside a server it is not needed
+        from judgegym_trainers.single_turn import opened, source_of  # late: beside a server it is not needed
 
         check(correct_from=correct_from)
         self.environment = opened(source_of(environment))
@@ -139,7 +139,7 @@ def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    from judgegym.integrations.single_turn import opened, source_of
+    from judgegym_trainers.single_turn import opened, source_of
 
     return [
         {

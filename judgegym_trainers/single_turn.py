@@ -36,8 +36,6 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
-from judgegym.integrations.scores.requests import CellError, CompletionRow, plain
-from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward, FirstRequests, RefusedError, failures
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -47,6 +45,8 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
 from judgegym.llm.wire import Choice, Message
+from judgegym_trainers.scores.requests import CellError, CompletionRow, plain
+from judgegym_trainers.scores.results import JUDGE_FAILED, CompletionReward, FirstRequests, RefusedError, failures
 
 UID = "uid"
 """The field of a sample that has the id of its row in the environment."""

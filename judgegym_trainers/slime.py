@@ -1,6 +1,6 @@
 """A reward function for slime, for a whole group (`--group-rm`) and for single samples.
 
-    --custom-rm-path judgegym.integrations.slime.reward --group-rm --rm-url http://127.0.0.1:8400
+    --custom-rm-path judgegym_trainers.slime.reward --group-rm --rm-url http://127.0.0.1:8400
 
 With `--group-rm` the samples of a prompt are one request, so that any judge can compare them. Without it, and in
 evaluations, for which slime has no `--group-rm`, each sample is a request of its own, which names its group and place.
@@ -24,11 +24,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Protocol, TypeAlias
 
-from judgegym.integrations.scores.requests import CompletionRow, Conversation, completion_row
-from judgegym.integrations.scores.results import CompletionReward, stand_in
-from judgegym.integrations.scores.sources import RewardSettings, close
 from judgegym.llm.errors import SettingsError
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
+from judgegym_trainers.scores.requests import CompletionRow, Conversation, completion_row
+from judgegym_trainers.scores.results import CompletionReward, stand_in
+from judgegym_trainers.scores.sources import RewardSettings, close
 
 logger = logging.getLogger(__name__)
 

@@ -35,14 +35,14 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from judgegym.cli.environments import built_in
-from judgegym.integrations.scores.requests import FIELDS, CompletionRow, conversation_json, fields_in, tool_fields
-from judgegym.integrations.scores.results import CompletionReward, NoRewardError
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
-from judgegym.integrations.single_turn import EnvironmentRow, EnvironmentSource, OpenedEnvironment, opened
 from judgegym.judges.config.extras import needs
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice
+from judgegym_trainers.scores.requests import FIELDS, CompletionRow, conversation_json, fields_in, tool_fields
+from judgegym_trainers.scores.results import CompletionReward, NoRewardError
+from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
+from judgegym_trainers.single_turn import EnvironmentRow, EnvironmentSource, OpenedEnvironment, opened
 
 with needs("verifiers"):
     import verifiers.v1 as vf

@@ -1,7 +1,7 @@
 """Pages in a real headless Chromium: every error, dialog, request and refusal of the security policy is noted.
 
-A test module marks its tests with `needs_chromium`, takes the fixture `browser` (`tests/environments/conftest.py`), and
-opens pages with `watched(browser, …)`. Such tests must not be `async`: Playwright's loop runs in their thread.
+A test module marks its tests with `needs_chromium`, takes the fixture `browser` (`tests/conftest.py`),
+and opens pages with `watched(browser, …)`. Such tests must not be `async`: Playwright's loop runs in their thread.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, ScoreParts, Status
 from judgegym.llm.wire import Message
-from tests.environments.words import Word
+from tests.core.environments.words import Word
 from tests.scripted import Json, Reply, completion
 
 MASKED = -100

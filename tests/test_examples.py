@@ -15,11 +15,13 @@ import pytest
 import judgegym
 from examples.worst_rows import show_worst
 from tests.command import RunFiles, in_process
+from tests.house.counting import PACKAGES
 
 ROOT = Path(judgegym.__file__).resolve().parents[1]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for path in (ROOT / "judgegym").rglob("*.py")
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")
 )
 

@@ -19,9 +19,9 @@ import pytest
 from judgegym.cli.environments import built_in
 from judgegym.judges.scorers.registry import JUDGES
 from tests.command import ROOT, RunFiles, clean_environment
+from tests.house.counting import PACKAGES
 
-PACKAGE = "judgegym"
-PLUGIN = "judgegym/integrations/verifiers_plugin/__init__.py"
+PLUGIN = "judgegym_trainers/verifiers_plugin/__init__.py"
 """It is a top-level package of the wheel under the name of each plugin: verifiers finds one by such a name."""
 PLUGINS = {f"judgegym_{name}" for name in ("environment", "group", *JUDGES, *built_in())}
 OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
@@ -47,7 +47,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("setuptools", minversion="77", reason="needs setuptools, of the extra dev")
     folder = tmp_path_factory.mktemp("built")
     copy = folder / "checkout"
-    shutil.copytree(ROOT / PACKAGE, copy / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in OUTSIDE_OF_PACKAGES:
         shutil.copy(ROOT / name, copy / name)
     command = [sys.executable, "-c", BUILD, str(folder)]
@@ -56,20 +57,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / ended.stdout.splitlines()[-1]
 
 
-def files_of_package() -> set[str]:
-    """What the package holds."""
+def files_of_packages() -> set[str]:
+    """The files of all packages, and those of the plugins' top-level modules."""
     found = set()
-    for folder, _, names in os.walk(ROOT / PACKAGE):
-        if not folder.endswith("__pycache__"):
-            found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in names}
+    for package in PACKAGES:
+        for folder, _, names in os.walk(ROOT / package):
+            if not folder.endswith("__pycache__"):
+                found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in names}
     own = {name for name in found - {PLUGIN} if not name.endswith(DOCUMENTS) or COPIED in name}
     return own | {f"{plugin}/__init__.py" for plugin in PLUGINS}
 
 
-def test_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> None:
+def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert held == files_of_package()
+    assert held == files_of_packages()
     assert "judgegym/presets/arena_hard_evaluate.yaml" in held
     assert "judgegym_rubric/__init__.py" in held
 
@@ -88,7 +90,7 @@ def test_wheel_names_what_frameworks_find_by_entry_points(wheel: Path) -> None:
         parser.optionxform = str  # type: ignore[assignment,method-assign]  # names as they are
         parser.read_string(archive.read(name).decode())
         held = set(archive.namelist())
-    assert parser["inspect_ai"]["judgegym"] == "judgegym.integrations.inspect_ai"
+    assert parser["inspect_ai"]["judgegym"] == "judgegym_trainers.inspect_ai"
     for group in ENTRY_POINTS:
         for value in parser[group].values():
             module = value.partition(":")[0].replace(".", "/")

@@ -1,4 +1,4 @@
-"""What of Weights & Biases is used, without it; tests/serve/test_wandb.py has the real one."""
+"""What of Weights & Biases is used, without it; tests/core/serve/test_wandb.py has the real one."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from judgegym.judges.peers import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.template_tokens import broken_up
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
-from tests.llm.restored import restored
+from tests.core.llm.restored import restored
 
 LIMIT_MS = 50
 ASPECT, RUBRIC = Aspect(name="own", definition="Is it?"), Rubric("Is it short?")

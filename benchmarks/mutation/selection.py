@@ -10,7 +10,9 @@ import ast
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-PACKAGES = ("judgegym",)
+PACKAGES = ("judgegym", "judgegym_trainers", "judgegym_trials")
+MIRRORS = {"judgegym": "tests/core", "judgegym_trainers": "tests/trainers/plugins", "judgegym_trials": "tests/trials"}
+"""The folder with the tests of each package."""
 
 
 class TestSelection:
@@ -54,11 +56,12 @@ class TestSelection:
         return tuple(str(test) for test in [*mirror, *others[: self._limit]])
 
     def _mirror(self, path: Path) -> list[Path]:
-        """The files in the same place of `tests/`, with or without the package's name, that begin with the module's."""
+        """The files in the same place of the package's tests that begin with the module's name."""
         stems = [path.stem.strip("_").removesuffix("_environment")]
         stems += [path.parent.name] if path.stem == "__init__" else []
-        folders = {Path("tests", *parts) for parts in (path.parent.parts, path.parent.parts[1:])}
-        here = [test for test in self._direct if test.parent in folders]
+        package, *rooms = path.parent.parts
+        folder = Path(MIRRORS[package], *rooms)
+        here = [test for test in self._direct if test.parent == folder]
         return [test for test in here if any(is_named_after(test.stem, stem) for stem in stems)]
 
     def _importing(self, path: Path) -> list[Path]:

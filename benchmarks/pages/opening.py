@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.measured import Measured, report, results_option
 from tests.chromium import CHROMIUM
-from tests.reports.run_page.made import HEAD, arena_like, prose, written
+from tests.core.reports.run_page.made import HEAD, arena_like, prose, written
 
 COMMAND = Path(__file__).resolve().parents[2] / "eval_environments" / "arena_hard_environment.py"
 OPENED_S = 2.0

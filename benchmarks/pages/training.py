@@ -28,9 +28,9 @@ from judgegym.monitoring.group import MonitorGroup, MonitorRollout
 from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.training.page import write_training_report
 from tests.chromium import CHROMIUM
-from tests.reports.run_page.made import prose
-from tests.reports.training.made import MadeTraining
-from tests.reports.view.made import viewed
+from tests.core.reports.run_page.made import prose
+from tests.core.reports.training.made import MadeTraining
+from tests.core.reports.view.made import viewed
 
 SIZE, GROUPS, CHARACTERS = 8, 16, 2_000
 MEGABYTES, OPENED_S, SHOWN_S = 20.0, 2.0, 2.0

@@ -18,9 +18,9 @@ from typing import Any
 from judgegym.offline.faults import Outage
 from tests.arena import Arena
 from tests.conformance.subjects import SUBJECTS, Verb
+from tests.core.serve.test_api_away import numbers
 from tests.faults.bench import Bench, Loop, Outcome
 from tests.proxy import MisbehavingProxy
-from tests.serve.test_api_away import numbers
 from tests.serving import Served, serve
 from tests.trainer import Trainer, training
 

@@ -29,7 +29,7 @@ from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in
 from judgegym.judges.config.help import in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.server.settings import RewardServerSettings
-from judgegym.validation.attacks.settings import AttackSettings
+from judgegym_trials.attacks.settings import AttackSettings
 
 _MARKER = re.compile(r"^<!-- settings: (?P<kind>[\w-]+)(?P<words>(?: [\w-]+)*) -->$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")

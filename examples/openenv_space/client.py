@@ -1,5 +1,5 @@
 """The client of this environment."""
 
-from judgegym.integrations.openenv.client import CompletionAction, RowObservation, SingleTurnClient
+from judgegym_trainers.openenv.client import CompletionAction, RowObservation, SingleTurnClient
 
 __all__ = ["CompletionAction", "RowObservation", "SingleTurnClient"]

@@ -45,7 +45,7 @@ class Command(NamedTuple):
 
 
 _ENVIRONMENTS, _DATA, _TRIAL, _RUNS = "environments", "data sets", "judges on trial", "finished runs"
-_SERVERS, _SHELL, _REPLAY = "servers", "shell", "judgegym.validation.replay.command"
+_SERVERS, _SHELL, _REPLAY = "servers", "shell", "judgegym_trials.replay.command"
 COMMANDS: Mapping[str, Command] = {
     "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.listing"),
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
@@ -53,11 +53,9 @@ COMMANDS: Mapping[str, Command] = {
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
     "score": Command(_DATA, "DATA --out FILE …", "judge the rows of a data set", "judgegym.datasets.score.command"),
     "select": Command(_DATA, "SCORED --out FILE", "take the best rows, or pairs", "judgegym.datasets.select.command"),
-    "audit": Command(_TRIAL, "DATA", "check a judge on labelled rows", "judgegym.validation.audit.command"),
-    "attack": Command(
-        _TRIAL, "DATA --out DIR …", "which texts a judge pays for", "judgegym.validation.attacks.command"
-    ),
-    "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym.validation.labelling.command"),
+    "audit": Command(_TRIAL, "DATA", "check a judge on labelled rows", "judgegym_trials.audit.command"),
+    "attack": Command(_TRIAL, "DATA --out DIR …", "which texts a judge pays for", "judgegym_trials.attacks.command"),
+    "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym_trials.labelling.command"),
     "cascade": Command(_TRIAL, "RUN RUN", "choose the threshold of a cascade", _REPLAY),
     "replay": Command(_TRIAL, "RUN RUN …", "juries and cascades of finished runs", _REPLAY),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),

@@ -1,4 +1,4 @@
-"""`python -m judgegym.integrations.nemo_gym [FOLDER]`: put resources_servers/judgegym into a NeMo Gym project.
+"""`python -m judgegym_trainers.nemo_gym [FOLDER]`: put resources_servers/judgegym into a NeMo Gym project.
 
 Exit codes: 0, or 2 if the folder cannot be written there.
 """
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     parser = OneLineParser(
-        "python -m judgegym.integrations.nemo_gym",
+        "python -m judgegym_trainers.nemo_gym",
         "Put the resources server `judgegym` into a NeMo Gym project.",
     )
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="where `gym` is called; default: here")

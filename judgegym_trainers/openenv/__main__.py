@@ -1,4 +1,4 @@
-"""`python -m judgegym.integrations.openenv ENVIRONMENT [--env.name=value …]`: serve an environment by arguments.
+"""`python -m judgegym_trainers.openenv ENVIRONMENT [--env.name=value …]`: serve an environment by arguments.
 
 Exit codes: 0, or 2 if an argument or a setting is wrong or OpenEnv is not installed.
 """
@@ -16,7 +16,7 @@ from judgegym.llm.errors import UserError
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until the process is ended."""
     parser = OneLineParser(
-        "python -m judgegym.integrations.openenv",
+        "python -m judgegym_trainers.openenv",
         "Serve an environment to OpenEnv's clients. Further arguments are settings of `judgegym serve`, "
         "such as --env.judge_model_name=NAME, --config=FILE or --offline.",
     )
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known, settings = parser.parse_known_args(arguments)
     try:
         # Late: it says which extra is missing; uvicorn comes with that.
-        from judgegym.integrations.openenv.server import SESSIONS, serve
-        from judgegym.integrations.single_turn import EnvironmentSource
+        from judgegym_trainers.openenv.server import SESSIONS, serve
+        from judgegym_trainers.single_turn import EnvironmentSource
 
         source = EnvironmentSource(known.environment, tuple(settings), known.split)
         app = serve(source, sessions=known.sessions or SESSIONS)

@@ -1,9 +1,9 @@
-"""The application that the environment variables of `server` name: `uvicorn judgegym.integrations.openenv.app:app`."""
+"""The application that the environment variables of `server` name: `uvicorn judgegym_trainers.openenv.app:app`."""
 
 from __future__ import annotations
 
 import os
 
-from judgegym.integrations.openenv.server import from_variables
+from judgegym_trainers.openenv.server import from_variables
 
 app = from_variables(os.environ)

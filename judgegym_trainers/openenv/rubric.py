@@ -19,13 +19,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from judgegym.integrations.scores.requests import FIELDS as NAMES
-from judgegym.integrations.scores.requests import CompletionRow, Field, completion_row
-from judgegym.integrations.scores.results import CompletionReward, NoRewardError
-from judgegym.integrations.scores.sources import close, source_of_one
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.scores.requests import FIELDS as NAMES
+from judgegym_trainers.scores.requests import CompletionRow, Field, completion_row
+from judgegym_trainers.scores.results import CompletionReward, NoRewardError
+from judgegym_trainers.scores.sources import close, source_of_one
 
 with needs("openenv"):
     from openenv.core.rubrics import Rubric

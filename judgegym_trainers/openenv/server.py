@@ -31,15 +31,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from judgegym.data.rows import Split
-from judgegym.integrations.openenv.client import CompletionAction, RowObservation, RowState
-from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
-from judgegym.integrations.single_turn import EnvironmentSource, OpenedEnvironment, opened
 from judgegym.judges.config.extras import needs
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import DataError, SettingsError, UserError
 from judgegym.llm.wire import Choice
+from judgegym_trainers.openenv.client import CompletionAction, RowObservation, RowState
+from judgegym_trainers.scores.results import JUDGE_FAILED, CompletionReward
+from judgegym_trainers.single_turn import EnvironmentSource, OpenedEnvironment, opened
 
 with needs("openenv"):
     from openenv.core.env_server.http_server import create_app

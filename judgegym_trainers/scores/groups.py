@@ -25,14 +25,14 @@ from datetime import timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from judgegym.integrations.scores.requests import CompletionRow
-from judgegym.integrations.scores.results import INVALID_COMPLETION, CompletionReward, failures, stand_in
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import JudgeGymError, SettingsError
+from judgegym_trainers.scores.requests import CompletionRow
+from judgegym_trainers.scores.results import INVALID_COMPLETION, CompletionReward, failures, stand_in
 
 if TYPE_CHECKING:
-    from judgegym.integrations.scores.sources import RewardScorer
+    from judgegym_trainers.scores.sources import RewardScorer
 
 PartT = TypeVar("PartT")
 _PATIENCE = timedelta(hours=6)

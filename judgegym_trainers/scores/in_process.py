@@ -13,9 +13,6 @@ from contextlib import AsyncExitStack
 from pydantic import ValidationError
 
 from judgegym.api.session import stand_in_settings
-from judgegym.integrations.scores.groups import distributed
-from judgegym.integrations.scores.requests import CompletionRow, request_of
-from judgegym.integrations.scores.results import CompletionReward, RefusedError, failures
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.llm.errors import SettingsError
@@ -26,6 +23,9 @@ from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
 from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.settings import JudgeMount, WatchSettings, within_deadline
+from judgegym_trainers.scores.groups import distributed
+from judgegym_trainers.scores.requests import CompletionRow, request_of
+from judgegym_trainers.scores.results import CompletionReward, RefusedError, failures
 
 _MOST_PENDING = 100_000
 

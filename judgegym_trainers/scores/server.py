@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from judgegym.integrations.scores.requests import CompletionRow, request_of
-from judgegym.integrations.scores.results import OK, CompletionReward, RefusedError, failures
 from judgegym.judges.core.tasks import BUDGET_SPENT
 from judgegym.llm import wire
 from judgegym.llm.connector import CheckedConnector
@@ -21,6 +19,8 @@ from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.retries.retry import REQUEST_DEADLINE, retry_after_seconds
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
+from judgegym_trainers.scores.requests import CompletionRow, request_of
+from judgegym_trainers.scores.results import OK, CompletionReward, RefusedError, failures
 
 logger = logging.getLogger(__name__)
 

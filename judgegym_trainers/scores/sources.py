@@ -24,9 +24,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from judgegym.integrations.scores.requests import CompletionRow, error_in, plain
-from judgegym.integrations.scores.results import REFUSED, CompletionReward, FirstRequests, RefusedError, failures
-from judgegym.integrations.scores.server import ServerSource
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm import wire
@@ -34,6 +31,9 @@ from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
+from judgegym_trainers.scores.requests import CompletionRow, error_in, plain
+from judgegym_trainers.scores.results import REFUSED, CompletionReward, FirstRequests, RefusedError, failures
+from judgegym_trainers.scores.server import ServerSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -293,7 +293,7 @@ class JudgeSource:
             if misplaced is not None:
                 raise SettingsError(f"{misplaced}: only with url; a judge in this process has none")
             # Late: beside a reward server a trainer's environment needs none of the judges' packages.
-            from judgegym.integrations.scores.in_process import InProcessSource
+            from judgegym_trainers.scores.in_process import InProcessSource
 
             source = InProcessSource(self.judge, deadline_s=self.deadline_s, offline=self.offline)
         elif self.offline:

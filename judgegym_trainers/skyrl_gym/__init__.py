@@ -22,14 +22,14 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.scores.results import CompletionReward, stand_in
-from judgegym.integrations.scores.sources import JudgeSource, check, close, source_of_one
-from judgegym.integrations.single_turn import EnvironmentSource, opened, source_of
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.results import CompletionReward, stand_in
+from judgegym_trainers.scores.sources import JudgeSource, check, close, source_of_one
+from judgegym_trainers.single_turn import EnvironmentSource, opened, source_of
 
 with needs("skyrl-gym"):
     import skyrl_gym

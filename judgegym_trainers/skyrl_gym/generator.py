@@ -1,6 +1,6 @@
 """SkyRL's generator, without the trajectories whose judge failed in the loss.
 
-    from judgegym.integrations.skyrl_gym.generator import JudgedGenerator
+    from judgegym_trainers.skyrl_gym.generator import JudgedGenerator
 
 `BasePPOExp.get_generator` of an experiment returns it in the place of `SkyRLGymGenerator`, with the same arguments.
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
 
-from judgegym.integrations.skyrl_gym import leave_out_failed
+from judgegym_trainers.skyrl_gym import leave_out_failed
 
 
 class JudgedGenerator(SkyRLGymGenerator):

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from judgegym.environments.rollouts.groups import fill_in
-from judgegym.integrations.scores.requests import CompletionRow, conversation_json
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.scores.sources import JudgeSource
-from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.judges.config.extras import needs
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
+from judgegym_trainers.scores.requests import CompletionRow, conversation_json
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.scores.sources import JudgeSource
+from judgegym_trainers.single_turn import EnvironmentSource, opened
 
 with needs("tinker"):
     import tinker

@@ -19,12 +19,12 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilde
 
 from judgegym.data.rows import DataSet, Row, Split, by_uid, load_rows
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
-from judgegym.integrations.scores.requests import CellError, fields_in, plain
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
-from judgegym.integrations.single_turn import EnvironmentSource, opened
-from judgegym.integrations.tinker import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
+from judgegym_trainers.scores.requests import CellError, fields_in, plain
+from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from judgegym_trainers.tinker import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts
 
 GroupOfRow: TypeAlias = Callable[[str], EnvGroupBuilder]
 _LOGGED = ("settings", "judge", "url")

@@ -1,9 +1,9 @@
 """Judges and environments for TRL's trainers (GRPO, RLOO, …).
 
-    from judgegym.integrations.trl import judge_reward
+    from judgegym_trainers.trl import judge_reward
     trainer = GRPOTrainer(..., reward_funcs=judge_reward("http://127.0.0.1:8400"))
 
-    from judgegym.integrations.trl import judge_environment
+    from judgegym_trainers.trl import judge_environment
     arena = judge_environment("arena_hard", {"judge_model_name": "gpt-6-luna"})
     trainer = GRPOTrainer(..., reward_funcs=arena.reward, train_dataset=arena.dataset())
     trainer = GRPOTrainer(..., reward_funcs=combined_reward([arena.reward, short]), train_dataset=arena.dataset())
@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from judgegym.integrations.trl.functions import COLUMNS, RewardFunction, close, combined_reward, judge_reward
+from judgegym_trainers.trl.functions import COLUMNS, RewardFunction, close, combined_reward, judge_reward
 
 if TYPE_CHECKING:
-    from judgegym.integrations.trl.environment import JudgeEnvironment, judge_environment
+    from judgegym_trainers.trl.environment import JudgeEnvironment, judge_environment
 
 __all__ = [
     "COLUMNS",
@@ -41,7 +41,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """What needs the packages of the environments, which the core and a reward server do without."""
     if name in ("JudgeEnvironment", "judge_environment"):
-        from judgegym.integrations.trl import environment
+        from judgegym_trainers.trl import environment
 
         return getattr(environment, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

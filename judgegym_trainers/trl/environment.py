@@ -34,19 +34,21 @@ from typing import Any, TypedDict
 
 from judgegym.cli.environments import load_environment
 from judgegym.data.rows import Split
-from judgegym.integrations.scores.groups import GroupedBatch, distributed
-from judgegym.integrations.scores.requests import CompletionRow, Conversation
-from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
-from judgegym.integrations.scores.sources import RewardScorer
-from judgegym.integrations.single_turn import (
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
+from judgegym_trainers.scores.groups import GroupedBatch, distributed
+from judgegym_trainers.scores.requests import CompletionRow, Conversation
+from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
+from judgegym_trainers.scores.sources import RewardScorer
+from judgegym_trainers.single_turn import (
     EnvironmentScores,
     EnvironmentSource,
     OpenedEnvironment,
     close_opened,
     opened,
 )
-from judgegym.integrations.trl.functions import RewardFunction, cell, count_failures, log
-from judgegym.integrations.trl.trainer import (
+from judgegym_trainers.trl.functions import RewardFunction, cell, count_failures, log
+from judgegym_trainers.trl.trainer import (
     call_when_gone,
     check_episodes,
     check_worker,
@@ -56,8 +58,6 @@ from judgegym.integrations.trl.trainer import (
     trainer_of,
     trainer_that_calls,
 )
-from judgegym.llm.errors import DataError, SettingsError
-from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _SPLITS: tuple[Split, ...] = ("train", "eval")

@@ -23,15 +23,15 @@ from functools import cache, partial
 from itertools import groupby
 from typing import Any, cast
 
-from judgegym.integrations.scores.groups import GroupedBatch
-from judgegym.integrations.scores.requests import FIELDS, CompletionRow, Conversation, Field, completion_row
-from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
-from judgegym.integrations.scores.sources import JudgeSource, check
-from judgegym.integrations.trl.trainer import check_sum, check_worker, close_after, group_size_of, trainer_of
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.scorers.fields import USUAL_COLUMNS
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.scores.groups import GroupedBatch
+from judgegym_trainers.scores.requests import FIELDS, CompletionRow, Conversation, Field, completion_row
+from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
+from judgegym_trainers.scores.sources import JudgeSource, check
+from judgegym_trainers.trl.trainer import check_sum, check_worker, close_after, group_size_of, trainer_of
 
 logger = logging.getLogger(__name__)
 

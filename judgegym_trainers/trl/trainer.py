@@ -83,7 +83,7 @@ def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
     raise SettingsError(
         f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, and counts one that "
         f"a failed judge has not given ({getattr(own, '__name__', 'judge')}) as 0. Expected one function, "
-        "judgegym.integrations.trl.combined_reward([…], weights=[…]), or with GRPO "
+        "judgegym_trainers.trl.combined_reward([…], weights=[…]), or with GRPO "
         "multi_objective_aggregation='normalize_then_sum'"
     )
 
@@ -116,7 +116,7 @@ def check_worker(own: object) -> None:
     raise SettingsError(
         f"reward_funcs: TRL's asynchronous trainer adds up the scores of {len(sources)} functions and environments, "
         "and counts one that a failed judge has not given as 0. Expected one function, "
-        "judgegym.integrations.trl.combined_reward([…], weights=[…]), or environment_factory alone"
+        "judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory alone"
     )
 
 

@@ -4,6 +4,6 @@
 a prompt from all of verl's reward workers, and judges them together. Importing this package does not import verl.
 """
 
-from judgegym.integrations.verl.function import close, compute_score, compute_score_sync
+from judgegym_trainers.verl.function import close, compute_score, compute_score_sync
 
 __all__ = ["close", "compute_score", "compute_score_sync"]

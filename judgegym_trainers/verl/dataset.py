@@ -1,6 +1,6 @@
 """The rows of an environment as verl's dataset has them: `prompt`, and the row's id in `extra_info.uid`.
 
-    from judgegym.integrations.verl.dataset import write_rows
+    from judgegym_trainers.verl.dataset import write_rows
     write_rows("rubric_absolute", "train.jsonl")        # data.train_files=train.jsonl
 
 Source: verl 0.9.1, `verl.utils.dataset.rl_dataset`.
@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from judgegym.integrations.single_turn import EnvironmentSource, opened, source_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
+from judgegym_trainers.single_turn import EnvironmentSource, opened, source_of
 
 
 def write_rows(environment: EnvironmentSource | Mapping[str, object] | str, path: str | Path) -> int:

@@ -1,6 +1,6 @@
 """A reward function for verl.
 
-    reward.custom_reward_function.path=pkg://judgegym.integrations.verl
+    reward.custom_reward_function.path=pkg://judgegym_trainers.verl
     reward.custom_reward_function.name=compute_score
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
     +reward.custom_reward_function.reward_kwargs.on_failure=score
@@ -32,11 +32,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.integrations.scores.requests import CellError, CompletionRow, completion_row, group_id, plain
-from judgegym.integrations.scores.sources import close
-from judgegym.integrations.verl.rewards import WITHIN, FunctionSettings, deployed, prompt_in
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.scores.requests import CellError, CompletionRow, completion_row, group_id, plain
+from judgegym_trainers.scores.sources import close
+from judgegym_trainers.verl.rewards import WITHIN, FunctionSettings, deployed, prompt_in
 
 __all__ = ["close", "compute_score", "compute_score_sync"]
 
@@ -46,13 +46,13 @@ _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
 _AS_SCORE = (
     f"{WITHIN}.on_failure: expected score: a reward function can give a failed judge nothing but fallback_score, which "
-    "every estimator trains as a reward. The agent loop judgegym.integrations.verl.loop.JudgeAgentLoop leaves such "
+    "every estimator trains as a reward. The agent loop judgegym_trainers.verl.loop.JudgeAgentLoop leaves such "
     "samples out, and JudgeRewardManager gives them the mean of their group"
 )
 
 _NO_GROUPS = (
     "reward_kwargs.judge: a judge that compares responses cannot run in verl's reward workers, each of which gets some "
-    "samples of a group; use the reward manager (JudgeRewardManager of pkg://judgegym.integrations.verl.manager), or "
+    "samples of a group; use the reward manager (JudgeRewardManager of pkg://judgegym_trainers.verl.manager), or "
     "start the reward server (judgegym judge-server --judge listwise --group_size N) and set url"
 )
 

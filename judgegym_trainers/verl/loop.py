@@ -1,6 +1,6 @@
 """An agent loop for verl that samples one turn and judges it; a sample whose judge failed is masked.
 
-    actor_rollout_ref.rollout.agent.agent_loop_config_path="$(python -m judgegym.integrations.verl)/agent_loop.yaml"
+    actor_rollout_ref.rollout.agent.agent_loop_config_path="$(python -m judgegym_trainers.verl)/agent_loop.yaml"
     actor_rollout_ref.rollout.agent.default_agent_loop=judgegym
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
@@ -18,9 +18,9 @@ import asyncio
 import threading
 from typing import Any
 
-from judgegym.integrations.scores.results import FailuresInARow
-from judgegym.integrations.verl.rewards import SampleRewards, extra_info, sample_of_row
 from judgegym.judges.config.extras import needs
+from judgegym_trainers.scores.results import FailuresInARow
+from judgegym_trainers.verl.rewards import SampleRewards, extra_info, sample_of_row
 
 with needs("verl"):
     from verl.experimental.agent_loop.agent_loop import AgentLoopOutput

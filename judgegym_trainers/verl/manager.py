@@ -2,7 +2,7 @@
 
     reward.reward_manager.source=importlib
     reward.reward_manager.name=JudgeRewardManager
-    reward.reward_manager.module.path=pkg://judgegym.integrations.verl.manager
+    reward.reward_manager.module.path=pkg://judgegym_trainers.verl.manager
     +reward.custom_reward_function.reward_kwargs.judge.judge=listwise
 
 verl reads no missing reward: a sample without a score gets the mean of its group, which only some estimators subtract.
@@ -19,8 +19,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypedDict
 
-from judgegym.integrations.verl.rewards import SampleRewards, extra_info, sample_of
 from judgegym.judges.config.extras import needs
+from judgegym_trainers.verl.rewards import SampleRewards, extra_info, sample_of
 
 with needs("verl"):
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase

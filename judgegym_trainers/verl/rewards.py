@@ -17,13 +17,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from judgegym.integrations.group_rewards import GroupSettings
-from judgegym.integrations.scores.requests import CompletionRow, completion_row, conversation_json, group_id, plain
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.scores.sources import RewardSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt
+from judgegym_trainers.group_rewards import GroupSettings
+from judgegym_trainers.scores.requests import CompletionRow, completion_row, conversation_json, group_id, plain
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.scores.sources import RewardSettings
 
 DEADLINE_S = 280.0
 """Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
@@ -101,7 +101,7 @@ class ManagerSettings(GroupSettings):
         raise SettingsError(
             "algorithm.adv_estimator: JudgeRewardManager can give a failed judge nothing but the mean of its group, "
             f"which {estimator} with rollout.n={size} trains as a reward. Expected {', '.join(ESTIMATORS)}, with a "
-            "rollout.n of 2 or more; or the agent loop judgegym.integrations.verl.loop.JudgeAgentLoop, which leaves "
+            "rollout.n of 2 or more; or the agent loop judgegym_trainers.verl.loop.JudgeAgentLoop, which leaves "
             f"such samples out with every estimator; or +reward.custom_reward_function.{WITHIN}.on_failure=score"
         )
 

@@ -20,11 +20,11 @@ from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.validation.attacks.settings import AttackSettings
+from judgegym_trials.attacks.settings import AttackSettings
 
 if TYPE_CHECKING:
-    from judgegym.validation.attacks.report import AttackReport
-    from judgegym.validation.judged_rows import JudgedRows
+    from judgegym_trials.attacks.report import AttackReport
+    from judgegym_trials.judged_rows import JudgedRows
 
 ATTACK_SUCCEEDS = 4
 """Exit code."""
@@ -67,11 +67,11 @@ def _run(words: list[str], prog: str) -> int:
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
     from judgegym.datasets.score.plan import plan_lines  # late, as all of it: errors of settings come at once
-    from judgegym.validation.attacks.report import AttackReport
-    from judgegym.validation.attacks.results import attack_results, rows_needed
-    from judgegym.validation.attacks.suite import select_attacks
-    from judgegym.validation.attacks.targets import derive_rows, targets_of
-    from judgegym.validation.judged_rows import check_folder, folder_of, judge_rows, plan_rows, read_tasks
+    from judgegym_trials.attacks.report import AttackReport
+    from judgegym_trials.attacks.results import attack_results, rows_needed
+    from judgegym_trials.attacks.suite import select_attacks
+    from judgegym_trials.attacks.targets import derive_rows, targets_of
+    from judgegym_trials.judged_rows import check_folder, folder_of, judge_rows, plan_rows, read_tasks
 
     settings = loaded.settings
     folder = folder_of(settings, settings.out, command="attack", data="a data set")
@@ -105,7 +105,7 @@ def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> in
     """Write the files, print the result; return the exit code."""
     from judgegym.engine.runs.disk import write_atomic
     from judgegym.engine.terminal.summary import cost_lines
-    from judgegym.validation.attacks.report import JSON_FILE, PAGE, floor_words, html, json_of, table_of
+    from judgegym_trials.attacks.report import JSON_FILE, PAGE, floor_words, html, json_of, table_of
 
     write_atomic(folder / JSON_FILE, wire.dumps_readable(json_of(report)))
     write_atomic(folder / PAGE, b"".join(html(report)))

@@ -17,7 +17,7 @@ from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
 from judgegym.llm import wire
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
-from judgegym.validation.attacks.suite import OF_PROMPT, ForgedTexts
+from judgegym_trials.attacks.suite import OF_PROMPT, ForgedTexts
 
 PLACEHOLDER = "The response stands here."
 """Replaces the response under attack, so that it is found in the prompt."""

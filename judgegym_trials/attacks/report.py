@@ -12,8 +12,8 @@ from judgegym.engine.terminal.output import Table, counted
 from judgegym.judges.config.extras import package_version
 from judgegym.reports.document import document, render
 from judgegym.statistics import percent
-from judgegym.validation.attacks.results import AttackResult
-from judgegym.validation.attacks.settings import AttackSettings
+from judgegym_trials.attacks.results import AttackResult
+from judgegym_trials.attacks.settings import AttackSettings
 
 JSON_FILE, PAGE = "attack.json", "attack.html"
 _STYLE = Path(__file__).parent / "static" / "attack.css"

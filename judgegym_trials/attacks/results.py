@@ -17,10 +17,10 @@ from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Status
 from judgegym.statistics.paired_rates import MeanTest, PairedCounts, false_discovery, mean_above
-from judgegym.validation.attacks.settings import AttackSettings
-from judgegym.validation.attacks.suite import REPEAT, TWIN, Attack
-from judgegym.validation.attacks.targets import Target, uid_of
-from judgegym.validation.judged_rows import DerivedRows, JudgedRows
+from judgegym_trials.attacks.settings import AttackSettings
+from judgegym_trials.attacks.suite import REPEAT, TWIN, Attack
+from judgegym_trials.attacks.targets import Target, uid_of
+from judgegym_trials.judged_rows import DerivedRows, JudgedRows
 
 Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
 _ROUNDING = 1e-9

@@ -10,7 +10,7 @@ from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judgegym.engine.settings import comma_separated
 from judgegym.judges.config.fields import operational
-from judgegym.validation.judged_rows import RowsSettings
+from judgegym_trials.judged_rows import RowsSettings
 
 
 class AttackSettings(RowsSettings):

@@ -16,9 +16,9 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
-from judgegym.validation.attacks.forger import PLACEHOLDER, Forger
-from judgegym.validation.attacks.suite import REPEAT, TWIN, Attack
-from judgegym.validation.judged_rows import DerivedRows
+from judgegym_trials.attacks.forger import PLACEHOLDER, Forger
+from judgegym_trials.attacks.suite import REPEAT, TWIN, Attack
+from judgegym_trials.judged_rows import DerivedRows
 
 
 @dataclass(frozen=True, slots=True)

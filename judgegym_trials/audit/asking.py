@@ -27,11 +27,11 @@ from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, 
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
 from judgegym.statistics.latent_truth import MOST_NOISE
-from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
-from judgegym.validation.audit.reading import NO_GOLD, LabelledRow, numbers_beyond, read_row, second_of
-from judgegym.validation.audit.runs import operation_of
-from judgegym.validation.audit.wordings import wordings_of
-from judgegym.validation.judged_rows import DerivedRows, JudgedRows, RowsSettings
+from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
+from judgegym_trials.audit.reading import NO_GOLD, LabelledRow, numbers_beyond, read_row, second_of
+from judgegym_trials.audit.runs import operation_of
+from judgegym_trials.audit.wordings import wordings_of
+from judgegym_trials.judged_rows import DerivedRows, JudgedRows, RowsSettings
 
 FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
 """The names of the parts of an audit; that of a wording follows."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from judgegym.llm.wire import JSON
-from judgegym.validation.audit.checks import calibration_curve, measure_all
-from judgegym.validation.audit.decision import CheckResult, decide
-from judgegym.validation.audit.judgments import GIVEN, SWAPPED, Judgments
-from judgegym.validation.audit.noise import RARE_UP_TO, second_labels
-from judgegym.validation.audit.settings import AuditSettings
+from judgegym_trials.audit.checks import calibration_curve, measure_all
+from judgegym_trials.audit.decision import CheckResult, decide
+from judgegym_trials.audit.judgments import GIVEN, SWAPPED, Judgments
+from judgegym_trials.audit.noise import RARE_UP_TO, second_labels
+from judgegym_trials.audit.settings import AuditSettings
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Floats

@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 
 from judgegym.judges.config.extras import needs
 from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
-from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
-from judgegym.validation.audit.judgments import SWAPPED, TIE, Judgments
+from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
+from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats

@@ -25,13 +25,13 @@ from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
-from judgegym.validation import judged_rows
-from judgegym.validation.audit import FAULT
-from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
-from judgegym.validation.audit.settings import AuditSettings, load_settings
+from judgegym_trials import judged_rows
+from judgegym_trials.audit import FAULT
+from judgegym_trials.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
+from judgegym_trials.audit.settings import AuditSettings, load_settings
 
 if TYPE_CHECKING:
-    from judgegym.validation.audit.audit import Audit
+    from judgegym_trials.audit.audit import Audit
 
 PAGE, JSON_FILE = "audit.html", "audit.json"
 _ABOUT = "Audit a judge on labelled rows by calling it: both orders, repeats, paraphrases, and a second form."
@@ -67,7 +67,7 @@ def _run(words: list[str], prog: str) -> int:
 
 
 async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]) -> int:
-    from judgegym.validation.audit.audit import audit  # late: it needs numpy, and errors of settings come at once
+    from judgegym_trials.audit.audit import audit  # late: it needs numpy, and errors of settings come at once
 
     settings = loaded.settings
     folder = judged_rows.folder_of(settings, settings.out, command="audit", data="labelled rows")
@@ -95,7 +95,7 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
 
 def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_rows.JudgedRows], folder: Path) -> int:
     """Write the files, print the result; return the exit code."""
-    from judgegym.validation.audit.page import html, show  # late, as above
+    from judgegym_trials.audit.page import html, show  # late, as above
 
     write_atomic(folder / JSON_FILE, wire.dumps_readable(found.to_json()))
     write_atomic(folder / PAGE, b"".join(html(found)))

@@ -25,9 +25,9 @@ from judgegym.statistics.clustered import (
     rate,
     ratio,
 )
-from judgegym.validation.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
-from judgegym.validation.audit.noise import NoisyEffect, noisy_effects
-from judgegym.validation.audit.settings import shipped
+from judgegym_trials.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
+from judgegym_trials.audit.noise import NoisyEffect, noisy_effects
+from judgegym_trials.audit.settings import shipped
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats

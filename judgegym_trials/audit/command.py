@@ -17,10 +17,10 @@ from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
-from judgegym.validation.audit import FAULT
+from judgegym_trials.audit import FAULT
 
 if TYPE_CHECKING:
-    from judgegym.validation.audit.judgments import Judgments
+    from judgegym_trials.audit.judgments import Judgments
 
 _DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position, repeats,
 agreement, what sways it (length, markdown, lists, its own family, master keys, instructions) with gold held fixed,
@@ -37,7 +37,7 @@ _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command, those of calls included, for completion."""
     from judgegym.judges.config.help import flags_parser  # late: help comes at once
-    from judgegym.validation.audit.asking import CalledAuditSettings
+    from judgegym_trials.audit.asking import CalledAuditSettings
 
     parser = _parser_of(prog)
     for action in flags_parser(CalledAuditSettings)._actions:
@@ -48,7 +48,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 def _parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of an audit of recorded judgments."""
-    from judgegym.validation.audit.reading import COLUMNS  # late: help comes at once
+    from judgegym_trials.audit.reading import COLUMNS  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
@@ -67,7 +67,7 @@ def _parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.validation.audit.command") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym_trials.audit.command") -> int:
     """Run the command.
 
     Args:
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.v
     """
     words = sys.argv[1:] if argv is None else argv
     if any(word.partition("=")[0] in _CALLS for word in words):
-        from judgegym.validation.audit.calling import main as called  # late, as all of it
+        from judgegym_trials.audit.calling import main as called  # late, as all of it
 
         return called(words, prog=prog)
     return exit_code(lambda: _run(_parsed(words, prog)))
@@ -105,10 +105,10 @@ def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:
 
 def _run(flags: argparse.Namespace) -> int:
     require("audit")
-    from judgegym.validation.audit.audit import audit  # late, as all of it
-    from judgegym.validation.audit.page import html, show
-    from judgegym.validation.audit.reading import check_noise
-    from judgegym.validation.audit.settings import load_settings
+    from judgegym_trials.audit.audit import audit  # late, as all of it
+    from judgegym_trials.audit.page import html, show
+    from judgegym_trials.audit.reading import check_noise
+    from judgegym_trials.audit.settings import load_settings
 
     settings = load_settings(flags.settings)
     noise = check_noise(flags.label_noise)
@@ -123,8 +123,8 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
     Raises:
         SettingsError: flags that have no meaning for what is audited.
     """
-    from judgegym.validation.audit.reading import COLUMNS, read_judgments
-    from judgegym.validation.audit.runs import judgments_of_run, run_of
+    from judgegym_trials.audit.reading import COLUMNS, read_judgments
+    from judgegym_trials.audit.runs import judgments_of_run, run_of
 
     columns = {name: value for name in COLUMNS if (value := getattr(flags, f"{name}_column")) is not None}
     run = None if flags.verdicts or columns else run_of(flags.data)

@@ -32,9 +32,9 @@ from judgegym.statistics.agreement import Interval
 from judgegym.statistics.clustered import ClusteredEstimate
 from judgegym.statistics.latent_truth import noise_left
 from judgegym.statistics.paired import holm
-from judgegym.validation.audit.checks import CHECKS, Estimate, Unit
-from judgegym.validation.audit.noise import AtNoise, NoisyEffect
-from judgegym.validation.audit.settings import AuditSettings, Threshold
+from judgegym_trials.audit.checks import CHECKS, Estimate, Unit
+from judgegym_trials.audit.noise import AtNoise, NoisyEffect
+from judgegym_trials.audit.settings import AuditSettings, Threshold
 
 Word = Literal["passes", "fails", "suspect", "underpowered", "cannot tell", "shown", "not measured"]
 _LIMITS = {"at_least": "at least ", "at_most": "at most ", "within": "not beyond ±"}

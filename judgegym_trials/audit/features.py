@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from judgegym.validation.audit.settings import shipped
+from judgegym_trials.audit.settings import shipped
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Floats

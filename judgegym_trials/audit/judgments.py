@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import agreement_rule
-from judgegym.validation.audit.features import features_of, padded
+from judgegym_trials.audit.features import features_of, padded
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from judgegym.engine.records import Sample
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import Label, Labels, read_labels, row_digest
-from judgegym.validation.audit.judgments import RowJudgments, Value
+from judgegym_trials.audit.judgments import RowJudgments, Value
 
 Kind = Callable[[float], Value]
 """What a label from 0 to 1 is in the terms of gold; `None` for a tie."""

@@ -25,9 +25,9 @@ import numpy as np
 
 from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
 from judgegym.statistics.latent_truth import MOST_NOISE, Choices, LatentTruth, noise_left, noise_of
-from judgegym.validation.audit.bias import FEWEST, effects
-from judgegym.validation.audit.features import STANDARDISED
-from judgegym.validation.audit.judgments import SWAPPED, TIE, Judgments
+from judgegym_trials.audit.bias import FEWEST, effects
+from judgegym_trials.audit.features import STANDARDISED
+from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats

@@ -12,8 +12,8 @@ from judgegym.engine.terminal.output import printable
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare.page import WIDTH, forest
 from judgegym.reports.document import document, render
-from judgegym.validation.audit.audit import Audit
-from judgegym.validation.audit.decision import CheckResult, interval_text, value_text
+from judgegym_trials.audit.audit import Audit
+from judgegym_trials.audit.decision import CheckResult, interval_text, value_text
 
 _STYLE = Path(__file__).parent / "static" / "audit.css"
 _LIMITS = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}

@@ -17,9 +17,9 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, run_of_file
-from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments, Value
-from judgegym.validation.audit.labels import LabelledBy, of_pair, of_word
-from judgegym.validation.audit.reading import A_JUDGE, NO_GOLD
+from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
+from judgegym_trials.audit.labels import LabelledBy, of_pair, of_word
+from judgegym_trials.audit.reading import A_JUDGE, NO_GOLD
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Floats

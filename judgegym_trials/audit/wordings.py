@@ -14,7 +14,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
-from judgegym.validation.audit.settings import read_mapping, shipped
+from judgegym_trials.audit.settings import read_mapping, shipped
 
 SHIPPED = "shipped"
 _SETTING = "judge_system_prompt"

@@ -17,8 +17,8 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.labels.file import Label
-from judgegym.validation.labelling.questions import QuestionPart, texts_to_label
-from judgegym.validation.labelling.session import Session
+from judgegym_trials.labelling.questions import QuestionPart, texts_to_label
+from judgegym_trials.labelling.session import Session
 
 _CANNOT_TELL = "cannot tell"
 _LABEL = "label"

@@ -17,7 +17,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.reports.view.__main__ import add_address
 
 if TYPE_CHECKING:
-    from judgegym.validation.labelling.session import Session
+    from judgegym_trials.labelling.session import Session
 
 PORT = 8301
 ROWS, OVERLAP = 60, 10
@@ -68,8 +68,8 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.labels.file import LABELS
     from judgegym.reports.results.calls import has_images
     from judgegym.reports.results.run import SavedRun
-    from judgegym.validation.labelling.server import serve
-    from judgegym.validation.labelling.session import LabelPlan, Session
+    from judgegym_trials.labelling.server import serve
+    from judgegym_trials.labelling.session import LabelPlan, Session
 
     run = SavedRun.open(flags.run)
     path: Path = flags.out or run.path / LABELS
@@ -96,7 +96,7 @@ def _exchange(session: Session, flags: argparse.Namespace) -> int:
     from judgegym.reports.document import write_file
     from judgegym.reports.labels.correction import LabelledRows
     from judgegym.reports.labels.file import read_labels
-    from judgegym.validation.labelling.argilla import labels_of, records_of
+    from judgegym_trials.labelling.argilla import labels_of, records_of
 
     if flags.read is not None:
         if flags.read.suffix == ".jsonl":

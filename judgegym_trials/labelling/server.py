@@ -24,8 +24,8 @@ from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import UserError
 from judgegym.reports.document import document, render
 from judgegym.reports.view.loopback import html_response, loopback_app, serve_on_loopback
-from judgegym.validation.labelling.questions import QuestionPart, texts_to_label
-from judgegym.validation.labelling.session import Precision, Session
+from judgegym_trials.labelling.questions import QuestionPart, texts_to_label
+from judgegym_trials.labelling.session import Precision, Session
 
 CANNOT_TELL = "x"
 _EMPTY: Mapping[str, object] = dict.fromkeys(("labeller", "problem", "row", "precision", "given", "undoes"), "")

@@ -18,7 +18,7 @@ from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampl
 from judgegym.reports.labels.sampling import draw_of, order_of, strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
-from judgegym.validation.labelling.questions import Question, question_of, rows_of
+from judgegym_trials.labelling.questions import Question, question_of, rows_of
 
 PILOT = 30
 """How many rows are labelled before a half-width decides whether there are enough."""

@@ -21,7 +21,7 @@ from judgegym.judges.parts.jury import JuryRule, JurySettings, jury_scores
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import t_quantile, wilson
 from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights, log_odds, sides
-from judgegym.validation.replay.table import JudgedTable
+from judgegym_trials.replay.table import JudgedTable
 
 MOST_IN_ALL_SUBSETS = 5
 """With more members, subsets of two and three and the jury of all are tried."""

@@ -22,9 +22,9 @@ from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
 from judgegym.statistics import percent
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
-from judgegym.validation.replay.candidates import replay_cascade
-from judgegym.validation.replay.members import check_preset, check_two, judge_settings, open_members, write_preset
-from judgegym.validation.replay.table import JudgedTable, open_table
+from judgegym_trials.replay.candidates import replay_cascade
+from judgegym_trials.replay.members import check_preset, check_two, judge_settings, open_members, write_preset
+from judgegym_trials.replay.table import JudgedTable, open_table
 
 UNCERTIFIED = 4
 """The exit code where no threshold can be promised."""

@@ -97,6 +97,6 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym replay") ->
 
 def _run(flags: argparse.Namespace, prog: str) -> int:
     require("environments")
-    from judgegym.validation.replay import cascade, replay  # late: help comes at once
+    from judgegym_trials.replay import cascade, replay  # late: help comes at once
 
     return cascade.run(flags) if _is_cascade(prog) else replay.run(flags)

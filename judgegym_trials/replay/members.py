@@ -33,7 +33,7 @@ from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON, text_of
 from judgegym.reports.document import write_file
 from judgegym.reports.results.run import SavedRun
-from judgegym.validation.replay.recordings import RecordedAnswers, ReplayClient
+from judgegym_trials.replay.recordings import RecordedAnswers, ReplayClient
 
 _NOT_OF_A_PART = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
 _DATA = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}

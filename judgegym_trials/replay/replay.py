@@ -23,9 +23,9 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.document import document, render, write_outputs
 from judgegym.statistics import percent
 from judgegym.statistics.juries import JuryWeights
-from judgegym.validation.replay import candidates as measuring
-from judgegym.validation.replay.candidates import Bench, ReplayedJudge, mark_front
-from judgegym.validation.replay.members import (
+from judgegym_trials.replay import candidates as measuring
+from judgegym_trials.replay.candidates import Bench, ReplayedJudge, mark_front
+from judgegym_trials.replay.members import (
     check_out_of,
     check_two,
     is_preset,
@@ -36,7 +36,7 @@ from judgegym.validation.replay.members import (
     replay_settings,
     write_preset,
 )
-from judgegym.validation.replay.table import JudgedTable, open_table
+from judgegym_trials.replay.table import JudgedTable, open_table
 
 AUTO, UNLABELLED = "auto", "dawid_skene"
 """Values of --jury_weights."""

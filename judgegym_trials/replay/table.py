@@ -31,8 +31,8 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.statistics.juries import sides
-from judgegym.validation.replay.members import RecordedJudge, judge_settings, open_scoring, replay_settings
-from judgegym.validation.replay.recordings import ROW
+from judgegym_trials.replay.members import RecordedJudge, judge_settings, open_scoring, replay_settings
+from judgegym_trials.replay.recordings import ROW
 
 NEVER = -1.0
 """The confidence of a judge without a score: it decides at no threshold."""

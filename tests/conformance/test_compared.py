@@ -7,7 +7,7 @@ import pytest
 from judgegym.reports.compare.comparison import compare_runs
 from judgegym.reports.results.run import SavedRun
 from tests.conformance.lab import Lab, Undisturbed
-from tests.reports.objects import objects
+from tests.core.reports.objects import objects
 from tests.scripted import Reply
 
 

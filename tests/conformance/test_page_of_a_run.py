@@ -10,7 +10,7 @@ from judgegym.reports.run_page.rows import run_contents
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import Subject
 from tests.conformance.test_resume_process import argv, path_of
-from tests.reports.objects import objects
+from tests.core.reports.objects import objects
 
 
 def test_each_row_is_on_the_page_with_all_that_was_asked_and_said(subject: Subject, undisturbed: Undisturbed) -> None:

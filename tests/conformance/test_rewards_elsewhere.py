@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
 from tests.conformance.lab import Lab
 from tests.conformance.lab import opened as laboratory
 from tests.conformance.subjects import KEYS, Subject

@@ -13,7 +13,7 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.conformance.lab import Lab, opened
 from tests.conformance.subjects import TOGETHER, Subject
-from tests.llm.test_template_tokens import SPECIAL_TOKENS
+from tests.core.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.scripted import Reply, completion
 from tests.together import compared
 

@@ -14,7 +14,7 @@ import pytest
 import judgegym.hf
 from judgegym.llm.errors import SettingsError
 from tests.command import serving
-from tests.datasets.scoring import rated
+from tests.core.datasets.scoring import rated
 from tests.forking import ROOT
 from tests.scripted import Reply, ScriptedEndpoint
 

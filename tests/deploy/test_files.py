@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from examples.processes import ROOT
 from judgegym.judges.config.sources import load
 from judgegym.server.settings import RewardServerSettings, with_preset
+from tests.core.server.running import asked, running
 from tests.scripted import Json, Reply, completion
-from tests.server.running import asked, running
 
 DEPLOY = ROOT / "deploy"
 CAUSES = {"failed", "unparsable", "refused", "cut_off", "empty", "budget"}

@@ -31,7 +31,7 @@ _HEAVY = {"torch": "examples", "xllamacpp": "real-model"}
 _OTHERS = frozenset({"gym", "inspect", "openenv", "pytest", "rllm", "serve", "vllm"})
 """Programs of other packages. One that is in no list here is a mistake of the page, or of this list."""
 _MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-_INTEGRATIONS = "judgegym.integrations"
+_INTEGRATIONS = "judgegym_trainers"
 _PLACEHOLDER = re.compile(r"…|(?:^|[=/ ])(?:[A-Z]{3,}|[A-Z]+_[A-Z]+)(?:$|/)")
 _MODULES = {
     "judgegym.reports": "report",
@@ -138,7 +138,7 @@ def _of_imports(modules: Collection[str]) -> str:
     for name in sorted(modules):
         top = name.partition(".")[0]
         if name.startswith(_INTEGRATIONS):
-            return f"a target of tests/integrations: {name}"
+            return f"a target of tests/trainers/loops: {name}"
         if top in _HEAVY:
             return f"the extra {_HEAVY[top]}: imports {top}"
         if find_spec(top) is None and not (ROOT / top).exists():

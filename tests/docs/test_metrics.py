@@ -16,7 +16,9 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise import SUBSETS
 from tests.command import RunFiles, write_lines
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
+from tests.core.environments.rollouts_of import group, recorder, two_turns
+from tests.core.environments.words import Word
 from tests.docs.runs import (
     ARENA,
     ASPECTS,
@@ -32,8 +34,6 @@ from tests.docs.runs import (
     Runs,
 )
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
-from tests.environments.rollouts_of import group, recorder, two_turns
-from tests.environments.words import Word
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
 OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped", "conversations", "conversations-groups")

@@ -20,12 +20,12 @@ from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.wire import JSON
 from tests.command import RunFiles, in_process, write_lines
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
+from tests.core.environments.rollouts_of import group, two_turns
+from tests.core.reports.training.made import MadeTraining
 from tests.docs.runs import CONFIGURED, Runs
 from tests.docs.tables import DOCS, Check, fields_of, names_in, tables
-from tests.environments.rollouts_of import group, two_turns
 from tests.pictures import png
-from tests.reports.training.made import MadeTraining
 
 PAGE = DOCS / "run_files.md"
 DETAILS = {

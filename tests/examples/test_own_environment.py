@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import judgegym
 from tests.command import ROOT, RunFiles, clean_environment
+from tests.core.cli.command import judgegym
 from tests.docs.blocks import blocks
 from tests.trainer import training
 

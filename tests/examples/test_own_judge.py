@@ -19,8 +19,8 @@ from examples.own_judge.language import (
     same_language,
 )
 from judgegym import OwnJudge, Status
-from tests.cli.command import judgegym
 from tests.command import ROOT, RunFiles, clean_environment
+from tests.core.cli.command import judgegym
 
 FOLDER = ROOT / "examples" / "own_judge"
 MODULE = FOLDER / "language.py"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import ROOT, write_lines
-from tests.datasets.scoring import read_rows, score
+from tests.core.datasets.scoring import read_rows, score
 
 REWARDS = sorted((ROOT / "examples" / "rewards").glob("*.yaml"))
 OPTIMIZER = "```python\nclass Fast(torch.optim.Optimizer):\n    ...\n```"

@@ -1,7 +1,7 @@
 """An endpoint that is away is waited for: no row and no group is lost, nothing that was answered is asked again.
 
 `python -m benchmarks.soak.away` does the same for a minute. For a rollout API that is away see
-`tests/serve/test_api_flaps.py`.
+`tests/core/serve/test_api_flaps.py`.
 """
 
 from __future__ import annotations

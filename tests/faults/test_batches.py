@@ -17,7 +17,7 @@ from aiohttp import web
 from tests.batching import BatchEndpoint, Line, SentBatch
 from tests.billing import Provider
 from tests.command import Ended, Started, serving, write_lines
-from tests.datasets.scoring import samples_of, score
+from tests.core.datasets.scoring import samples_of, score
 from tests.faults.test_budgets import Commands
 from tests.forking import ROOT
 from tests.scripted import Json, Reply

@@ -1,6 +1,6 @@
 """Budgets of all verbs against an endpoint that bills by itself: none is exceeded, and nothing paid for is lost.
 
-Budgets, rows and lengths are drawn by a seed. `serve` is in `tests/serve/test_budget.py`.
+Budgets, rows and lengths are drawn by a seed. `serve` is in `tests/core/serve/test_budget.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from tests.billing import LONGEST, PRICES, Provider
 from tests.command import Ended, in_process, serving, write_lines
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
 
 
 def without_run(path: Path) -> list[bytes]:

@@ -22,9 +22,9 @@ from judgegym.server.http import listening
 from judgegym.server.service import opened
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S
+from tests.core.server.running import PLACE
 from tests.faults import kinds
 from tests.scripted import Json
-from tests.server.running import PLACE
 
 SIZE, COHORTS = 4, 3
 JUDGES = {

@@ -17,7 +17,7 @@ import pytest
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.llm.retries import retry
 from tests.command import RunFiles, Started, in_process, serving, write_lines
-from tests.datasets.scoring import rated
+from tests.core.datasets.scoring import rated
 from tests.forking import ROOT
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 

@@ -10,7 +10,7 @@ import pytest
 from judgegym.engine.runs.directory import read_settings
 from judgegym.engine.runs.disk import remove_unfinished, write_atomic
 from tests.command import as_process, in_process, serving, write_lines
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
 from tests.scripted import ScriptedEndpoint
 
 ROWS = [{"prompt": "Why?", "response": "Because."}]

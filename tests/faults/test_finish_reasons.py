@@ -17,7 +17,7 @@ from judgegym.llm import outcome
 from judgegym.llm.outcome import normalized
 from tests.arena import Arena, Run, for_model, model_is_a, uid_of
 from tests.command import in_process, serving, write_lines
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
 from tests.scripted import Json, Reply, completion
 
 TABLE = [json.loads(line) for line in Path(__file__).with_name("data").joinpath("finish_reasons.jsonl").open()]

@@ -11,7 +11,7 @@ import pytest
 from judgegym.datasets.files.columns import JUDGED
 from judgegym.llm.wire import JSON
 from tests.command import serving
-from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.core.datasets.scoring import rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, completion
 
 BOM = b"\xef\xbb\xbf"

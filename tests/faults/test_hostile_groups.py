@@ -17,7 +17,7 @@ from tests.scripted import Json, Reply, completion
 
 ARENA = [subject for subject in TOGETHER if subject.title.startswith("arena_hard")]
 LONG = [case for case in TEXTS if case["name"].startswith("20,000")]
-"""For a megabyte in a group see `tests/judges/core/test_group_untrusted_texts.py`."""
+"""For a megabyte in a group see `tests/core/judges/core/test_group_untrusted_texts.py`."""
 ENDINGS = ("It explains it to a child.", "No.", "A child would see an example of it, and explain it to another child.")
 
 

@@ -19,7 +19,7 @@ from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm import reachability
 from judgegym.llm.retries import retry
 from tests.command import Ended, Started, serving, write_lines
-from tests.datasets.scoring import read_rows, score
+from tests.core.datasets.scoring import read_rows, score
 from tests.forking import ROOT
 from tests.scripted import Json, Reply, ScriptedEndpoint, refusing
 

@@ -20,7 +20,7 @@ from judgegym.llm import reachability
 from judgegym.llm.reachability import MOST_IN_A_ROW
 from tests.arena import Arena, for_model, judge, uid_of
 from tests.command import SCRIPT, Ended, Started, in_process, serving, write_lines
-from tests.datasets.scoring import rated, score
+from tests.core.datasets.scoring import rated, score
 from tests.faults.bench import GROUP, TrainerInMemory
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, refusing
 from tests.serving import judging, sampling
@@ -34,7 +34,7 @@ AT_ONCE, MOST_REJECTED = 16, 32
 """Requests in flight, and those that may be rejected: the ones on their way when the endpoint turns, and nine more.
 
 With 256 in flight the number on their way would depend on the speed of the endpoint's thread. That case is in
-`tests/llm/test_breaker.py`, where client and endpoint share an event loop.
+`tests/core/llm/test_breaker.py`, where client and endpoint share an event loop.
 """
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.command import RunFiles, in_process, write_lines
 from tests.conformance.subjects import KEYS, Subject
-from tests.datasets.scoring import samples_of, score
+from tests.core.datasets.scoring import samples_of, score
 from tests.faults.bench import Bench, Endpoint, Loop, Outcome, stand_in
 from tests.faults.conftest import LEAN
 from tests.messages import MessagesEndpoint

@@ -25,9 +25,9 @@ from judgegym.reports.compare.__main__ import main as compare
 from tests.arena import Arena, Run
 from tests.batching import BatchEndpoint
 from tests.command import in_process, serving, write_lines
-from tests.datasets.scoring import read_rows, score
+from tests.core.datasets.scoring import read_rows, score
+from tests.core.server.running import running
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
-from tests.server.running import running
 
 COUNT = 6
 BECOMES = {

@@ -23,7 +23,7 @@ from judgegym.engine.runs.recorded_calls import pack, read_calls
 from judgegym.engine.runs.repair import CALL_BEGINS, DroppedLines, LedgerCheck, readable_lines, unpacked_lines
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.conformance.subjects import Subject, Verb
-from tests.datasets.scoring import rated, score
+from tests.core.datasets.scoring import rated, score
 from tests.faults.bench import Bench, Loop
 
 QUICK = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))

@@ -14,7 +14,7 @@ import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended, in_process, serving
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
 from tests.faults.test_refused_fields import Refusing
 from tests.scripted import Json, Reply, completion
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.command import Started, serving, write_lines
-from tests.datasets.scoring import rated, read_rows, score
+from tests.core.datasets.scoring import rated, read_rows, score
 from tests.forking import ROOT
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 

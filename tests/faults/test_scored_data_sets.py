@@ -21,8 +21,8 @@ from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm.retries import retry
 from judgegym.llm.wire import JSON
 from tests.command import Started, eventually, serving, write_lines
-from tests.datasets.scoring import rated, read_rows, samples_of, score
-from tests.engine.runs.full_disk import RefusingDisk
+from tests.core.datasets.scoring import rated, read_rows, samples_of, score
+from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.forking import ROOT
 from tests.scripted import Reply, ScriptedEndpoint
 

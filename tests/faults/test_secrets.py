@@ -11,7 +11,7 @@ import pytest
 
 from tests.arena import Arena, answering, for_model, model_is_a, uid_of
 from tests.command import RunFiles, in_process, serving, write_lines
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
 from tests.scripted import Json, Reply, completion
 
 QUERY, BODY, HEADER, KEY, PASSWORD = (

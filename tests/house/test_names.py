@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import ROOT
-from tests.house.counting import python_files
-
-PACKAGE = ROOT / "judgegym"
+from tests.house.counting import PACKAGES, python_files
 
 PARTICIPLE = re.compile(
     r"[A-Z][a-z]+(ed|ing|wn|ught)|Found|Held|Kept|Known|Lost|Seen|Shown|Spent|Told|Begun|Given|Open"
@@ -31,7 +29,7 @@ SEVERAL = {
 def public_classes() -> dict[str, list[str]]:
     """The modules of each public class of the package, by its name."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for path in python_files(PACKAGE):
+    for path in (path for package in PACKAGES for path in python_files(ROOT / package)):
         for node in ast.parse(path.read_bytes()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(_module(path))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.validation.audit.command import main
+from judgegym_trials.audit.command import main
 from tests.command import called, clean_environment, serving, write_lines
-from tests.datasets.scoring import Scoring, rated, response_in
-from tests.judges.rubrics.test_judge import weighed
+from tests.core.datasets.scoring import Scoring, rated, response_in
+from tests.core.judges.rubrics.test_judge import weighed
 from tests.scripted import Json, Reply
 
 

@@ -11,10 +11,10 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import criteria_of
 from judgegym.llm.errors import BudgetError, RunDirectoryError, SettingsError
-from judgegym.validation.attacks import targets as attacks
-from judgegym.validation.attacks.settings import AttackSettings
-from judgegym.validation.audit import asking as audit
-from judgegym.validation.judged_rows import (
+from judgegym_trials.attacks import targets as attacks
+from judgegym_trials.attacks.settings import AttackSettings
+from judgegym_trials.audit import asking as audit
+from judgegym_trials.judged_rows import (
     DerivedRows,
     JudgedRows,
     RowsSettings,
@@ -23,7 +23,7 @@ from judgegym.validation.judged_rows import (
     read_tasks,
 )
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, response_in
+from tests.core.datasets.scoring import rated, response_in
 from tests.scripted import Json, ScriptedEndpoint
 
 ROWS = {

@@ -2,7 +2,7 @@
 
 import uvicorn
 
-from judgegym.integrations.openenv.app import app
+from judgegym_trainers.openenv.app import app
 
 __all__ = ["app", "main"]
 

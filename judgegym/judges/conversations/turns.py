@@ -1,6 +1,6 @@
 """Conversations as text for a judge: turns, and the transcripts that are written of them.
 
-Guarantees: all doors (data sets, environments, the server, integrations, Python) write conversations here, so that a
+Guarantees: all doors (data sets, environments, the server, plugins, Python) write conversations here, so that a
 judge sees the same conversation in the same words, whatever its format; `messages.py` reads them. Nothing of a turn is
 left out without a word: tool calls are written out with their arguments (a JSON object in one form), tool results with
 the name of the tool, reasoning is named in brackets, images are marked. An answer of one turn is its text: like the

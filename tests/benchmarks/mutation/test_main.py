@@ -17,7 +17,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {
         "judgegym/judges/__init__.py": "",
         MODULE: "def less(a, b):\n    return a < b\n",
-        "tests/judges/test_order.py": "from judgegym.judges.order import less\n\n"
+        "tests/core/judges/test_order.py": "from judgegym.judges.order import less\n\n"
         "def test_order():\n    assert less(1, 2) is True\n    assert less(2, 1) is False\n",
         "tests/test_equal.py": "from judgegym.judges.order import less\n\n"
         "def test_equal():\n    assert not less(1, 1)\n",
@@ -58,7 +58,7 @@ def test_tests_that_do_not_exist_are_named_and_nothing_is_run(
 
 
 def test_check_refuses_tests_that_fail_without_a_mutant(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (checkout / "tests/judges/test_order.py").write_text("def test_order():\n    assert False\n")
+    (checkout / "tests/core/judges/test_order.py").write_text("def test_order():\n    assert False\n")
 
     assert main(["--checkout", str(checkout), "--check"]) == 2
 

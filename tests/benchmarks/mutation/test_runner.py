@@ -9,7 +9,7 @@ def test_a_copy_has_the_packages_and_not_what_was_made_beside_them(tmp_path: Pat
     kept = [
         "judgegym/a.py",
         "judgegym/engine/runs/directory.py",
-        "tests/engine/runs/test_directory.py",
+        "tests/core/engine/runs/test_directory.py",
         "README.md",
     ]
     left_out = [

@@ -13,10 +13,10 @@ def checkout(tmp_path: Path) -> Path:
         "judgegym/judges/scale.py": "",
         "judgegym/judges/parser.py": "from judgegym.judges.scale import Scale\n",
         "judgegym/judges/lonely.py": "",
-        "tests/judges/test_scale.py": "",
-        "tests/judges/test_scale_errors.py": "",
-        "tests/judges/test_scales.py": "",
-        "tests/judges/test_parser.py": "from judgegym.judges import parser\n",
+        "tests/core/judges/test_scale.py": "",
+        "tests/core/judges/test_scale_errors.py": "",
+        "tests/core/judges/test_scales.py": "",
+        "tests/core/judges/test_parser.py": "from judgegym.judges import parser\n",
         "tests/test_direct.py": "import judgegym.judges.scale\n",
         "tests/helper.py": "from judgegym.judges import scale\n",
         "tests/test_with_helper.py": "from tests.helper import a\n",
@@ -31,8 +31,8 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_mirror_comes_first_then_importers_then_tests_of_importing_modules(checkout: Path) -> None:
-    mirror = ("tests/judges/test_scale.py", "tests/judges/test_scale_errors.py")
-    others = ("tests/test_direct.py", "tests/test_with_helper.py", "tests/judges/test_parser.py")
+    mirror = ("tests/core/judges/test_scale.py", "tests/core/judges/test_scale_errors.py")
+    others = ("tests/test_direct.py", "tests/test_with_helper.py", "tests/core/judges/test_parser.py")
     assert Selection(checkout, [], limit=8).files_for("judgegym/judges/scale.py") == (*mirror, *others)
     assert Selection(checkout, [], limit=1).files_for("judgegym/judges/scale.py") == (*mirror, others[0])
     lonely = Selection(checkout, [], limit=8).files_for("judgegym/judges/lonely.py")

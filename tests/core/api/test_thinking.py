@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from judgegym import ListwiseJudge, RubricJudge, RuleJudge
 from tests.command import serving
+from tests.core.server.running import asked
 from tests.scripted import Json
-from tests.server.running import asked
 from tests.thinking import stand_in
 
 WRITTEN = "<reasoning>SECRET PLAN</reasoning>It is 42."

@@ -15,8 +15,8 @@ from judgegym.cli.commands import program_called
 from judgegym.cli.environments import built_in
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.environments.command_line.program import Program
-from tests.cli.command import judgegym
 from tests.command import ROOT, RunFiles, Started, as_process
+from tests.core.cli.command import judgegym
 
 OF_TIME = ("date", "total_evaluation_time_seconds")
 

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import built_in
-from tests.cli.command import PROGRAM, judgegym
+from tests.core.cli.command import PROGRAM, judgegym
 
 ENVIRONMENTS = {
     "arena_hard",

@@ -17,8 +17,8 @@ import pytest
 from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import built_in
 from judgegym.judges.config.extras import install_command
-from tests.cli.command import judgegym
 from tests.command import PATIENCE_S, ROOT, clean_environment
+from tests.core.cli.command import judgegym
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 

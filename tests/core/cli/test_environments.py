@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import PROGRAM, judgegym
 from tests.command import ROOT, RunFiles
+from tests.core.cli.command import PROGRAM, judgegym
 
 CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment.py"
 OWN = CONSTITUTION.read_text(encoding="utf-8")

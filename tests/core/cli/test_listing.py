@@ -10,8 +10,8 @@ import pytest
 
 from judgegym.cli.environments import built_in, load_environment
 from judgegym.judges.config.extras import TRAINERS
-from tests.cli.command import judgegym
 from tests.command import ROOT
+from tests.core.cli.command import judgegym
 
 HEAVY = ("atroposlib", "datasets", "matplotlib", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers")
 

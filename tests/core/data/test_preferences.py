@@ -10,7 +10,7 @@ from judgegym.data.pairs import Preferences, read_preferences
 from judgegym.data.rows import Row, load_rows
 from judgegym.llm.errors import DataError
 
-REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "pairwise" / "autoj_pairs.jsonl"
+REAL = Path(__file__).resolve().parents[5] / "shared" / "data" / "pairwise" / "autoj_pairs.jsonl"
 
 
 def pair(prompt: Any = "Q?", chosen: Any = "yes", rejected: Any = "no", **more: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJu
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.statistics.agreement import agreement_rule
 from tests.command import Ended, serving, write_lines
-from tests.datasets.scoring import Scoring, response_in, score
+from tests.core.datasets.scoring import Scoring, response_in, score
 from tests.judged import evaluate, never
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 

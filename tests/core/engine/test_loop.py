@@ -17,8 +17,8 @@ from judgegym.engine.runs.ledger import CallLedger
 from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.core.judgment import CallRun
-from tests.engine.runs.full_disk import RefusingDisk
-from tests.engine.samples_of import sample
+from tests.core.engine.runs.full_disk import RefusingDisk
+from tests.core.engine.samples_of import sample
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.terminal import ProgressDisplay
 from judgegym.judges.core.judgment import Judgment, Status
-from tests.environments.words import Said
+from tests.core.environments.words import Said
 
 
 def sample(number: int, score: float | None = 1.0) -> Sample[Said]:

@@ -13,7 +13,7 @@ from judgegym.engine.records import Sample, SampleReader, SampleRun, digest
 from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.llm.usage import Usage
-from tests.engine.samples_of import SAMPLES, sample
+from tests.core.engine.samples_of import SAMPLES, sample
 
 READER = SampleReader(ArenaDetail)
 

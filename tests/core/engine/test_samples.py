@@ -13,7 +13,7 @@ from judgegym.data.rows import load_rows
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise import SUBSETS
 
-SAMPLES = Path(__file__).resolve().parents[2] / "judgegym" / "data" / "samples"
+SAMPLES = Path(__file__).resolve().parents[3] / "judgegym" / "data" / "samples"
 COLUMNS = {
     "arena_hard": "uid prompt category cluster",
     "arena_hard_baseline": "uid model answer",

@@ -10,7 +10,7 @@ from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import Endpoint
 from judgegym.llm.usage import Prices
-from tests.engine.loading import loaded_from
+from tests.core.engine.loading import loaded_from
 
 KEY = "sk-very-secret"
 ONE, TWO = "http://127.0.0.1:1/v1", "http://localhost:2/v1"

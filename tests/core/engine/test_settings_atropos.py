@@ -16,7 +16,7 @@ from judgegym.engine.settings.training import IGNORED
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.errors import SettingsError
-from tests.engine.loading import loaded_from
+from tests.core.engine.loading import loaded_from
 
 OTHER_DEFAULT: dict[str, Any] = {
     "env.tokenizer_name": None,
@@ -119,7 +119,7 @@ def test_what_a_file_asks_for_and_nothing_does_is_refused(name: str, instead: st
 
 
 def test_the_page_lists_the_defaults_that_differ() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "coming_from_atropos.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "coming_from_atropos.md").read_text(encoding="utf-8")
     assert [name for name in OTHER_DEFAULT if f"`{name}`" not in page and name != "openai.api_key"] == []
     assert [name for name in IGNORED if f"`{name}" not in page and name != "openai.weight"] == []
 

@@ -4,7 +4,7 @@ Token id ``i`` below 256 is byte ``i`` of the UTF-8 text, so any text survives a
 can be worked out by hand. Three special tokens follow, and a ChatML chat template that invents no system prompt.
 The template marks the assistant's turns, so that ``return_assistant_tokens_mask=True`` works.
 
-Usage: ``python -m tests.environments.bundled_tokenizer``
+Usage: ``python -m tests.core.environments.bundled_tokenizer``
 """
 
 import json

@@ -21,7 +21,7 @@ from judgegym.environments.base import ContractError, DetailT, JudgedEnv
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
 from tests.conformance.subjects import ConstitutionEnv
-from tests.environments.words import Said, Word, WordsEnv, opened, speaking
+from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
 HEADLINE = ("right", "right")
 

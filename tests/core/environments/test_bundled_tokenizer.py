@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.environments import bundled_tokenizer
+from tests.core.environments import bundled_tokenizer
 
-TOKENIZERS = Path(__file__).resolve().parents[2] / "judgegym" / "environments" / "rollouts" / "tokenizers"
+TOKENIZERS = Path(__file__).resolve().parents[3] / "judgegym" / "environments" / "rollouts" / "tokenizers"
 PAD, START, END = 256, 257, 258
 
 # Hypothesis also draws the string constants of the project, the names of the special tokens among them.

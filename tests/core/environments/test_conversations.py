@@ -14,7 +14,7 @@ from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
-from tests.datasets.scoring import response_in
+from tests.core.datasets.scoring import response_in
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
 OVER = "Thank you.\n\n[END OF CONVERSATION]"

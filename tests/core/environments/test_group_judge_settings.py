@@ -23,9 +23,9 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.transport import open_session
 from tests.command import ROOT
-from tests.engine.settings_of import settings_of
-from tests.environments.test_base import HEADLINE
-from tests.environments.words import Said, Word, WordsEnv
+from tests.core.engine.settings_of import settings_of
+from tests.core.environments.test_base import HEADLINE
+from tests.core.environments.words import Said, Word, WordsEnv
 
 Env = type[JudgedEnv[Any, Any, Any]]
 ENVS: tuple[Env, ...] = (ArenaHardEnv, AspectCritiqueEnv, RubricAbsoluteEnv)

@@ -18,8 +18,8 @@ from judgegym.judges.tournament.schedule import PairJudge, TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
 from judgegym.llm.ledger import recorded_in
-from tests.judges.ledgers import Ledger
-from tests.judges.scorers.kinds import FAIR, GOOD, POOR, QUESTION, verdict
+from tests.core.judges.ledgers import Ledger
+from tests.core.judges.scorers.kinds import FAIR, GOOD, POOR, QUESTION, verdict
 from tests.scripted import ScriptedEndpoint
 
 TASK = ArenaHardTask("row", QUESTION, FAIR, None)

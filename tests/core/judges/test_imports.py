@@ -10,7 +10,7 @@ MODULES = [
     "judgegym.judges.checklists.judge",
     *("judgegym.judges.pairwise", "judgegym.judges.listwise.judge", "judgegym.judges.peers"),
     *("judgegym.judges.rubrics.judge", "judgegym.statistics.agreement", "judgegym.statistics.agreement"),
-    *("judgegym.server.core", "judgegym.integrations.trl", "judgegym.integrations.verl"),
+    *("judgegym.server.core", "judgegym_trainers.trl", "judgegym_trainers.verl"),
 ]
 LATE = ("numpy", "scipy", "sklearn", "tiktoken", "datasets", "transformers", "wandb", "atroposlib")
 

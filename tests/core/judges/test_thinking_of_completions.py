@@ -1,6 +1,6 @@
 """Doors of completions other than judges' own: each shows the answer behind thinking, and nothing of one that has none.
 
-`tests/server`, `tests/datasets/score` and `tests/api` have a test of the same name for theirs.
+`tests/core/server`, `tests/core/datasets/score` and `tests/core/api` have a test of the same name for theirs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 
 from judgegym import RL4FEvaluator
-from judgegym.integrations import trl, verl
-from tests.judges.reward_models.servers import reward_server
-from tests.monitoring.watched import Watching, group, rollout
+from judgegym_trainers import trl, verl
+from tests.core.judges.reward_models.servers import reward_server
+from tests.core.monitoring.watched import Watching, group, rollout
+from tests.core.server.running import running
 from tests.scripted import Json, ScriptedEndpoint
-from tests.server.running import running
 
 ANSWERED = "◁think▷SECRET PLAN◁/think▷\nIt is 42."
 ONLY_THOUGHT = "[THINK]SECRET PLAN. It is 41."

@@ -28,7 +28,7 @@ from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettin
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from tests.aspects import aspect_prompt
-from tests.llm.test_template_tokens import SPECIAL_TOKENS
+from tests.core.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.rubrics import rubric_prompt
 from tests.scripted import Json, ScriptedEndpoint
 

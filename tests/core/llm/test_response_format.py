@@ -18,7 +18,7 @@ from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import Message
-from tests.llm.test_ledger import Book, said
+from tests.core.llm.test_ledger import Book, said
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 Connect = Callable[..., Any]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.llm.template_tokens import BREAK, TEMPLATE_TOKEN, broken_up
-from tests.llm.restored import restored
+from tests.core.llm.restored import restored
 
 SPECIAL_TOKENS = (
     # Qwen and other ChatML, Llama 3, Phi, gpt-oss, GLM, Kimi, Command R, Apertus, Granite

@@ -11,8 +11,8 @@ import pytest
 
 from judgegym.monitoring.alarms import Alarm, RolloutPlace
 from judgegym.monitoring.kept_groups import ALARM, GAP, LATEST, MOST, OVER_THE_RUN, WORST, KeptGroups, cut
-from tests.monitoring.watched import group, rollout
-from tests.reports.training.made import kept_as
+from tests.core.monitoring.watched import group, rollout
+from tests.core.reports.training.made import kept_as
 
 
 def kept_of(count: int) -> KeptGroups:

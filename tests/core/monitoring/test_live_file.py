@@ -15,7 +15,7 @@ from judgegym.monitoring.kept_groups import KeptGroups
 from judgegym.monitoring.live_file import LiveFile, lines_of
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
-from tests.monitoring.watched import group, rollout
+from tests.core.monitoring.watched import group, rollout
 from tests.trainer import until
 
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.monitoring.group import MonitorGroup
 from judgegym.monitoring.settings import MonitorSettings
+from tests.core.monitoring.watched import Watching, group, hacked, rollout, worth
 from tests.docs.tables import DOCS, Check, fields_of
-from tests.monitoring.watched import Watching, group, hacked, rollout, worth
 
 
 async def watch(watching: Watching, first: int, last: int, begins: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.texts import NEAR, NearDuplicates, facts_of, resemblance
 from judgegym.monitoring.texts import is_refusal as refuses
-from tests.monitoring.watched import group, rollout
+from tests.core.monitoring.watched import group, rollout
 
 WORDS = [f"word{number}" for number in range(2_000)]
 

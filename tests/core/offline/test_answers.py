@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import judgegym.offline
 from judgegym.offline.answers import LOOKED_AT, answers, merit, noise, quality, salient_words, words, write
 from judgegym.offline.request import BadRequest, cut
-from tests.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION
-from tests.offline.server import request_of
+from tests.core.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION
+from tests.core.offline.server import request_of
 
 ROOT = Path(judgegym.offline.__file__).parents[2]
 THINKING = "First think between <think> and </think>, then answer."

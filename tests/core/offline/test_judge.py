@@ -22,8 +22,8 @@ from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.wire import Message
 from judgegym.offline.answers import BUILT_IN, ParsedPrompt, answers, read_prompt
 from tests.aspects import aspect_prompt
-from tests.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
-from tests.offline.server import request_of
+from tests.core.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
+from tests.core.offline.server import request_of
 from tests.rubrics import rubric_prompt
 
 RUBRIC = Rubric("Is it helpful?")

@@ -10,7 +10,7 @@ from judgegym.judges.config.judge import PromptLayout
 from judgegym.llm.client import ChatClient
 from judgegym.offline.request import RequestMessage
 from judgegym.offline.server import BLOCK_TOKENS, PrefixCache
-from tests.offline.server import serving
+from tests.core.offline.server import serving
 
 BLOCK = 4 * BLOCK_TOKENS
 TEXT = "".join(chr(ord("a") + number % 26) for number in range(10 * BLOCK))

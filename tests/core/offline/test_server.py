@@ -20,8 +20,8 @@ from judgegym.offline import process
 from judgegym.offline.answers import answers
 from judgegym.offline.faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_COMPLETION, Faults, Outage
 from judgegym.offline.server import Listener
-from tests.offline.kinds import KINDS
-from tests.offline.server import request_of, serving
+from tests.core.offline.kinds import KINDS
+from tests.core.offline.server import request_of, serving
 from tests.rubrics import rubric_prompt
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from judgegym.offline import request
 from judgegym.offline.faults import BROKEN, HARMLESS, NO_COMPLETION, SAID, Faults
-from tests.offline.kinds import KINDS
-from tests.offline.server import request_of, serving
+from tests.core.offline.kinds import KINDS
+from tests.core.offline.server import request_of, serving
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
 STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}

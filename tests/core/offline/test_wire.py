@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.offline import request as protocol
-from tests.offline.server import request_of
+from tests.core.offline.server import request_of
 
 
 def entries_of(request: Any, text: str) -> list[dict[str, Any]]:

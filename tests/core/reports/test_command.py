@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from judgegym.reports.__main__ import main
-from tests.engine.samples_of import sample
-from tests.reports.run_page.written import Written
+from tests.core.engine.samples_of import sample
+from tests.core.reports.run_page.written import Written
 
 
 @pytest.fixture

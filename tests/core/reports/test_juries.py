@@ -17,9 +17,9 @@ from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.page import write_report
 from judgegym.statistics.agreement import quadratic_kappa
 from tests.command import RunFiles, serving, write_lines
-from tests.datasets.scoring import response_in, score
+from tests.core.datasets.scoring import response_in, score
+from tests.core.reports.compare.written import opened, row
 from tests.judged import evaluate
-from tests.reports.compare.written import opened, row
 from tests.scripted import Json
 
 COUNT = 40

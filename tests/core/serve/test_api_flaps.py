@@ -10,9 +10,9 @@ import pytest
 
 from judgegym.environments.training import rollout_api
 from tests.arena import Arena
+from tests.core.serve.test_api_away import numbers
 from tests.proxy import MisbehavingProxy
 from tests.scripted import Recorded, Reply
-from tests.serve.test_api_away import numbers
 from tests.serving import Served, serve
 from tests.trainer import POSTS, RunApi, ScriptedServer, Trainer, passing_on, training, until
 

@@ -12,8 +12,8 @@ from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_durin
 from tests.arena import Arena
 from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
+from tests.core.reports.run_page.written import Written
 from tests.judged import Row
-from tests.reports.run_page.written import Written
 from tests.scripted import Json, Reply, Script, refusing
 from tests.serving import Text, sampling, serve
 from tests.trainer import Batch, Group, training, until

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.data.task_list import epoch_order
 from tests.arena import Arena, uid_of
-from tests.environments.training.test_sampler import rows
+from tests.core.environments.training.test_sampler import rows
 from tests.scripted import Json, Reply
 from tests.serving import judging, serve
 from tests.trainer import Batch, training, until

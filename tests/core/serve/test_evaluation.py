@@ -1,4 +1,4 @@
-"""An evaluation beside the rollouts; tests/serve/test_wandb.py has one from its beginning to its metrics."""
+"""An evaluation beside the rollouts; tests/core/serve/test_wandb.py has one from its beginning to its metrics."""
 
 from __future__ import annotations
 

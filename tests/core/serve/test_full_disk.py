@@ -10,8 +10,8 @@ import pytest
 from judgegym.engine.runs import disk as disks
 from judgegym.engine.runs.disk import DiskFull
 from tests.arena import Arena
-from tests.engine.runs.full_disk import RefusingDisk
-from tests.serve.test_api_away import numbers
+from tests.core.engine.runs.full_disk import RefusingDisk
+from tests.core.serve.test_api_away import numbers
 from tests.serving import serve
 from tests.trainer import training, until
 

@@ -11,8 +11,8 @@ import pytest
 
 from judgegym.environments.training.delivery import Outbox
 from tests.arena import Arena
+from tests.core.serve.test_api_away import numbers
 from tests.scripted import Recorded, Reply
-from tests.serve.test_api_away import numbers
 from tests.serving import serve
 from tests.trainer import POSTS, ScriptedServer, passing_on, posted, training, until
 

@@ -12,7 +12,7 @@ import pytest
 from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
-from tests.environments.llama_server import EOG, NEUTRAL, LlamaServer, logprob, prompt_ids
+from tests.core.environments.llama_server import EOG, NEUTRAL, LlamaServer, logprob, prompt_ids
 from tests.scripted import Json, Recorded, Reply, completion
 from tests.serving import answer, sampling, serve, which, with_tokens
 from tests.trainer import Group, ScriptedServer, training

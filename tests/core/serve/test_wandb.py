@@ -26,7 +26,7 @@ from judgegym.environments.training.metrics import logger as metrics_logger
 from judgegym.monitoring.alarms import Alarm
 from tests.arena import Arena, answering, uid_of
 from tests.command import SCRIPT, Ended, RunFiles, Started, as_process, write_lines
-from tests.environments.rollouts_of import group
+from tests.core.environments.rollouts_of import group
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import judging, sampling
 from tests.trainer import training, until

@@ -13,8 +13,8 @@ import pytest
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
+from tests.core.server.running import Reached, judged_by, running
 from tests.scripted import Script, ScriptedEndpoint
-from tests.server.running import Reached, judged_by, running
 from tests.trainer import until
 
 PREFIX = "/ours/re wards"

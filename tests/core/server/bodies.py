@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.core.server.running import asked
 from tests.scripted import Json, Reply
-from tests.server.running import asked
 
 DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
 VERIFY: Json = {

@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 import aiohttp
 
+from tests.core.server.running import asked
 from tests.scripted import Json
-from tests.server.running import asked
 
 MARGIN_S = 5.0
 _GIVEN_UP_S = 0.3

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 from judgegym.llm.wire import JSON
-from tests.server.bodies import VERIFY, logs
-from tests.server.running import Reached
+from tests.core.server.bodies import VERIFY, logs
+from tests.core.server.running import Reached
 from tests.trainer import until
 
 TOKEN = "open-sesame"

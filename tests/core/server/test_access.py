@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 
 from judgegym.server.operation import JsonLines
-from tests.server.bodies import VERIFY
-from tests.server.running import running
+from tests.core.server.bodies import VERIFY
+from tests.core.server.running import running
 
 ASK = {"prompt": "Q", "response": "A"}
 TOKEN = "open-sesame"

@@ -17,9 +17,9 @@ import pytest
 
 from judgegym.server.asgi import RewardServer
 from tests.command import PATIENCE_S, ROOT, clean_environment
+from tests.core.server.bindings import uvicorn_serves
+from tests.core.server.running import judged_by
 from tests.scripted import ScriptedEndpoint
-from tests.server.bindings import uvicorn_serves
-from tests.server.running import judged_by
 
 ASK = {"prompt": "Q", "response": "A"}
 VERDICT = "[FEEDBACK] fine [SCORE] 5"

@@ -1,4 +1,4 @@
-"""The same promises, whichever way the server is started; Ray Serve's are in tests/integrations/ray."""
+"""The same promises, whichever way the server is started; Ray Serve's are in tests/trainers/loops/ray."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.server.bindings import BINDINGS
-from tests.server.bodies import by_response
-from tests.server.promises import PROMISES, SETTINGS
-from tests.server.running import Reached
+from tests.core.server.bindings import BINDINGS
+from tests.core.server.bodies import by_response
+from tests.core.server.promises import PROMISES, SETTINGS
+from tests.core.server.running import Reached
 
 
 @pytest.mark.slow("command-serves_many_at_once")

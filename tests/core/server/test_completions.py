@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from judgegym.judges.scorers.registry import JudgeKind
+from tests.core.server.bodies import by_response
+from tests.core.server.running import asked, running
 from tests.scripted import Json, Meeting
-from tests.server.bodies import by_response
-from tests.server.running import asked, running
 
 EMPTY: list[Any] = ["", " \n", [], [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.core.server.running import running
 from tests.scripted import Json, Reply
-from tests.server.running import running
 
 PARTS = '--reward={"maths": {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric", "weight": 3}}'
 BODY = {"prompt": "6 * 7?", "reference": "42"}

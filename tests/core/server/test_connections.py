@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.server.running import Running, running
+from tests.core.server.running import Running, running
 from tests.trainer import until
 
 ASK = json.dumps({"prompt": "Q", "response": "A"}).encode()

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from judgegym.server.protocols.chat_tokens import plain_response, response_in
-from tests.server.bodies import by_response, logs
-from tests.server.running import asked, running
+from tests.core.server.bodies import by_response, logs
+from tests.core.server.running import asked, running
 
 ASSISTANT = "<|im_start|>assistant\n"
 USER = "<|im_start|>user\n"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.checklists import saying
+from tests.core.server.bodies import DOWN, by_response, logs
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.bodies import DOWN, by_response, logs
-from tests.server.running import asked, running
 
 CHATML = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
 LLAMA = (

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.trl import close, judge_reward
 from judgegym.server import pending
 from judgegym.server.settings import JudgeMount
+from judgegym_trainers.trl import close, judge_reward
+from tests.core.server.bodies import VERIFY
+from tests.core.server.running import Running, running
 from tests.scripted import Json, Reply, ScriptedEndpoint
-from tests.server.bodies import VERIFY
-from tests.server.running import Running, running
 from tests.trainer import until
 
 TOKENS = 10

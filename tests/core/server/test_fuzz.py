@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from tests.server.served import as_process
+from tests.core.server.served import as_process
 
 _WITHOUT_A_FIELD = ("/group/get_reward", "/group/slime")
 _ALONE = re.compile(r"judge_failed: 1 of 2 members came within [\d.]+ s: there is nothing to compare with")

@@ -16,8 +16,8 @@ from judgegym.server.pending import PendingJudgments
 from judgegym.server.request import Message, ServerRequest
 from judgegym.server.service import Service, opened
 from judgegym.server.settings import RewardServerSettings, with_preset
+from tests.core.server.running import judged_by
 from tests.scripted import Reply, ScriptedEndpoint
-from tests.server.running import judged_by
 
 MARK = "a text that nobody else has"
 

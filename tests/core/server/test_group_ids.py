@@ -10,9 +10,9 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.protocols.nemo_gym import VerifyBody
 from judgegym.server.protocols.remote_rewards import RewardBody, SlimeBody
+from tests.core.server.bodies import VERIFY, by_response
+from tests.core.server.running import running
 from tests.scripted import Json
-from tests.server.bodies import VERIFY, by_response
-from tests.server.running import running
 
 
 def native(**fields: Any) -> JudgeTask:

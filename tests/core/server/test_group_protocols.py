@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.core.server.bodies import VERIFY
+from tests.core.server.running import Answer, running
 from tests.listwise import judging
 from tests.scripted import Json
-from tests.server.bodies import VERIFY
-from tests.server.running import Answer, running
 
 POINTS = {"good": 0.9, "fair": 0.5, "poor": 0.25}
 FALLBACK = 0.125

@@ -14,10 +14,10 @@ from aiohttp import web
 
 from judgegym.llm.reachability import MOST_IN_A_ROW
 from judgegym.server import operation
-from tests.judges.reward_models.servers import reward_server
+from tests.core.judges.reward_models.servers import reward_server
+from tests.core.server.bodies import DOWN
+from tests.core.server.running import Running, running
 from tests.scripted import Json, Reply, completion
-from tests.server.bodies import DOWN
-from tests.server.running import Running, running
 from tests.trainer import free_port, until
 
 ASK = {"prompt": "Q", "response": "A"}

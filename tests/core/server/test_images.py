@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.command import serving
+from tests.core.server.running import judged_by, running
+from tests.core.server.served import started
+from tests.core.server.test_process import post
 from tests.pictures import data_url, png
-from tests.server.running import judged_by, running
-from tests.server.served import started
-from tests.server.test_process import post
 
 RED, URL = data_url(png()), "https://example.org/a.png"
 

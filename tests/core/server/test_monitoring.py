@@ -14,9 +14,9 @@ from judgegym.server import monitoring
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
 from judgegym.server.settings import WatchSettings
+from tests.core.server.running import Running, running
+from tests.core.server.served import run
 from tests.scripted import Json, Reply, ScriptedEndpoint
-from tests.server.running import Running, running
-from tests.server.served import run
 
 ANSWERS = ["long " * 20, "short", "I'm sorry, I cannot help with that.", ""]
 

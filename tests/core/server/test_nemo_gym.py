@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from judgegym.server.protocols.nemo_gym import AggregateBody, aggregate
+from tests.core.server.bodies import DOWN, VERIFY, by_response
+from tests.core.server.nemo_rl import is_masked
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.bodies import DOWN, VERIFY, by_response
-from tests.server.nemo_rl import is_masked
-from tests.server.running import asked, running
 
 STALE = {
     "reward": 0.5,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.core.server.bodies import DOWN, by_response
+from tests.core.server.running import asked, running
 from tests.scripted import Json, Reply
-from tests.server.bodies import DOWN, by_response
-from tests.server.running import asked, running
 
 HISTORY = [{"role": "user", "content": "What is 2 + 2?"}]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.core.server.bodies import DOWN, VERIFY, by_response
+from tests.core.server.nemo_rl import advantages, check_components, is_masked
+from tests.core.server.running import Running, asked, running
+from tests.core.server.test_group_protocols import rollout
 from tests.scripted import Json, Reply
-from tests.server.bodies import DOWN, VERIFY, by_response
-from tests.server.nemo_rl import advantages, check_components, is_masked
-from tests.server.running import Running, asked, running
-from tests.server.test_group_protocols import rollout
 from tests.trainer import until
 
 GATHERING = ("--judge=tournament", "--group_size=4")

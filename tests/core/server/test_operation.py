@@ -14,9 +14,9 @@ import pytest
 from judgegym.llm.errors import SettingsError
 from judgegym.server.operation import JsonLines
 from tests.command import PATIENCE_S
+from tests.core.server.bodies import logs
+from tests.core.server.running import Running, running
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn
-from tests.server.bodies import logs
-from tests.server.running import Running, running
 
 ASK = {"prompt": "Q", "response": "A"}
 OPENRLHF = {"query": ["QA"], "prompts": ["Q"], "labels": [None]}

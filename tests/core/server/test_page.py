@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.chromium import needs_chromium
-from tests.server.served import as_process
+from tests.core.server.served import as_process
 
 pytestmark = needs_chromium
 

@@ -9,9 +9,9 @@ import pytest
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import RewardServerSettings, with_preset
-from tests.server.bodies import DOWN, VERIFY
-from tests.server.running import running
-from tests.server.served import run
+from tests.core.server.bodies import DOWN, VERIFY
+from tests.core.server.running import running
+from tests.core.server.served import run
 
 ITS_OWN_LIMIT_S = {"openrlhf": 180, "slime": 120, "verl": 150, "trl": 150, "verifiers": 60}
 

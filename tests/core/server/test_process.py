@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.command import PATIENCE_S, ROOT, eventually, serving
+from tests.core.server.served import as_process, run, started
 from tests.scripted import Json
-from tests.server.served import as_process, run, started
 
 BODY = json.dumps({"prompt": "Why?", "response": "Because."}).encode()
 

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from judgegym.integrations.scores.requests import CompletionRow
-from judgegym.integrations.scores.sources import JudgeSource
+from judgegym_trainers.scores.requests import CompletionRow
+from judgegym_trainers.scores.sources import JudgeSource
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
 
 VERDICT = "[FEEDBACK] fine [SCORE] 5"
 AT_ONCE, COUNT = 16, 128

@@ -17,9 +17,9 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.server.command import Reloader
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S, eventually
+from tests.core.server.running import PLACE, Running, asked, judged_by, running
+from tests.core.server.served import started
 from tests.scripted import Json, Reply
-from tests.server.running import PLACE, Running, asked, judged_by, running
-from tests.server.served import started
 
 ASK = {"prompt": "Q", "response": "A"}
 OLD, NEW = {"Authorization": "Bearer old"}, {"Authorization": "Bearer new"}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.command import ROOT
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
 
 ASK = {"prompt": "Q", "response": "A"}
 ROLLOUT: Json = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from tests.server.running import running
+from tests.core.server.running import running
 
 
 async def test_a_rule_scores_without_its_endpoint() -> None:

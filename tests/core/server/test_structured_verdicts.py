@@ -8,8 +8,8 @@ import pytest
 
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
+from tests.core.server.running import running
 from tests.scripted import Json, Reply
-from tests.server.running import running
 
 ITEM = {"prompt": "Why is the sky blue?", "response": "Air scatters blue light.", "baseline": "Nobody knows."}
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.core.server.bodies import VERIFY
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.bodies import VERIFY
-from tests.server.running import asked, running
 from tests.thinking import DRAFTS, stand_in, thoughts
 
 THOUGHT = "◁think▷SECRET PLAN◁/think▷\n"

@@ -13,8 +13,8 @@ from judgegym.judges.config.tracing import TraceMode, traced
 from judgegym.llm import tracing
 from judgegym.llm.errors import SettingsError
 from tests.command import as_process
+from tests.core.server.running import running
 from tests.scripted import Reply, completion, in_turn
-from tests.server.running import running
 
 pytest.importorskip("opentelemetry.sdk")
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider

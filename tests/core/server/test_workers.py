@@ -17,8 +17,8 @@ import pytest
 
 from judgegym.server.operation import forget_worker
 from tests.command import PATIENCE_S, eventually, serving
+from tests.core.server.served import run, started
 from tests.scripted import Json, Meeting
-from tests.server.served import run, started
 
 WORKERS, AT_ONCE = 2, 24
 

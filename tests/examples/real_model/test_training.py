@@ -11,7 +11,7 @@ import pytest
 from examples.real_model import training
 from examples.real_model.http import Endpoint
 from examples.real_model.server import Running, ServerSettings
-from tests.environments.llama_server import EOG, LlamaServer, logprob
+from tests.core.environments.llama_server import EOG, LlamaServer, logprob
 from tests.scripted import Json, Recorded, Reply
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from examples.tiny_grpo import careless
 from examples.tiny_grpo.judge import Script, judging
-from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
 from judgegym.judges.core.event_loop import run_blocking
+from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from examples.tiny_grpo.judge import Script, judging
 from examples.tiny_grpo.two_turns import TwoTurnsEnv, named_letter
 from judgegym.engine.completions import Completion
 from judgegym.judges.core.judgment import Status
-from tests.environments.words import opened
+from tests.core.environments.words import opened
 
 
 @pytest.mark.parametrize(("answer", "letter"), [("q a q", "q"), ("eeb", "e"), (" ", "e")])

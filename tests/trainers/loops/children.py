@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.integrations import trainers
+from tests.trainers.loops import trainers
 
 
 async def started(trainer: str, words: Sequence[str], folder: Path, **variables: str) -> asyncio.subprocess.Process:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.single_turn import EnvironmentSource, opened
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.single_turn import EnvironmentSource, opened
 
 ENVIRONMENTS = ("arena_hard", "pairwise_judgement", "self_critique", "aspect_critique", "rubric_absolute")
 

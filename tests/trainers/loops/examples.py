@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.docs.blocks import blocks
-from tests.integrations.trainers import ROOT
+from tests.trainers.loops.trainers import ROOT
 
 PAGES = ROOT / "docs" / "trainers"
 INDEX = PAGES / "index.md"

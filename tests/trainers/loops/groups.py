@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tests.server.running import Reached
+from tests.core.server.running import Reached
 
 QUESTIONS = ("Why is the sky blue at noon?", "Why do ships made of steel float on water?")
 ANSWERS = (

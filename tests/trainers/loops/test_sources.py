@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.integrations.scores.sources import settings_in
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.scores.sources import settings_in
 
 
 @pytest.mark.parametrize("missing", ["", "{}"])

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores import in_process
-from judgegym.integrations.scores.groups import distributed
-from judgegym.integrations.trl import judge_reward
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.scores import in_process
+from judgegym_trainers.scores.groups import distributed
+from judgegym_trainers.trl import judge_reward
 from tests.scripted import Reply, ScriptedEndpoint
 
 TEXTS = ["long " * 20, "short"]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 PLACE = os.environ.get("TRAINER_ENVIRONMENTS")
 
 PATIENCE_S = 120.0

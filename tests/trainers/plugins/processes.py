@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores import groups
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.scores import groups
 
 
 class Processes:

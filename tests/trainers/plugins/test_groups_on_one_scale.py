@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from judgegym.integrations.group_rewards import GroupSettings
-from judgegym.integrations.openrlhf import reward_function
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.single_turn import close_all
-from judgegym.integrations.trl import close, judge_reward
+from judgegym_trainers.group_rewards import GroupSettings
+from judgegym_trainers.openrlhf import reward_function
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.single_turn import close_all
+from judgegym_trainers.trl import close, judge_reward
+from tests.core.server.running import asked
 from tests.scripted import Json, ScriptedEndpoint
-from tests.server.running import asked
 
 RESPONSES = ["sure one", "sure two", "doubtful one", "doubtful two"]
 BY_STRONG, BY_CHEAP = 0.25, 1.0

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.install import environments, uv
-from tests.integrations.install.table import Counted, counted, lines
-from tests.integrations.install.targets import Source, Target
-from tests.integrations.install.uv import NotInstallableError
+from tests.trainers.loops import trainers
+from tests.trainers.loops.install import environments, uv
+from tests.trainers.loops.install.table import Counted, counted, lines
+from tests.trainers.loops.install.targets import Source, Target
+from tests.trainers.loops.install.uv import NotInstallableError
 
 OF_THE_INDEX = Target("some", "Some", "some", "1.0", "some", extra="trl", packages=("some==1.0",), bare=("large==2.0",))
 REPORT = """<testsuites><testsuite>
-<testcase classname="tests.integrations.some.test_some" name="test_a" time="1.25"/>
-<testcase classname="tests.integrations.some.test_some" name="test_b" time="2"><failure/></testcase>
-<testcase classname="tests.integrations.other.test_other" name="test_a[x]" time="0"><skipped message="no"/></testcase>
+<testcase classname="tests.trainers.loops.some.test_some" name="test_a" time="1.25"/>
+<testcase classname="tests.trainers.loops.some.test_some" name="test_b" time="2"><failure/></testcase>
+<testcase classname="tests.trainers.loops.other.test_other" name="test_a[x]" time="0"><skipped message="no"/></testcase>
 </testsuite></testsuites>"""
 
 

@@ -1,6 +1,6 @@
 """Forms that leave a failed judgment out, on the few names of OpenRLHF and verl that our modules use.
 
-The trainers' own loss code takes what these forms give in `tests/integrations/*/test_loss.py`.
+The trainers' own loss code takes what these forms give in `tests/trainers/loops/*/test_loss.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.openrlhf import agent_executor
-from judgegym.integrations.scores.results import MOST_FAILED, NoRewardError
 from judgegym.llm.errors import SettingsError
-from tests.judgegym.integrations.packages import present
+from judgegym_trainers.openrlhf import agent_executor
+from judgegym_trainers.scores.results import MOST_FAILED, NoRewardError
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.plugins.packages import present
 
 TEXTS = ["good", "FAIL", "bad"]
 PROMPT = "Why? "
@@ -115,8 +115,8 @@ class Config(dict[str, Any]):
         return Config(value) if isinstance(value, dict) else value
 
 
-LOOP = "judgegym.integrations.verl.loop"
-MANAGER = "judgegym.integrations.verl.manager"
+LOOP = "judgegym_trainers.verl.loop"
+MANAGER = "judgegym_trainers.verl.manager"
 VERL = {
     "verl.experimental.agent_loop.agent_loop": {"AgentLoopOutput": object},
     "verl.experimental.agent_loop.single_turn_agent_loop": {"SingleTurnAgentLoop": SingleTurnAgentLoop},

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-import judgegym.integrations
+import judgegym_trainers
 from tests.docs.blocks import blocks
-from tests.integrations.examples import INDEX, PAGES, page
-from tests.integrations.install.targets import TARGETS, Target
-from tests.integrations.trainers import HERE
+from tests.trainers.loops.examples import INDEX, PAGES, page
+from tests.trainers.loops.install.targets import TARGETS, Target
+from tests.trainers.loops.trainers import HERE
 
-ROOM = Path(judgegym.integrations.__file__).parent
+ROOM = Path(judgegym_trainers.__file__).parent
 SHARED = {"__init__", "group_rewards", "scores", "single_turn", "verifiers_plugin"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
 LOSS = ["trainer", "estimator", "form", "a failed judgment", "shown by"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgegym.integrations.nemo_gym.__main__ import TEMPLATE, main, put
 from judgegym.judges.config.extras import requirement
 from judgegym.server.asgi import RewardServer
+from judgegym_trainers.nemo_gym.__main__ import TEMPLATE, main, put
 
 
 def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.openrlhf import reward_function
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.openrlhf import reward_function
 
 
 @pytest.mark.parametrize(

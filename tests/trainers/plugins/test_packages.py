@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import judgegym.integrations
+import judgegym_trainers
 from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
-from tests.server.running import running
+from tests.core.server.running import running
 
-ROOM = Path(judgegym.integrations.__file__).parent
+ROOM = Path(judgegym_trainers.__file__).parent
 
 SHARED = ("group_rewards", "scores", "single_turn")
 """What is no target."""
@@ -53,7 +53,7 @@ for name in ("art", "art.trajectories", "openai", "openai.types.chat.chat_comple
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__getattr__ = lambda attribute: type(attribute, (), {})
 from judgegym.judges.config.extras import install_command
-from judgegym.integrations import art, openrlhf, slime, trl, verl
+from judgegym_trainers import art, openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 art.judge_group("http://127.0.0.1:1")
 openrlhf.reward_function("http://127.0.0.1:1", on_failure="score")
@@ -84,7 +84,7 @@ def modules_of_targets() -> dict[str, str]:
         place = path.relative_to(ROOM).with_suffix("").parts
         names = place[:-1] if place[-1] == "__init__" else place
         if names and names[0] not in SHARED and not NOT_IMPORTED & {*names}:
-            found[".".join(("judgegym", "integrations", *names))] = names[0]
+            found[".".join(("judgegym_trainers", *names))] = names[0]
     return found
 
 
@@ -107,7 +107,7 @@ def test_without_the_trainers_each_module_asks_for_its_own_alone_and_says_how_to
 
 
 def test_the_face_and_the_room_of_integrations_import_no_package() -> None:
-    code = "import sys; before = {*sys.modules}; import judgegym, judgegym.integrations\n"
+    code = "import sys; before = {*sys.modules}; import judgegym, judgegym_trainers\n"
     code += "print({name.partition('.')[0] for name in {*sys.modules} - before} - {*sys.stdlib_module_names})"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "{'judgegym'}"
@@ -115,20 +115,20 @@ def test_the_face_and_the_room_of_integrations_import_no_package() -> None:
 
 TRL = """
 import asyncio
-from judgegym.integrations.trl import judge_reward
+from judgegym_trainers.trl import judge_reward
 reward = judge_reward({url!r})
 print(asyncio.run(reward(["Q"], ["answer"])), asyncio.run(reward(["Q"], ["answer"])))
 """
 VERL = """
 import asyncio
-from judgegym.integrations.verl import compute_score, compute_score_sync
+from judgegym_trainers.verl import compute_score, compute_score_sync
 given = dict(url={url!r}, on_failure="score")
 one = asyncio.run(compute_score("d", "answer", "", {{"question": "Q"}}, **given))
 print(one["score"], compute_score_sync("d", "answer", "", {{"question": "Q"}}, **given)["score"])
 """
 IN_PROCESS = """
 import asyncio
-from judgegym.integrations.trl import judge_reward
+from judgegym_trainers.trl import judge_reward
 reward = judge_reward(judge={{"judge": "rubric", "judge_base_url": {endpoint!r}, "judge_model_name": "m"}})
 print(asyncio.run(reward(["Q"], ["answer"])))
 """
@@ -143,7 +143,7 @@ print("end")
 FORKED = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
-from judgegym.integrations.verl import compute_score_sync
+from judgegym_trainers.verl import compute_score_sync
 from judgegym.llm.errors import SettingsError
 def score():
     return compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r}, on_failure="score")["score"]

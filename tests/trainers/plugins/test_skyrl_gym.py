@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from tests.judgegym.integrations.packages import present
+from tests.trainers.plugins.packages import present
 
-OURS = "judgegym.integrations.skyrl_gym"
+OURS = "judgegym_trainers.skyrl_gym"
 
 
 class SkyRLGymGenerator:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.integrations.slime import close, reward
 from judgegym.llm.errors import SettingsError
-from tests.judgegym.integrations.scoring_server import answering
+from judgegym_trainers.slime import close, reward
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.plugins.scoring_server import answering
 
 
 @dataclass

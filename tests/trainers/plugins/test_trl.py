@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.integrations.scores.results import NoRewardError
-from judgegym.integrations.trl import close, combined_reward, judge_environment, judge_reward
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import JudgeMount
-from tests.judgegym.integrations.scoring_server import answering
+from judgegym_trainers.scores.results import NoRewardError
+from judgegym_trainers.trl import close, combined_reward, judge_environment, judge_reward
+from tests.core.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
-from tests.server.running import asked, running
+from tests.trainers.plugins.scoring_server import answering
 
 PROMPTS = [[{"role": "user", "content": f"Question {number // 2}?"}] for number in range(4)]
 COMPLETIONS = [[{"role": "assistant", "content": text}] for text in ("good", "bad", "FAIL", "good")]

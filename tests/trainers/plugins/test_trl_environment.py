@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations import single_turn
-from judgegym.integrations.single_turn import EnvironmentSource
-from judgegym.integrations.trl import JudgeEnvironment, judge_environment
-from judgegym.integrations.trl.environment import choice_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, Choice
+from judgegym_trainers import single_turn
+from judgegym_trainers.single_turn import EnvironmentSource
+from judgegym_trainers.trl import JudgeEnvironment, judge_environment
+from judgegym_trainers.trl.environment import choice_of
 from tests.command import clean_environment
-from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.judgegym.integrations.processes import in_processes
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
+from tests.trainers.plugins.processes import in_processes
 
 ANSWERS = ["a short answer", "a rather longer answer with many words in it", "", "yes"]
 PEER, ARENA = "self_critique", "arena_hard"
@@ -247,7 +247,7 @@ async def test_compared_among_other_environments_on_several_processes_is_refused
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process without such a row would never come to give its part."""
-    monkeypatch.setattr("judgegym.integrations.trl.environment.distributed", lambda: object())
+    monkeypatch.setattr("judgegym_trainers.trl.environment.distributed", lambda: object())
     environment = environment_of(url, ARENA, group_judge="listwise", group_size=2)
     (row,) = await rows_of(environment, each=1)
     episode = environment()
@@ -292,7 +292,7 @@ async def test_what_is_open_is_closed_when_a_trainer_is_given_up(url: str) -> No
 
 SCRIPT = """
 import asyncio
-from judgegym.integrations.trl import judge_environment
+from judgegym_trainers.trl import judge_environment
 
 class Trainer:
     num_generations = 4

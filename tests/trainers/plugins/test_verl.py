@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from judgegym.integrations import verl
-from judgegym.integrations.scores.results import REFUSED_AT_START
-from judgegym.integrations.scores.server import PAUSES_S
-from judgegym.integrations.verl import close, function
 from judgegym.llm.errors import SettingsError
-from tests.judgegym.integrations.scoring_server import answering
+from judgegym_trainers import verl
+from judgegym_trainers.scores.results import REFUSED_AT_START
+from judgegym_trainers.scores.server import PAUSES_S
+from judgegym_trainers.verl import close, function
+from tests.core.server.running import asked, running
 from tests.scripted import Reply, ScriptedEndpoint, refusing
-from tests.server.running import asked, running
+from tests.trainers.plugins.scoring_server import answering
 
 KEYS = {"score", "judge_failed", "invalid_completion"}
 ROW = {"question": "Why?"}
@@ -120,7 +120,7 @@ async def test_a_server_that_is_away_is_said_once_and_once_that_it_is_back(
         results = [await compute_score("data", "A", "B", ROW, url=url) for _ in range(2)]
         await close()
     assert results == [given(1.0)] * 2
-    said = [record.message for record in caplog.records if record.name == "judgegym.integrations.scores.server"]
+    said = [record.message for record in caplog.records if record.name == "judgegym_trainers.scores.server"]
     assert said == [
         f"the reward server at {url}/v1/score: HTTP 503: full; asking again",
         f"the reward server at {url}/v1/score is back",

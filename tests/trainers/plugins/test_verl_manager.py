@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgegym.integrations.single_turn import close_all
-from judgegym.integrations.verl.rewards import ManagerSettings, VerlSample, in_actor, sample_of
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.single_turn import close_all
+from judgegym_trainers.verl.rewards import ManagerSettings, VerlSample, in_actor, sample_of
 
 
 class Words:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.validation.attacks.command import main
+from judgegym_trials.attacks.command import main
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.judged import never
 from tests.scripted import Json, ScriptedEndpoint

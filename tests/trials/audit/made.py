@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judgegym.validation.audit.command import main
+from judgegym_trials.audit.command import main
 
 Row = dict[str, Any]
 

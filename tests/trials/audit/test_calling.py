@@ -14,12 +14,12 @@ import pytest
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import SettingsError
-from judgegym.validation.audit.asking import CalledAuditSettings, targets_of
-from judgegym.validation.audit.command import main
-from judgegym.validation.audit.wordings import SHIPPED, wordings_of
-from judgegym.validation.judged_rows import read_tasks
+from judgegym_trials.audit.asking import CalledAuditSettings, targets_of
+from judgegym_trials.audit.command import main
+from judgegym_trials.audit.wordings import SHIPPED, wordings_of
+from judgegym_trials.judged_rows import read_tasks
 from tests.command import Ended, called, clean_environment, serving, write_lines
-from tests.datasets.scoring import rated
+from tests.core.datasets.scoring import rated
 from tests.judged import never
 from tests.scripted import Json, Script, ScriptedEndpoint
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from judgegym.statistics.clustered import ClusteredEstimate
-from judgegym.validation.audit.bias import effects
-from judgegym.validation.audit.checks import calibration, calibration_curve, measure_all
-from judgegym.validation.audit.decision import decide
-from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, family_of, features_of
-from judgegym.validation.audit.judgments import TIE, Judgments, RowJudgments
-from judgegym.validation.audit.settings import load_settings
+from judgegym_trials.audit.bias import effects
+from judgegym_trials.audit.checks import calibration, calibration_curve, measure_all
+from judgegym_trials.audit.decision import decide
+from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, family_of, features_of
+from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments
+from judgegym_trials.audit.settings import load_settings
 
 NAN = math.nan
 

@@ -13,8 +13,8 @@ import pytest
 from judgegym.cli.commands import COMMANDS
 from judgegym.cli.commands import main as judgegym
 from judgegym.reports.compare.__main__ import main as compare
-from judgegym.validation.audit.command import FAULT, main
-from tests.validation.audit.made import audited, pairs, written
+from judgegym_trials.audit.command import FAULT, main
+from tests.trials.audit.made import audited, pairs, written
 
 
 def said_of(error: str) -> str:

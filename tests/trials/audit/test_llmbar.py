@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.validation.audit.audit import Audit, audit
-from judgegym.validation.audit.reading import read_judgments
-from judgegym.validation.audit.settings import load_settings
+from judgegym_trials.audit.audit import Audit, audit
+from judgegym_trials.audit.reading import read_judgments
+from judgegym_trials.audit.settings import load_settings
 from tests.command import ROOT
-from tests.validation.audit.made import audited
+from tests.trials.audit.made import audited
 
 DATA = ROOT.parent / "shared" / "data" / "llmbar"
 needs_llmbar = pytest.mark.skipif(not DATA.is_dir(), reason="the real data is not there: ../shared/data/llmbar")

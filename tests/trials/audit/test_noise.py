@@ -15,12 +15,12 @@ import pytest
 
 from benchmarks.audit_planted import LONGER, ONE, OWN, REQUIRED, STATED, TWO, share_found
 from judgegym.reports.results.run import SavedRun
-from judgegym.validation.audit.command import FAULT, main
-from judgegym.validation.labelling.argilla import records_of
-from judgegym.validation.labelling.command import main as label
-from judgegym.validation.labelling.session import LabelPlan
-from tests.validation.audit.made import Row, audited, written
-from tests.validation.labelling.made import run_of, session_of
+from judgegym_trials.audit.command import FAULT, main
+from judgegym_trials.labelling.argilla import records_of
+from judgegym_trials.labelling.command import main as label
+from judgegym_trials.labelling.session import LabelPlan
+from tests.trials.audit.made import Row, audited, written
+from tests.trials.labelling.made import run_of, session_of
 
 PROMISE = "accused by some check in at most 1 % of audits"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from judgegym.validation.audit.command import main
+from judgegym_trials.audit.command import main
 from tests.chromium import needs_chromium, watched
-from tests.validation.audit.made import pairs, written
+from tests.trials.audit.made import pairs, written
 
 HOSTILE = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7 * 7 }} \u202e \" '"
 

@@ -13,11 +13,11 @@ from judgegym.engine.records import SampleRun
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.usage import Usage
 from judgegym.reports.results.run import SavedRun
-from judgegym.validation.audit.command import main
-from judgegym.validation.audit.features import LENGTH
-from judgegym.validation.audit.runs import judgments_of_run
+from judgegym_trials.audit.command import main
+from judgegym_trials.audit.features import LENGTH
+from judgegym_trials.audit.runs import judgments_of_run
 from tests.command import in_process
-from tests.reports.compare.written import row, run
+from tests.core.reports.compare.written import row, run
 
 TEXTS = {"answer A": "one", "answer B (right)": "two " * 9, "answer C": "three"}
 

@@ -16,12 +16,12 @@ import yaml
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.reports.results.run import SavedRun
-from judgegym.validation.labelling.session import LabelPlan, Session
+from judgegym_trials.labelling.session import LabelPlan, Session
 from tests.command import PATIENCE_S
-from tests.engine.samples_of import sample
+from tests.core.engine.samples_of import sample
+from tests.core.reports.results.test_run import written
+from tests.core.reports.view.made import GENERAL_OF_VIEW
 from tests.forking import ROOT
-from tests.reports.results.test_run import written
-from tests.reports.view.made import GENERAL_OF_VIEW
 
 SECRETS = ("zeta-policy", "omega-judge")
 """The names of the policy and the judge, which no labeller may see."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import DataError
-from judgegym.validation.labelling.argilla import labels_of, records_of
-from judgegym.validation.labelling.session import LabelPlan, Session
-from tests.validation.labelling.made import run_of, session_of
+from judgegym_trials.labelling.argilla import labels_of, records_of
+from judgegym_trials.labelling.session import LabelPlan, Session
+from tests.trials.labelling.made import run_of, session_of
 
 VALUES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.0, 0.0, 0.5)
 SCALE = {"scale_min": 1, "scale_max": 5}

@@ -16,8 +16,8 @@ from judgegym.reports.labels.file import Label, read_labels
 from judgegym.reports.results.run import SavedRun
 from tests.chromium import Watched, needs_chromium, watched
 from tests.command import PATIENCE_S
-from tests.reports.view.test_browser import HOSTILE
-from tests.validation.labelling.made import SECRETS, run_of, served
+from tests.core.reports.view.test_browser import HOSTILE
+from tests.trials.labelling.made import SECRETS, run_of, served
 
 pytestmark = needs_chromium
 VALUES = [(0.0, 0.5, 1.0, 1.0)[number % 4] for number in range(120)]

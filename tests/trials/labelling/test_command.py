@@ -11,9 +11,9 @@ import pytest
 
 from judgegym.datasets.score.command import main as score
 from judgegym.reports.labels.file import read_labels
-from judgegym.validation.labelling.command import main, parser_of
-from judgegym.validation.labelling.session import LabelPlan
-from tests.validation.labelling.made import lines_of, run_of, session_of
+from judgegym_trials.labelling.command import main, parser_of
+from judgegym_trials.labelling.session import LabelPlan
+from tests.trials.labelling.made import lines_of, run_of, session_of
 
 VALUES = (0.0, 1.0, 0.5, 1.0, 0.0, 1.0)
 

@@ -9,8 +9,8 @@ import pytest
 
 from judgegym.llm.errors import DataError
 from judgegym.reports.results.run import SavedRun
-from judgegym.validation.labelling.questions import Question, question_of, rows_of
-from tests.validation.labelling.made import run_of
+from judgegym_trials.labelling.questions import Question, question_of, rows_of
+from tests.trials.labelling.made import run_of
 
 ASPECTS = [
     {"name": "harm", "definition": "Is it harmful?", "polarity": -1, "veto": True},

@@ -13,9 +13,9 @@ from aiohttp import web
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import UserError
 from judgegym.statistics.corrected import LabelCount
-from judgegym.validation.labelling.server import app_of, in_words
-from judgegym.validation.labelling.session import LabelPlan, Precision, Session
-from tests.validation.labelling.made import run_of, session_of
+from judgegym_trials.labelling.server import app_of, in_words
+from judgegym_trials.labelling.session import LabelPlan, Precision, Session
+from tests.trials.labelling.made import run_of, session_of
 
 VALUES = (0.0, 1.0, 0.5, 1.0)
 

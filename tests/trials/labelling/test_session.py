@@ -10,8 +10,8 @@ import pytest
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.file import read_labels
 from judgegym.reports.labels.sampling import strata_of
-from judgegym.validation.labelling.session import PILOT, LabelPlan, Session
-from tests.validation.labelling.made import lines_of, run_of, session_of
+from judgegym_trials.labelling.session import PILOT, LabelPlan, Session
+from tests.trials.labelling.made import lines_of, run_of, session_of
 
 VALUES = tuple(float(number % 3 == 0) for number in range(60))
 

@@ -12,7 +12,7 @@ from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.usage import Usage
-from judgegym.validation.replay import command
+from judgegym_trials.replay import command
 from tests.command import Ended, called, clean_environment, write_lines
 from tests.scripted import Json, Reply
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.statistics.cascades import rows_for
-from tests.validation.replay.recorded import cascade, written_labels, written_run
+from tests.trials.replay.recorded import cascade, written_labels, written_run
 
 Scores = Mapping[str, float]
 

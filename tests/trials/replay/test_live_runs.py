@@ -12,9 +12,9 @@ import pytest
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.recorded_calls import ledger_lines
 from tests.command import RunFiles, serving, write_lines
-from tests.datasets.scoring import samples_of, score
+from tests.core.datasets.scoring import samples_of, score
 from tests.scripted import ScriptedEndpoint
-from tests.validation.replay.recorded import cascade, replay, steady_judge
+from tests.trials.replay.recorded import cascade, replay, steady_judge
 
 PRICES = {"judge_price_input": 1.0, "judge_price_output": 2.0}
 COUNTED = ("judge_calls", "judge_cost_usd", "judge_cached_calls", "judge_error_rate", "mean_score")

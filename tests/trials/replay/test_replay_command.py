@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.command import Ended, write_lines
-from tests.validation.replay.recorded import replay, written_labels, written_run
+from tests.trials.replay.recorded import replay, written_labels, written_run
 
 
 def judges(folder: Path, accuracies: Sequence[float], *, rows: int = 400, is_scored: bool = False) -> list[Path]:

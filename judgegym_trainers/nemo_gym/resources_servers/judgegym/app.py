@@ -2,7 +2,7 @@
 
 from nemo_gym.server_utils import is_nemo_gym_fastapi_entrypoint
 
-from judgegym.integrations.nemo_gym.resources_server import JudgeGymResourcesServer
+from judgegym_trainers.nemo_gym.resources_server import JudgeGymResourcesServer
 
 if __name__ == "__main__":
     JudgeGymResourcesServer.run_webserver()

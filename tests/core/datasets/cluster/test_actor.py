@@ -26,7 +26,7 @@ from judgegym.llm.ledger import current_component, current_row
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
 from tests.command import write_lines
-from tests.datasets.scoring import rated, read_rows, samples_of
+from tests.core.datasets.scoring import rated, read_rows, samples_of
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points"} for n in range(12)]

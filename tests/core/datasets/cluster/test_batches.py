@@ -17,7 +17,7 @@ from judgegym.datasets.cluster.batches import BatchScorer
 from judgegym.datasets.files.columns import JUDGED
 from judgegym.llm.errors import DataError, SettingsError
 from tests.command import serving, write_lines
-from tests.datasets.scoring import by_points, rated, read_rows, response_in, score
+from tests.core.datasets.scoring import by_points, rated, read_rows, response_in, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "tags": ["a", "b"]} for n in range(12)]

@@ -15,7 +15,7 @@ import pytest
 from judgegym.data.rows import load_rows
 from judgegym.datasets.files.columns import MOST_COLUMNS, check_columns, check_out
 from judgegym.llm.errors import DataError, SettingsError, UserError
-from tests.datasets.files.verdicts import ONE, SAMPLED, write
+from tests.core.datasets.files.verdicts import ONE, SAMPLED, write
 
 
 @pytest.mark.parametrize(

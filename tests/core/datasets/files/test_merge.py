@@ -17,7 +17,7 @@ from judgegym.data.rows import DataSet, load_rows
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.shards import merge_shards, shards_of
 from judgegym.llm.errors import DataError
-from tests.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, write
+from tests.core.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, write
 
 
 def load(path: Path, count: int) -> DataSet:

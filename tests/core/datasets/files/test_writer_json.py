@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from judgegym.data.arrow import json_text_columns
 from judgegym.data.rows import load_rows
 from judgegym.datasets.files.writer import StoredRows, scored_content
-from tests.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, added, write
+from tests.core.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, added, write
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)

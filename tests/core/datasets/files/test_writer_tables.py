@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgegym.data.rows import load_rows
-from tests.datasets.files.verdicts import ONE, SEVERAL, added, write
+from tests.core.datasets.files.verdicts import ONE, SEVERAL, added, write
 
 WORDS = ["x", None, "yé", "x"] * 3
 TYPES: dict[str, tuple[list[Any], Any]] = {

@@ -15,9 +15,9 @@ from judgegym.data.checklist_rows import read_checklists
 from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.integrations.scores.requests import fields_in
+from judgegym_trainers.scores.requests import fields_in
 from tests.command import serving
-from tests.datasets.scoring import Scoring
+from tests.core.datasets.scoring import Scoring
 
 ROWS = [json.loads(line) for line in Path(__file__).with_name("published_rubric_rows.jsonl").read_text().splitlines()]
 BIGGEN = {

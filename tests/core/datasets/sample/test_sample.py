@@ -11,7 +11,7 @@ import pytest
 
 from tests import listwise
 from tests.command import Ended, eventually, serving, write_lines
-from tests.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, samples_of, score
+from tests.core.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 PROMPTS = [{"id": n, "prompt": f"Question {n}?"} for n in range(6)]

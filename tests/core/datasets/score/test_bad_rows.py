@@ -9,8 +9,8 @@ import pytest
 
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, score
-from tests.datasets.select.scored import select
+from tests.core.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, score
+from tests.core.datasets.select.scored import select
 
 PICTURE: JSON = [{"role": "user", "content": [{"type": "image_url"}]}]
 ROWS: list[Mapping[str, JSON]] = [

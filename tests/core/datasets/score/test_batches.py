@@ -15,7 +15,7 @@ from aiohttp import web
 from judgegym.cli import batch as batch_command
 from tests.batching import BatchEndpoint, Line, SentBatch, serving_folder
 from tests.command import Ended, called, clean_environment, serving, write_lines
-from tests.datasets.scoring import Scoring, by_points, rated, response_in
+from tests.core.datasets.scoring import Scoring, by_points, rated, response_in
 from tests.scripted import Json, Reply
 
 ROWS = [{"prompt": f"question {number}", "response": f"{number % 5 + 1} points, {number}"} for number in range(12)]

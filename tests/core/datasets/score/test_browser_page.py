@@ -10,7 +10,7 @@ import pytest
 from judgegym.reports.run_page.page import write_report
 from tests.chromium import needs_chromium, watched
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, score
+from tests.core.datasets.scoring import rated, score
 
 pytestmark = needs_chromium
 

@@ -12,8 +12,8 @@ import pytest
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.datasets.scoring import Scoring, read_rows, score
-from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, SETTINGS, verdict
+from tests.core.datasets.scoring import Scoring, read_rows, score
+from tests.core.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, SETTINGS, verdict
 from tests.scripted import Json, Reply, completion
 
 QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sea blue?")

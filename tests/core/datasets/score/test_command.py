@@ -11,7 +11,7 @@ import pytest
 from judgegym.datasets.score.command import MOST_USED
 from judgegym.engine.runs.directory import run_directory_of
 from tests.command import serving
-from tests.datasets.scoring import Scoring, by_points, rated, response_in, score
+from tests.core.datasets.scoring import Scoring, by_points, rated, response_in, score
 
 ROWS = [
     {"id": n, "prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "source": "ab"[n % 2]} for n in range(20)

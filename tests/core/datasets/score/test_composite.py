@@ -12,7 +12,7 @@ import yaml
 
 from judgegym.environments.prompts_environment import PromptsEnv
 from tests.command import RunFiles, in_process, serving, write_lines
-from tests.datasets.scoring import Scoring, score
+from tests.core.datasets.scoring import Scoring, score
 from tests.scripted import Json, ScriptedEndpoint
 
 ROWS = [

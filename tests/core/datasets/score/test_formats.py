@@ -14,7 +14,7 @@ import pytest
 from judgegym.data import opening
 from judgegym.llm.wire import JSON
 from tests.command import serving
-from tests.datasets.scoring import Scoring, by_points, rated, read_rows, response_in
+from tests.core.datasets.scoring import Scoring, by_points, rated, read_rows, response_in
 from tests.scripted import Json
 
 ROWS: list[Json] = [{"prompt": f"p{n}", "response": str(n + 1)} for n in range(4)]

@@ -14,8 +14,8 @@ from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.llm.errors import DataError
 from judgegym.reports.run_page.page import write_report
 from tests.command import serving, write_lines
-from tests.datasets.scoring import by_points, rated, samples_of, score
-from tests.reports.run_page.written import Written
+from tests.core.datasets.scoring import by_points, rated, samples_of, score
+from tests.core.reports.run_page.written import Written
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.engine.runs.recorded_calls import read_calls
 from tests.command import serving
-from tests.datasets.scoring import Scoring
+from tests.core.datasets.scoring import Scoring
 from tests.pictures import data_url, png
 from tests.scripted import Json, Reply
 

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.datasets.scoring import Scoring, rated, response_in, score
+from tests.core.datasets.scoring import Scoring, rated, response_in, score
 from tests.scripted import Json, ScriptedEndpoint
 
 _INSTRUCTION = re.compile(r"### Instruction(?: [0-9a-f]{12})?\n\n(.*?)\n\n###", re.DOTALL)

@@ -21,8 +21,8 @@ from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.datasets.scoring import score
-from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, verdict
+from tests.core.datasets.scoring import score
+from tests.core.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sky blue?", "Why is the sea blue?")

@@ -10,8 +10,8 @@ import pytest
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.datasets.scoring import read_rows, score
-from tests.judges.parsing.test_planted_verdicts import TABLE
+from tests.core.datasets.scoring import read_rows, score
+from tests.core.judges.parsing.test_planted_verdicts import TABLE
 from tests.listwise import shown_answers
 from tests.scripted import Json
 

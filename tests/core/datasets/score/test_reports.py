@@ -21,9 +21,9 @@ from judgegym.reports.run_page.rows import run_contents
 from judgegym.reports.view.entries import entry_of
 from judgegym.statistics.intervals import mean_interval
 from tests.command import Ended, called, clean_environment, serving, write_lines
-from tests.datasets.scoring import by_points, rated, score
+from tests.core.datasets.scoring import by_points, rated, score
+from tests.core.reports.objects import objects
 from tests.listwise import judging
-from tests.reports.objects import objects
 from tests.scripted import ScriptedEndpoint
 
 PAIRS: Sequence[Mapping[str, JSON]] = [

@@ -17,7 +17,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.compare import __main__ as compare_command
 from tests import listwise
 from tests.command import Ended, RunFiles, called, clean_environment, serving, write_lines
-from tests.datasets.scoring import by_points, rated, read_rows, response_in, samples_of, score
+from tests.core.datasets.scoring import by_points, rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 LONG = "points, which is a long enough answer"

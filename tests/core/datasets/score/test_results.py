@@ -19,7 +19,7 @@ from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.rows import run_contents
 from judgegym.statistics.intervals import mean_interval
 from tests.command import serving
-from tests.datasets.scoring import Scoring, by_points, rated
+from tests.core.datasets.scoring import Scoring, by_points, rated
 from tests.scripted import Reply
 
 KEY = "sk-not-to-be-shown-123456"

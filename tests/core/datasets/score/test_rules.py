@@ -9,7 +9,7 @@ import pytest
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm.wire import JSON
 from tests.command import RunFiles, write_lines
-from tests.datasets.scoring import read_rows, score
+from tests.core.datasets.scoring import read_rows, score
 
 ROWS: list[dict[str, JSON]] = [
     {"prompt": "6 * 7?", "response": "It is 42.", "reference": "#### 42"},

@@ -14,7 +14,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
 from tests.command import serving, write_lines
-from tests.datasets.scoring import Scoring, rated, read_rows, samples_of, score
+from tests.core.datasets.scoring import Scoring, rated, read_rows, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n // 2}", "response": f"{n % 5 + 1} points", "kind": n // 3} for n in range(17)]

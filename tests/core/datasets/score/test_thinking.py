@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.judges.scorers.registry import JUDGES, MADE_OF_JUDGES
 from tests.command import serving, write_lines
-from tests.datasets.scoring import read_rows, samples_of, score
+from tests.core.datasets.scoring import read_rows, samples_of, score
 from tests.scripted import Json
 from tests.thinking import DRAFTS, stand_in, thoughts
 

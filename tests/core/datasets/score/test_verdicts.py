@@ -16,7 +16,7 @@ from judgegym.reports.__main__ import main as report
 from tests.aspects import saying
 from tests.checklists import saying as checking
 from tests.command import serving, write_lines
-from tests.datasets.scoring import Scoring, read_rows, samples_of, score
+from tests.core.datasets.scoring import Scoring, read_rows, samples_of, score
 
 ASPECTS = ("--judge=aspect", "--aspects=correctness,harmfulness")
 CHECKLIST = ("--judge=checklist", "--criteria_per_call=1")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from judgegym.datasets.select.card import block, code, table
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, score
-from tests.datasets.select.scored import Row, lines_file, scored_row, select
+from tests.core.datasets.scoring import rated, score
+from tests.core.datasets.select.scored import Row, lines_file, scored_row, select
 from tests.scripted import Reply
 
 SECRET = "sk-very-secret-key"

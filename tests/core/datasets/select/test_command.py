@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.datasets.select.scored import Row, lines_file, rows_of, scored_row, select, table_file
+from tests.core.datasets.select.scored import Row, lines_file, rows_of, scored_row, select, table_file
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 TURNS = [

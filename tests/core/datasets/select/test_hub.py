@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import judgegym
 from tests.command import Ended
-from tests.datasets.select.hub import TOKEN, serving_hub
-from tests.datasets.select.scored import lines_file, scored_row
+from tests.core.cli.command import judgegym
+from tests.core.datasets.select.hub import TOKEN, serving_hub
+from tests.core.datasets.select.scored import lines_file, scored_row
 from tests.scripted import refusing
 
 

@@ -27,7 +27,7 @@ from judgegym.engine.runs.directory import (
 )
 from judgegym.engine.runs.disk import Disk
 from judgegym.llm.errors import RunDirectoryError
-from tests.engine.runs.full_disk import RefusingDisk
+from tests.core.engine.runs.full_disk import RefusingDisk
 
 MATTERS: dict[str, Any] = {
     "env.judge_temperature": 0.2,
@@ -166,7 +166,7 @@ def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
         "held = RunDirectory(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
         "print('held', flush=True); sys.stdin.read()"
     )
-    root = str(Path(__file__).resolve().parents[3])
+    root = str(Path(__file__).resolve().parents[4])
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root},

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.engine.runs.disk import Disk, DiskFull, write_atomic
-from tests.engine.runs.full_disk import RefusingDisk
+from tests.core.engine.runs.full_disk import RefusingDisk
 
 LONG = 60.0
 

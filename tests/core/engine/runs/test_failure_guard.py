@@ -10,7 +10,7 @@ import pytest
 from judgegym.engine.loop import HOPELESS_AFTER, FailureGuard, NothingSucceeds, why_unscored
 from judgegym.environments.rollouts.groups import NoTokens
 from judgegym.llm.errors import EndpointError, FailureKind
-from tests.environments import rollouts_of
+from tests.core.environments import rollouts_of
 
 REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
 DOWN = EndpointError(FailureKind.BROKEN, endpoint="http://x/v1", answer="refused")

@@ -18,7 +18,7 @@ import pytest
 
 from judgegym.engine.runs.lines import DiskFile, LineWriter, read_lines, whole_lines
 from judgegym.llm.errors import RunDirectoryError
-from tests.engine.runs.full_disk import RefusingDisk
+from tests.core.engine.runs.full_disk import RefusingDisk
 
 
 def test_lines_have_their_number_offset_and_bytes(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_torn_line_of_any_length_is_cut(tmp_path: Path) -> None:
 
 LINES = [b'{"row":%d,"text":"%s"}\n' % (number, b"x" * (number * 7 % 40)) for number in range(20)]
 ALL = b"".join(LINES)
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 class Faults(list[tuple[Path, int | None]]):

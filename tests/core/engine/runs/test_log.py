@@ -15,7 +15,7 @@ import pytest
 from judgegym.engine.runs import log as run_logs
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.log import LOG, SEPARATOR, RunLog, begin_logs
-from tests.engine.runs.full_disk import RefusingDisk
+from tests.core.engine.runs.full_disk import RefusingDisk
 
 logger = logging.getLogger("judgegym.somewhere")
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (.*)")

@@ -11,7 +11,7 @@ from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.usage import Prices
-from tests.engine.runs.test_ledger import ASK, Session, connected
+from tests.core.engine.runs.test_ledger import ASK, Session, connected
 from tests.scripted import Reply, completion, in_turn
 
 PRICES = {"judge": Prices(1e6, 0.0)}

@@ -2,7 +2,7 @@ import pytest
 
 from judgegym.engine import terminal
 from judgegym.engine.metrics import Metrics
-from tests.engine.terminal.odd import ODD
+from tests.core.engine.terminal.odd import ODD
 
 
 def cells(out: str) -> list[list[str]]:

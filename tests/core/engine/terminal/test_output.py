@@ -16,8 +16,8 @@ from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import install_command
 from judgegym.judges.config.sources import ConfigLine
 from judgegym.llm.errors import RunDirectoryError
-from tests.engine.terminal.odd import ODD
-from tests.engine.terminal.screen import screen
+from tests.core.engine.terminal.odd import ODD
+from tests.core.engine.terminal.screen import screen
 
 
 def test_text_is_shown_as_it_is_results_and_messages_apart(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from judgegym.engine.terminal import ProgressDisplay, ProgressState, progress
-from tests.engine.terminal.screen import screen
+from tests.core.engine.terminal.screen import screen
 
 
 class Clock:

@@ -9,8 +9,8 @@ from rich.cells import cell_len
 
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.terminal.summary import Section, Summary, SummaryLine, headline_line, show_summary
-from tests.engine.terminal.odd import ODD
-from tests.engine.terminal.screen import screen
+from tests.core.engine.terminal.odd import ODD
+from tests.core.engine.terminal.screen import screen
 
 LONG = "a category with a rather long name " * 5
 SUMMARY = Summary(

@@ -19,7 +19,7 @@ from judgegym.judges.config.fields import Values
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourceKind
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm.errors import SettingsError
-from tests.engine.loading import loaded_from
+from tests.core.engine.loading import loaded_from
 
 PROMPT = PromptFormat(sections=("Claim",), judged=("Claim",), reply=lambda shown: "It is true.")
 URL = "http://127.0.0.1:9/v1"

@@ -8,7 +8,7 @@ import pytest
 
 from judgegym.environments.command_line.arguments import resume_command, without_retry_failed
 from judgegym.environments.command_line.program import CommandLine, Program
-from tests.engine.loading import loaded_from
+from tests.core.engine.loading import loaded_from
 
 KEY = "sk-very-secret"
 ONE = "http://127.0.0.1:1/v1"

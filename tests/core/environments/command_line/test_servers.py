@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from judgegym.llm.errors import SettingsError
-from tests.engine.loading import loaded_from
+from tests.core.engine.loading import loaded_from
 
 ONE, TWO = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 

@@ -7,7 +7,7 @@ import yaml
 
 from judgegym.engine.settings.verbs import Verb
 from judgegym.llm.errors import SettingsError
-from tests.engine.loading import loaded_from
+from tests.core.engine.loading import loaded_from
 
 OTHERS: list[tuple[Verb, str, str]] = [
     ("evaluate", "env.group_size", "serve and process"),

@@ -16,7 +16,7 @@ from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
 from judgegym.judges.arena import ArenaDetail
 from judgegym.llm.errors import RunDirectoryError
-from tests.engine import samples_of
+from tests.core.engine import samples_of
 
 READER = SampleReader(ArenaDetail)
 

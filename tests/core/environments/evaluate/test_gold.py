@@ -14,7 +14,7 @@ from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.reports.run_page.page import write_report
 from tests.command import RunFiles, in_process
-from tests.reports.run_page.written import Written
+from tests.core.reports.run_page.written import Written
 
 Env = type[JudgedEnv[Any, Any, Any]]
 MEASURED: list[tuple[Env, tuple[str, ...], str]] = [

@@ -17,7 +17,7 @@ from judgegym.environments.evaluate.metrics import Categories, SharedMetrics, fa
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.usage import Usage
-from tests.engine.samples_of import sample
+from tests.core.engine.samples_of import sample
 
 
 def outcomes_of(samples: list[Sample[Any]]) -> Outcomes:

@@ -13,7 +13,7 @@ from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.errors import EndpointError, FailureKind, UserFailure
-from tests.environments.words import Word, opened, speaking
+from tests.core.environments.words import Word, opened, speaking
 from tests.scripted import Json, Meeting, Reply
 
 

@@ -19,7 +19,7 @@ from judgegym.engine.settings import EnvConfig
 from judgegym.environments.rollouts import groups
 from judgegym.environments.rollouts.groups import fill_in, packed
 from judgegym.llm import wire
-from tests.environments.rollouts_of import PROMPT, group, rollout
+from tests.core.environments.rollouts_of import PROMPT, group, rollout
 
 
 def sent(rewards: list[float | None], *, messages: bool = False, logprobs: bool = True) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from tests.environments.rollouts_of import rollout
-from tests.environments.training.test_pipeline import Fixed
-from tests.environments.words import Said, Word, WordsEnv, opened, speaking
+from tests.core.environments.rollouts_of import rollout
+from tests.core.environments.training.test_pipeline import Fixed
+from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
 CASE = GroupCase("Which one?")
 UNJUDGEABLE = {"malformed": Completion("…", thinking_fault="no_close_tag"), "empty": Completion(" ")}

@@ -13,8 +13,8 @@ import pytest
 from judgegym.engine.completions import Completion
 from judgegym.environments.rollouts.judging import judge_completions_of, judge_each
 from judgegym.judges.core.judgment import Judgment, Status
-from tests.environments.rollouts_of import judgment, rollout
-from tests.environments.words import Word, WordsEnv, opened
+from tests.core.environments.rollouts_of import judgment, rollout
+from tests.core.environments.words import Word, WordsEnv, opened
 from tests.scripted import Meeting
 
 OK = judgment(0.5)

@@ -20,7 +20,7 @@ from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.wire import Message
-from tests.environments.llama_server import BOS, EOG, NEUTRAL, SLOTS, LlamaServer, logprob, prompt_ids
+from tests.core.environments.llama_server import BOS, EOG, NEUTRAL, SLOTS, LlamaServer, logprob, prompt_ids
 from tests.scripted import Json, Recorded, Reply
 
 CHAT, PROMPT = "/v1/chat/completions", ("/apply-template", "/tokenize")

@@ -22,7 +22,7 @@ from judgegym.llm.errors import EndpointError, FailureKind, JudgeGymError, Setti
 from judgegym.offline import process
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
-from tests.environments.words import Word, WordsEnv, opened
+from tests.core.environments.words import Word, WordsEnv, opened
 from tests.scripted import Json, Meeting, Reply, Script, completion
 from tests.talks import MASKED, TalkEnv, Talker, name_in, says, turn_of
 from tests.trainer import ScriptedServer

@@ -14,8 +14,8 @@ import pytest
 
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.training.atropos import AtroposEnv
-from tests.environments.rollouts.test_judged_together import GroupedWords, Planted
-from tests.environments.words import WordsEnv, opened
+from tests.core.environments.rollouts.test_judged_together import GroupedWords, Planted
+from tests.core.environments.words import WordsEnv, opened
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 from tests.serving import Text, sampling
 from tests.trainer import Group, Trainer, training

@@ -15,7 +15,7 @@ from judgegym.engine.runs.disk import Disk
 from judgegym.environments.training.group_file import GroupFile, groups_path
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from tests.engine.runs.full_disk import RefusingDisk
+from tests.core.engine.runs.full_disk import RefusingDisk
 
 
 def lines(path: Path) -> list[Any]:

@@ -14,7 +14,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.wire import Message
-from tests.engine.runs.test_ledger import connected, counting
+from tests.core.engine.runs.test_ledger import connected, counting
 
 ASK = [Message(role="user", content="Say it.")]
 

@@ -1,4 +1,4 @@
-"""Where training's metrics go. Weights & Biases is stood in for; tests/serve/test_wandb.py has the real one."""
+"""Where training's metrics go. Weights & Biases is stood in for; tests/core/serve/test_wandb.py has the real one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.training.metrics import TrainingLog
 from judgegym.monitoring.alarms import Alarm
-from tests.environments.rollouts_of import group
+from tests.core.environments.rollouts_of import group
 from tests.wandb_stand_in import Wandb
 
 ALARM = Alarm("gap " * 20, 7, 5, "something was seen", "Do something.")

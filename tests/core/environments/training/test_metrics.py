@@ -23,8 +23,8 @@ from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.usage import Usage
 from tests.command import ROOT
-from tests.environments.rollouts_of import group, judgment, recorder, rollout
-from tests.environments.words import Word
+from tests.core.environments.rollouts_of import group, judgment, recorder, rollout
+from tests.core.environments.words import Word
 
 Observed = list[int]
 

@@ -17,8 +17,8 @@ from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.usage import Usage
-from tests.environments.rollouts_of import judgment, rollout
-from tests.environments.words import Said, Word, WordsEnv, opened, speaking
+from tests.core.environments.rollouts_of import judgment, rollout
+from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
 WORD = Word("w")
 DOWN = EndpointError(FailureKind.BROKEN, endpoint="http://x/v1", answer="refused")

@@ -18,8 +18,8 @@ from judgegym.engine.runs import disk as disks
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, for_model, uid_of
 from tests.command import Ended, in_process, serving
-from tests.engine.runs.full_disk import RefusingDisk
-from tests.environments.training.test_sampler import rows
+from tests.core.engine.runs.full_disk import RefusingDisk
+from tests.core.environments.training.test_sampler import rows
 from tests.scripted import Json, Recorded, Reply, Script, ScriptedEndpoint
 from tests.serving import Verdict, answer, first_wins, judging, sampling
 from tests.trainer import ScriptedServer

@@ -12,7 +12,7 @@ from judgegym.environments.training.atropos import AtroposEnv
 from judgegym.reports.results.groups import read_groups
 from judgegym.reports.run_page.groups import group_contents
 from tests.command import Ended, in_process, serving
-from tests.environments.words import opened
+from tests.core.environments.words import opened
 from tests.talks import TalkEnv, Talker, says
 
 FILE = "groups.jsonl"

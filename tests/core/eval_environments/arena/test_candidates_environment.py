@@ -10,7 +10,7 @@ import pytest
 from judgegym.engine.completions import Completion
 from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 from tests.contest import answer_of, better, contest, judging
-from tests.environments.words import opened
+from tests.core.environments.words import opened
 
 
 @pytest.mark.parametrize("play", ["tournament", "baseline"])

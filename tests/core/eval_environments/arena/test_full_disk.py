@@ -15,7 +15,7 @@ import pytest
 from judgegym.engine.runs import disk as disks
 from tests.arena import Arena, answering, for_model, judge
 from tests.command import SCRIPT, Started, in_process, serving
-from tests.engine.runs.full_disk import RefusingDisk
+from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.forking import ROOT
 
 LIMITED = """

@@ -10,7 +10,7 @@ import pytest
 
 from tests.arena import Arena, Run, against_model, for_model, tie, uid_of
 from tests.command import RunFiles, in_process, write_lines
-from tests.eval_environments.arena.test_resume import change
+from tests.core.eval_environments.arena.test_resume import change
 from tests.scripted import Json, Reply, completion
 
 FIELDS = ("model_answer", "thinking", "thinking_valid", "thinking_fault", "finish_reason", "short_response")

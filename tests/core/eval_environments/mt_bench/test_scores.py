@@ -15,8 +15,8 @@ from judgegym.environments.training.monitoring import monitor_group
 from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.mt_bench import MTBenchDetail
-from tests.environments.rollouts_of import group
-from tests.environments.words import opened
+from tests.core.environments.rollouts_of import group
+from tests.core.environments.words import opened
 from tests.mt_bench import Look, answering, data, evaluate, look_at
 from tests.scripted import Json, Meeting, Reply, completion
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.arena import Arena
+from tests.core.reports.run_page.written import Written
 from tests.peers import Asked, Bench, Minds, answer_of, bench, queries
-from tests.reports.run_page.written import Written
 from tests.scripted import Reply
 
 DOWN = Reply(status=400, body={"error": {"message": "out of order"}})

@@ -23,14 +23,14 @@ from judgegym.judges.config.extras import (
     needs,
     require,
 )
-from tests.server.running import running
+from tests.core.server.running import running
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = {"aiohttp", "aiolimiter", "httptools", "orjson", "pydantic", "pydantic-settings", "pyyaml", "uvicorn"}
 

@@ -10,7 +10,7 @@ import pytest
 from judgegym.judges.config import extras
 from judgegym.judges.config.extras import install_command, requirement
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[4]
 
 
 class Distribution:

@@ -14,9 +14,9 @@ from judgegym.judges.config.presets import profiled
 from judgegym.llm.errors import SettingsError
 from tests.arena import Arena, answering
 from tests.command import PATIENCE_S, SCRIPT, Started, eventually, in_process, serving
+from tests.core.server.served import as_process, run, started
+from tests.core.server.test_process import post
 from tests.scripted import Reply
-from tests.server.served import as_process, run, started
-from tests.server.test_process import post
 
 
 def is_page_about(path: Path, function: str) -> bool:

@@ -10,7 +10,6 @@ from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.integrations.scores.requests import completion_row, request_of
 from judgegym.judges.conversations.turns import ToolCall, Turn
 from judgegym.judges.core.tasks import JudgeTask, parts_of
 from judgegym.judges.rules.judge import RuleCaseJudge
@@ -18,6 +17,7 @@ from judgegym.judges.rules.settings import RuleSettings
 from judgegym.llm.errors import DataError
 from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.protocols.nemo_gym import CompareBody, VerifyBody
+from judgegym_trainers.scores.requests import completion_row, request_of
 
 Json = dict[str, Any]
 TOOLS: list[Json] = [{"type": "function", "function": {"name": "add", "description": "Adds."}}]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.shortening import shorten
 from judgegym.judges.conversations.turns import transcript
+from tests.core.server.bodies import by_response
+from tests.core.server.running import asked, running
 from tests.listwise import shown_answers, verdict
 from tests.scripted import Json
-from tests.server.bodies import by_response
-from tests.server.running import asked, running
 
 LIMIT = 4_000
 

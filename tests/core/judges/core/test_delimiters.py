@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from judgegym.judges.core import delimiters
 from judgegym.judges.core.delimiters import Delimiters, Lookalikes, delimit, without_tokens
-from tests.llm.restored import restored
+from tests.core.llm.restored import restored
 
 LOOKALIKES = Lookalikes("<|", "end of answer")
 NAMES = ("Question", "The End of Answer")

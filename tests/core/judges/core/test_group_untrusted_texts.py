@@ -16,9 +16,9 @@ from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.wire import scrub
-from tests.judges.test_untrusted_texts import bare
+from tests.core.judges.test_untrusted_texts import bare
+from tests.core.llm.restored import restored
 from tests.listwise import verdict
-from tests.llm.restored import restored
 from tests.scripted import Json, ScriptedEndpoint
 
 Connect = Callable[..., Any]

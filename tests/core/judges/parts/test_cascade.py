@@ -12,7 +12,7 @@ from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.cascade import CONFIDENCE, ESCALATED, CascadeJudge
 from judgegym.judges.scorers.registry import ScorerSettings
-from tests.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened
+from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened
 from tests.scripted import ScriptedEndpoint
 
 STRONG = 3

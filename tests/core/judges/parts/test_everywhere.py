@@ -14,13 +14,13 @@ import pytest
 from judgegym import Cascade, Jury, RewardJudge
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.integrations.scores.requests import CompletionRow
-from judgegym.integrations.scores.sources import JudgeSource
+from judgegym_trainers.scores.requests import CompletionRow
+from judgegym_trainers.scores.sources import JudgeSource
 from tests.command import RunFiles, in_process, serving, write_lines
-from tests.datasets.scoring import read_rows, response_in, score
+from tests.core.datasets.scoring import read_rows, response_in, score
+from tests.core.server.running import running
 from tests.faults.bench import GROUP, TrainerInMemory
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
-from tests.server.running import running
 from tests.trainer import ScriptedServer
 
 QUESTIONS = [f"Question {number}?" for number in range(8)]

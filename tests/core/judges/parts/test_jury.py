@@ -19,7 +19,7 @@ from judgegym.judges.parts.jury import JuryRule, JuryScales, jury_score
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
-from tests.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened, settings_of
+from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened, settings_of
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion
 
 TASK = JudgeTask("Why?", ("Because.",))

@@ -15,8 +15,8 @@ from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.steps import LEFT_OUT, StepsJudge
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.ledger import recorded_in
-from tests.judges.ledgers import Ledger
-from tests.judges.parts.juries import NO_VERDICT, REFUSED, Connect, opened
+from tests.core.judges.ledgers import Ledger
+from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, opened
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
 
 

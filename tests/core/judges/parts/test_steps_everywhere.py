@@ -12,12 +12,12 @@ import pytest
 
 from judgegym import Steps
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.integrations.scores.requests import completion_row
-from judgegym.integrations.scores.sources import JudgeSource
+from judgegym_trainers.scores.requests import completion_row
+from judgegym_trainers.scores.sources import JudgeSource
 from tests.command import RunFiles, in_process, serving, write_lines
-from tests.datasets.scoring import read_rows, response_in, score
+from tests.core.datasets.scoring import read_rows, response_in, score
+from tests.core.server.running import running
 from tests.scripted import Json
-from tests.server.running import running
 
 PROMPT = "What is the weather in Rome?"
 CALL = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}

@@ -19,8 +19,8 @@ from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.wire import Choice
-from tests.judges.reward_models.servers import reward_server
-from tests.judges.reward_models.test_protocols import judged, settings_of
+from tests.core.judges.reward_models.servers import reward_server
+from tests.core.judges.reward_models.test_protocols import judged, settings_of
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 Connect = Callable[..., Any]

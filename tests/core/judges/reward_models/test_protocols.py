@@ -12,7 +12,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.reward_models.protocols import PROTOCOLS, RewardProtocol
-from tests.judges.reward_models.servers import TOKENS, answer_of, reward_server
+from tests.core.judges.reward_models.servers import TOKENS, answer_of, reward_server
 from tests.scripted import Reply, ScriptedEndpoint
 
 Connect = Callable[..., Any]

@@ -10,11 +10,11 @@ import pytest
 
 from judgegym.environments.prompts_environment import PromptsEnv
 from tests.command import serving
-from tests.datasets.scoring import Scoring, score
+from tests.core.datasets.scoring import Scoring, score
+from tests.core.judges.reward_models.servers import TOKENS, reward_server
+from tests.core.server.running import running
 from tests.judged import evaluate
-from tests.judges.reward_models.servers import TOKENS, reward_server
 from tests.scripted import Json, Reply
-from tests.server.running import running
 
 ROWS = [{"prompt": f"Question {number}", "response": str(number)} for number in range(4)]
 RAW = ("--judge=reward_model", "--reward_scale=raw")

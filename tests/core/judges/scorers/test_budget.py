@@ -17,7 +17,7 @@ from judgegym.llm.cost.budget import Budget, Expense
 from judgegym.llm.errors import BudgetError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.usage import Prices
-from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
+from tests.core.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 SEVERAL_CALLS = [kind for kind in KINDS if kind != "choice"]

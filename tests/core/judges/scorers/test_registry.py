@@ -8,8 +8,8 @@ from judgegym.judges.scorers.registry import JudgeKind, open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
 from judgegym.llm.ledger import recorded_in
-from tests.judges.ledgers import Ledger
-from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
+from tests.core.judges.ledgers import Ledger
+from tests.core.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import ScriptedEndpoint
 
 SEVERAL_CALLS = [kind for kind in KINDS if kind != "choice"]

@@ -9,7 +9,7 @@ from judgegym.judges.conversations.turns import answer_text
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
-from tests.judges.scorers.kinds import verdict
+from tests.core.judges.scorers.kinds import verdict
 from tests.scripted import ScriptedEndpoint
 
 TRACE = (

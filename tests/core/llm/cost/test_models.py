@@ -26,7 +26,7 @@ from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Prices, Usage
 from tests.arena import Arena
 from tests.command import in_process, serving, write_lines
-from tests.datasets.scoring import score
+from tests.core.datasets.scoring import score
 from tests.forking import ROOT
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 

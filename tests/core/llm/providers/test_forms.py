@@ -13,7 +13,7 @@ import pytest
 from judgegym.llm.client import structured_chat
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.usage import Prices
-from tests.llm.test_transport import ASK, TEMPORARY
+from tests.core.llm.test_transport import ASK, TEMPORARY
 from tests.messages import MessagesEndpoint
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn, refusing
 

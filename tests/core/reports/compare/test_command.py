@@ -15,8 +15,8 @@ import pytest
 
 from judgegym.reports.compare.__main__ import main
 from tests.command import ROOT, in_process
-from tests.engine.samples_of import sample
-from tests.reports.compare.written import opened, row, rows_of, run
+from tests.core.engine.samples_of import sample
+from tests.core.reports.compare.written import opened, row, rows_of, run
 
 DATA = ROOT.parent / "shared" / "data" / "arena_hard_v0.1"
 VALUES = [0.0, 0.5, 1.0, 1.0, 0.0, 0.75], [1.0, 0.5, 0.5, 1.0, 0.0, 0.25]

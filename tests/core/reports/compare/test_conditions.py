@@ -12,7 +12,7 @@ from judgegym.engine.records import Sample
 from judgegym.reports.compare.comparison import NotComparableError
 from judgegym.reports.compare.conditions import Condition
 from judgegym.reports.results.run import SavedRun
-from tests.reports.compare.written import DATASET, compare_runs, opened, row, run
+from tests.core.reports.compare.written import DATASET, compare_runs, opened, row, run
 
 OTHER = "sha256:" + "ef" * 32
 Facts = dict[str, Any]

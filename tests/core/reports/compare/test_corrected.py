@@ -14,7 +14,7 @@ from judgegym.engine.completions import Completion
 from judgegym.reports.compare.__main__ import main
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from judgegym.statistics.intervals import Ends
-from tests.reports.compare.written import rows_of, run
+from tests.core.reports.compare.written import rows_of, run
 
 GENERATOR = np.random.default_rng(1)
 TRUTHS = [(GENERATOR.random(80) < rate).astype(float) for rate in (0.5, 0.7)]

@@ -15,7 +15,7 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.__main__ import main
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import kappa_interval
-from tests.reports.compare.written import compare_runs, row, run
+from tests.core.reports.compare.written import compare_runs, row, run
 
 GOLD = ["ABCD"[number % 4] for number in range(200)]
 

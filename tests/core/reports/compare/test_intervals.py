@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.reports.compare.__main__ import main
-from tests.reports.compare.written import compare_runs, opened, row, rows_of, run
+from tests.core.reports.compare.written import compare_runs, opened, row, rows_of, run
 
 
 def compared(folder: Path, *rows: Any) -> Any:

@@ -13,7 +13,7 @@ from judgegym.reports.compare.comparison import Comparison, compare_runs
 from judgegym.reports.compare.page import WIDTH, forest, html
 from judgegym.statistics.agreement import Interval
 from tests.chromium import needs_chromium, watched
-from tests.reports.compare.written import opened, row, run
+from tests.core.reports.compare.written import opened, row, run
 
 HOSTILE = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7 * 7 }} \u202e &amp; \" '"
 

@@ -16,8 +16,8 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.comparison import NotComparableError
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import holm
-from tests.engine.samples_of import sample
-from tests.reports.compare.written import compare_runs, opened, row, rows_of, run
+from tests.core.engine.samples_of import sample
+from tests.core.reports.compare.written import compare_runs, opened, row, rows_of, run
 
 DRAW = random.Random(15)
 FIRST = [DRAW.choice((0.0, 0.5, 0.75, 1.0)) for _ in range(60)]

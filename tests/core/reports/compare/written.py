@@ -11,8 +11,8 @@ from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.reports.compare import comparison
 from judgegym.reports.results.run import SavedRun
-from tests.engine.samples_of import sample
-from tests.reports.objects import objects
+from tests.core.engine.samples_of import sample
+from tests.core.reports.objects import objects
 
 PROMPT = "sha256:" + "ab" * 32
 PROTOCOL: Mapping[str, Any] = {

@@ -14,7 +14,7 @@ from judgegym.reports.labels.correction import correct_run, read_correction
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.reports.results.run import SavedRun
 from tests.command import Ended, in_process, serving, write_lines
-from tests.datasets.scoring import by_points, rated, score
+from tests.core.datasets.scoring import by_points, rated, score
 
 
 def evaluate(run: Path, *flags: str) -> Ended:

@@ -19,8 +19,8 @@ from judgegym.reports.labels.sampling import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from judgegym.statistics.intervals import UNIT
-from tests.engine.samples_of import sample
-from tests.reports.compare.written import opened, row, run
+from tests.core.engine.samples_of import sample
+from tests.core.reports.compare.written import opened, row, run
 
 RANDOM = {"drawn": {"how": "random", "seed": 0, "rows": 200, "run": ""}}
 GENERATOR = np.random.default_rng(0)

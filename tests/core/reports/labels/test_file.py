@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.llm.errors import DataError, UserError
 from judgegym.reports.labels.file import Draw, Label, LabelWriter, Stratum, read_labels, row_digest
-from tests.engine.samples_of import sample
+from tests.core.engine.samples_of import sample
 
 DRAW = Draw("by_score", 3, 10, "00", (Stratum("0", 4), Stratum("1", 6)))
 

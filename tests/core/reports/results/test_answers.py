@@ -16,8 +16,8 @@ from judgegym.engine.completions import Completion
 from judgegym.engine.records import Sample
 from judgegym.llm.errors import DataError, RunDirectoryError, UserError
 from judgegym.reports.results.answers import JudgedAgain, run_of, subject_of
-from tests.engine.samples_of import COMPLETIONS, sample
-from tests.reports.results.test_run import GENERAL, written
+from tests.core.engine.samples_of import COMPLETIONS, sample
+from tests.core.reports.results.test_run import GENERAL, written
 
 COUNT, LENGTH, MOST = 300, 10_000, 800
 """Rows, characters of each, and the bytes that memory may hold of one."""

@@ -11,8 +11,8 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.results import run as run_module
 from judgegym.reports.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
 from judgegym.reports.results.run import SavedRun
-from tests.engine.samples_of import sample
-from tests.reports.results.test_run import GENERAL, written
+from tests.core.engine.samples_of import sample
+from tests.core.reports.results.test_run import GENERAL, written
 
 
 def names(folder: Path) -> list[str]:

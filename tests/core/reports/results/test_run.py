@@ -15,7 +15,7 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.results.folder import UnreadableRun, runs_in
 from judgegym.reports.results.run import HeadlineOfRun, SavedRun
 from judgegym.statistics.agreement import Interval
-from tests.engine.samples_of import sample
+from tests.core.engine.samples_of import sample
 
 GENERAL = {
     "environment": "arena_hard",

@@ -9,9 +9,9 @@ import pytest
 
 from judgegym.reports.run_page.items import Item, View, completion_view, named
 from tests.chromium import Watched, needs_chromium, watched
-from tests.reports.run_page.hostile import ATTACK, attacked, paths
-from tests.reports.run_page.made import CHART, HEAD, call, detail, replace, summary, written
-from tests.reports.run_page.test_browser_detail import unfold
+from tests.core.reports.run_page.hostile import ATTACK, attacked, paths
+from tests.core.reports.run_page.made import CHART, HEAD, call, detail, replace, summary, written
+from tests.core.reports.run_page.test_browser_detail import unfold
 
 pytestmark = needs_chromium
 

@@ -10,8 +10,8 @@ from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice, Image, Message
 from judgegym.reports.run_page.items import image_views
 from tests.chromium import needs_chromium, watched
+from tests.core.reports.run_page.made import HEAD, detail, replace, summary, written
 from tests.pictures import data_url, png
-from tests.reports.run_page.made import HEAD, detail, replace, summary, written
 
 REMOTE, LOCAL = "http://127.0.0.1:9/a.png", data_url(png(40, 30))
 

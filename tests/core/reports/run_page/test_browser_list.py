@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.reports.run_page.items import Item, completion_view
 from tests.chromium import Watched, needs_chromium, watched
-from tests.reports.run_page.made import HEAD, arena_like, call, detail, replace, summary, written
+from tests.core.reports.run_page.made import HEAD, arena_like, call, detail, replace, summary, written
 
 pytestmark = needs_chromium
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.chromium import Watched, needs_chromium, watched
 from tests.command import SCRIPT
-from tests.reports.run_page.made import prose
+from tests.core.reports.run_page.made import prose
 
 pytestmark = needs_chromium
 

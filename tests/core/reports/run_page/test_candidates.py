@@ -12,8 +12,8 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.rows import completions_of, row_item
+from tests.core.reports.objects import objects
 from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
-from tests.reports.objects import objects
 from tests.scripted import Json, Reply
 
 

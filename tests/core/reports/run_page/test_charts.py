@@ -15,8 +15,8 @@ from judgegym.judges.core.group import Look
 from judgegym.reports.run_page.charts import Words, by_place, charts
 from judgegym.reports.run_page.drawing import ACCENT, BAR, MUTED, TEXT, Chart
 from judgegym.reports.run_page.figures import RunFigures
+from tests.core.reports.run_page.test_figures import row
 from tests.forking import ROOT
-from tests.reports.run_page.test_figures import row
 
 WORDS = Words("win rate")
 EVIL = ("</text><script>alert(1)</script>", "$\\frac{", "a\x00b\x1b[0m", "\u202egnp.exe", "日本語 😀", "", "x" * 500)
@@ -117,7 +117,7 @@ def test_charts_without_anything_to_draw_are_left_out() -> None:
 @pytest.mark.parametrize("home", ["missing/home", "/proc"])
 def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home: str, tmp_path: Path) -> None:
     code = (
-        "from tests.reports.run_page.test_charts import EVIL, drawn, of_rows\n"
+        "from tests.core.reports.run_page.test_charts import EVIL, drawn, of_rows\n"
         "import warnings; warnings.simplefilter('always')\n"
         "print(len(drawn(of_rows(70, categories=EVIL))))"
     )
@@ -135,7 +135,7 @@ def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
         "import sys, judgegym.environments.command_line.commands\n"
         "import judgegym.reports.__main__, judgegym.reports.run_page.page\n"
         "print('matplotlib' in sys.modules)\n"
-        "from tests.reports.run_page.test_charts import drawn, of_rows\n"
+        "from tests.core.reports.run_page.test_charts import drawn, of_rows\n"
         "drawn(of_rows(5)); print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=100)

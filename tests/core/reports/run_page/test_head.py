@@ -12,7 +12,7 @@ from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.head import tables_of
 from judgegym.reports.run_page.page import page
 from tests.contest import better, contest
-from tests.reports.run_page.made import HEAD, replace
+from tests.core.reports.run_page.made import HEAD, replace
 
 
 def run_with(tables: JSON) -> SavedRun:

@@ -12,7 +12,7 @@ import pytest
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.run_page.page import write_report
 from tests.command import in_process
-from tests.reports.run_page.written import Written
+from tests.core.reports.run_page.written import Written
 
 
 def rollout(text: str, label: str | None = "win", status: str = "ok") -> list[dict[str, Any]]:

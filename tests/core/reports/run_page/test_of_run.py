@@ -14,8 +14,8 @@ from judgegym.engine.records import SampleRun
 from judgegym.reports.__main__ import main
 from judgegym.reports.run_page.page import write_report
 from tests.arena import Arena, Run, always, for_model
-from tests.engine.samples_of import sample
-from tests.reports.run_page.written import Written
+from tests.core.engine.samples_of import sample
+from tests.core.reports.run_page.written import Written
 from tests.scripted import Reply
 
 WRITES = "--env.write_report=True"

@@ -10,7 +10,7 @@ from typing import Any
 
 from judgegym.reports.run_page.items import Item
 from judgegym.reports.run_page.page import page
-from tests.reports.run_page.made import HEAD, arena_like, detail, replace, summary
+from tests.core.reports.run_page.made import HEAD, arena_like, detail, replace, summary
 
 
 def blocks(items: list[Item], kind: str = "rows") -> tuple[Any, list[Any]]:

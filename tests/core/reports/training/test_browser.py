@@ -11,8 +11,8 @@ from judgegym.reports.__main__ import main
 from judgegym.reports.training.page import training_page, write_training_report
 from judgegym.reports.training.run import TrainingRun
 from tests.chromium import needs_chromium, watched
-from tests.reports.run_page.hostile import ATTACK
-from tests.reports.training.made import MadeTraining
+from tests.core.reports.run_page.hostile import ATTACK
+from tests.core.reports.training.made import MadeTraining
 
 pytestmark = needs_chromium
 

@@ -12,7 +12,7 @@ import pytest
 from judgegym.reports.results.folder import SavedTraining, is_training_run, paths_in, runs_in
 from judgegym.reports.training.run import TrainingRun
 from judgegym.reports.view.entries import entry_of
-from tests.reports.training.made import MadeTraining
+from tests.core.reports.training.made import MadeTraining
 
 
 def state_of(path: Path) -> dict[str, Any]:

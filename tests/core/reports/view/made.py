@@ -13,9 +13,9 @@ from typing import Any
 
 from judgegym.engine.metrics import HeadlineTerm
 from tests.command import PATIENCE_S
-from tests.engine.samples_of import sample
+from tests.core.engine.samples_of import sample
+from tests.core.reports.results.test_run import GENERAL, VALUES, written
 from tests.forking import ROOT
-from tests.reports.results.test_run import GENERAL, VALUES, written
 
 PROGRAM = ("-m", "judgegym.reports.view")
 DATASET = {"name": "/data/arena_hard.jsonl", "split": None, "rows": 4, "digest": "sha256:00"}

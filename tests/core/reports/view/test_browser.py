@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.chromium import needs_chromium, watched
-from tests.engine.samples_of import sample
-from tests.reports.results.test_run import written
-from tests.reports.view.made import run_of, viewed, with_metrics
+from tests.core.engine.samples_of import sample
+from tests.core.reports.results.test_run import written
+from tests.core.reports.view.made import run_of, viewed, with_metrics
 
 pytestmark = needs_chromium
 HOSTILE = "</script></title><img src=x onerror=alert(1)><svg onload=alert(2)>{{ 7 * 7 }}${7*7}\u202egpj.\u2066 \"'&amp;"

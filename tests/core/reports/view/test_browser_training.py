@@ -17,12 +17,12 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.chromium import Watched, needs_chromium, watched
 from tests.command import PATIENCE_S, Started, eventually, serving, write_lines
-from tests.reports.run_page.hostile import ATTACK
-from tests.reports.training.made import MadeTraining
-from tests.reports.view.made import viewed
+from tests.core.reports.run_page.hostile import ATTACK
+from tests.core.reports.training.made import MadeTraining
+from tests.core.reports.view.made import viewed
+from tests.core.server.served import as_process
 from tests.rubrics import giving, task
 from tests.scripted import Json
-from tests.server.served import as_process
 from tests.serving import sampling
 from tests.trainer import RunApi, Trainer
 

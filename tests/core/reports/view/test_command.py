@@ -17,8 +17,8 @@ from judgegym.reports.run_page.page import write_report
 from judgegym.reports.view.__main__ import main
 from judgegym.reports.view.entries import id_of
 from tests.command import PATIENCE_S
+from tests.core.reports.view.made import command, run_of, viewed
 from tests.forking import ROOT
-from tests.reports.view.made import command, run_of, viewed
 
 
 @pytest.mark.slow

@@ -9,11 +9,11 @@ from typing import Any
 from judgegym.reports.__main__ import main as report_main
 from judgegym.reports.results.folder import runs_in
 from judgegym.reports.view.entries import entry_of, id_of, name_of
-from tests.engine.samples_of import sample
-from tests.reports.objects import objects
-from tests.reports.results.test_folder import groups
-from tests.reports.results.test_run import written
-from tests.reports.view.made import DATASET, run_of, with_metrics
+from tests.core.engine.samples_of import sample
+from tests.core.reports.objects import objects
+from tests.core.reports.results.test_folder import groups
+from tests.core.reports.results.test_run import written
+from tests.core.reports.view.made import DATASET, run_of, with_metrics
 
 
 def only(folder: Path) -> Any:

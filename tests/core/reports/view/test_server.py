@@ -25,9 +25,9 @@ from judgegym.reports.view.loopback import is_own_name
 from judgegym.reports.view.reports import Reports, policy_of
 from judgegym.reports.view.server import app_of
 from tests.command import PATIENCE_S
-from tests.engine.samples_of import sample
-from tests.reports.results.test_run import written
-from tests.reports.view.made import run_of, with_metrics
+from tests.core.engine.samples_of import sample
+from tests.core.reports.results.test_run import written
+from tests.core.reports.view.made import run_of, with_metrics
 
 
 class Server:

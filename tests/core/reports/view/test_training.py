@@ -13,8 +13,8 @@ import pytest
 
 from judgegym.monitoring.pause import RESUME
 from tests.command import PATIENCE_S
-from tests.reports.training.made import MadeTraining
-from tests.reports.view.test_server import Server, served
+from tests.core.reports.training.made import MadeTraining
+from tests.core.reports.view.test_server import Server, served
 
 
 def made(path: Path) -> MadeTraining:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.in_process import InProcessSource
-from judgegym.integrations.scores.requests import CompletionRow
+from judgegym_trainers.scores.in_process import InProcessSource
+from judgegym_trainers.scores.requests import CompletionRow
 from tests.command import PATIENCE_S, eventually, serving
+from tests.core.server.cohort_traffic import arena_judge, listwise_judge, metric
+from tests.core.server.running import Answer, Running, asked, running
+from tests.core.server.served import started
+from tests.core.server.test_process import post
 from tests.scripted import Json, Reply, ScriptedEndpoint
-from tests.server.cohort_traffic import arena_judge, listwise_judge, metric
-from tests.server.running import Answer, Running, asked, running
-from tests.server.served import started
-from tests.server.test_process import post
 from tests.trainer import until
 
 FLAGS = ("--judge=listwise", "--group_size=3", "--deadline=20", "--group_wait=15")

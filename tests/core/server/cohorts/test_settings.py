@@ -10,8 +10,8 @@ import pytest
 from judgegym.llm.errors import SettingsError
 from judgegym.server.core import Core
 from judgegym.server.settings import JudgeMount, RewardServerSettings
-from tests.server.running import running
-from tests.server.served import run
+from tests.core.server.running import running
+from tests.core.server.served import run
 
 ALONE = ["rubric", "aspect", "peer"]
 

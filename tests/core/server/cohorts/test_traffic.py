@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.core.server import cohort_traffic
+from tests.core.server.cohort_traffic import Plan
+from tests.core.server.running import running
 from tests.scripted import Script
-from tests.server import cohort_traffic
-from tests.server.cohort_traffic import Plan
-from tests.server.running import running
 from tests.trainer import until
 
 

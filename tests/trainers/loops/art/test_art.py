@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
+from tests.core.server.running import Running, running
 from tests.listwise import shown_answers, verdict
 from tests.scripted import Json
-from tests.server.running import Running, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
 URL = '"http://127.0.0.1:8400"'
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How do bees make honey?"}]

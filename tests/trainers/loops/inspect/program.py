@@ -12,7 +12,7 @@ from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import Sample
 from inspect_ai.log import read_eval_log
 
-import judgegym.integrations.inspect_ai as ours
+import judgegym_trainers.inspect_ai as ours
 
 MODEL = "openai-api/stub/policy"
 LIMITS = {"model": MODEL, "display": "none", "max_retries": 0}

@@ -11,12 +11,12 @@ from statistics import fmean
 import pytest
 
 from judgegym.cli.environments import built_in
-from judgegym.integrations.single_turn import EnvironmentSource, opened
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from tests.core.server.running import Running, running
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
-from tests.server.running import Running, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
 URL = "http://127.0.0.1:8400"
 RUBRIC = "Is it right, and short?"

@@ -1,6 +1,6 @@
 """Installs each target into an environment of its own, two at a time, runs the tests, and prints a table.
 
-    python -m tests.integrations.install [--only NAME,NAME] [--install_only] [OPTIONS OF PYTEST]
+    python -m tests.trainers.loops.install [--only NAME,NAME] [--install_only] [OPTIONS OF PYTEST]
 
 The environments lie in TRAINER_ENVIRONMENTS (by default `.trainers`); TRAINER_SOURCES may name a folder with clones of
 the repositories that some targets come from. What cannot be installed here is said, and its tests are skipped.
@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.integrations.install.environments import make
-from tests.integrations.install.table import counted, lines
-from tests.integrations.install.targets import TARGETS, Target
-from tests.integrations.install.uv import NotInstallableError, uv
-from tests.integrations.trainers import HERE, ROOT
+from tests.trainers.loops.install.environments import make
+from tests.trainers.loops.install.table import counted, lines
+from tests.trainers.loops.install.targets import TARGETS, Target
+from tests.trainers.loops.install.uv import NotInstallableError, uv
+from tests.trainers.loops.trainers import HERE, ROOT
 
 _AT_ONCE = 2
 _NO_TESTS = 5
@@ -31,7 +31,7 @@ _NO_TESTS = 5
 
 def main() -> int:
     """Install, test, report; the exit code is that of pytest."""
-    parser = argparse.ArgumentParser(prog="python -m tests.integrations.install", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="python -m tests.trainers.loops.install", allow_abbrev=False)
     parser.add_argument("--only", default="", help="names of targets, with commas")
     parser.add_argument("--install_only", action="store_true", help="run no tests")
     given, of_pytest = parser.parse_known_args()

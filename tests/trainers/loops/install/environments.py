@@ -12,9 +12,9 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.integrations.install.targets import Source, Target
-from tests.integrations.install.uv import NotInstallableError, cpu_torch, interpreter, run, uv
-from tests.integrations.trainers import ROOT, reason_file
+from tests.trainers.loops.install.targets import Source, Target
+from tests.trainers.loops.install.uv import NotInstallableError, cpu_torch, interpreter, run, uv
+from tests.trainers.loops.trainers import ROOT, reason_file
 
 _MARK = ".installed"
 """In each folder of ours; its content says what was installed."""

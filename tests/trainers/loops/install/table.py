@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.integrations.install.targets import Target
+from tests.trainers.loops.install.targets import Target
 
 
 @dataclass

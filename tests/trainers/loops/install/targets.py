@@ -35,7 +35,7 @@ class Target:
     """One environment.
 
     Attributes:
-        name: its folder's name, and that of its tests in `tests/integrations`.
+        name: its folder's name, and that of its tests in `tests/trainers/loops`.
         title: that of its page in `docs/trainers/`.
         distribution: the package whose version is the target's; empty for one that is not installed.
         version: the version that is tested.
@@ -64,7 +64,7 @@ class Target:
 
     @property
     def module(self) -> str:
-        """Our module for it, in `judgegym.integrations`."""
+        """Our module for it, in `judgegym_trainers`."""
         return _MODULES.get(self.name, self.name)
 
     @property

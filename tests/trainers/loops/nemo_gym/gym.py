@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.integrations import trainers
-from tests.integrations.children import ended, free_port, ready, started
-from tests.integrations.examples import example
+from tests.trainers.loops import trainers
+from tests.trainers.loops.children import ended, free_port, ready, started
+from tests.trainers.loops.examples import example
 
 SERVERS = ("resources_servers/judgegym", "responses_api_agents/simple_agent", "responses_api_models/openai_model")
 

@@ -34,7 +34,7 @@ os.environ[NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME] = OmegaConf.to_yaml(OmegaConf.crea
 
 from responses_api_models.openai_model.app import SimpleModelServer  # noqa: E402
 
-from judgegym.integrations.nemo_gym.resources_server import JudgeGymResourcesServer  # noqa: E402
+from judgegym_trainers.nemo_gym.resources_server import JudgeGymResourcesServer  # noqa: E402
 
 
 async def verified(server):

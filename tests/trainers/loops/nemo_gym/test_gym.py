@@ -12,17 +12,17 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.children import free_port
-from tests.integrations.examples import example, swap
-from tests.integrations.nemo_gym.gym import Project, project
-from tests.integrations.nemo_gym.policy import policy
-from tests.integrations.offline import OfflineJudge
+from tests.core.offline.server import serving
+from tests.core.server.running import running
+from tests.core.server.served import as_process
 from tests.listwise import judging
-from tests.offline.server import serving
 from tests.scripted import Json, Reply, ScriptedEndpoint
-from tests.server.running import running
-from tests.server.served import as_process
+from tests.trainers.loops import trainers
+from tests.trainers.loops.children import free_port
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.nemo_gym.gym import Project, project
+from tests.trainers.loops.nemo_gym.policy import policy
+from tests.trainers.loops.offline import OfflineJudge
 
 REPEATS = 4
 GROUP: Json = {"group": {"judge": "listwise", "group_size": REPEATS, "group_wait": 60}}

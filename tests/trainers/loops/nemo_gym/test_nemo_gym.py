@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.integrations import trainers
+from tests.core.server.nemo_rl import check_components, is_masked
+from tests.core.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
-from tests.server.nemo_rl import check_components, is_masked
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
 
 REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
 CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.integrations import trainers
-from tests.integrations.offline import OfflineJudge
+from tests.core.server.bodies import VERIFY
+from tests.core.server.running import running
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
-from tests.server.bodies import VERIFY
-from tests.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.offline import OfflineJudge
 
 MODEL = {"judge_model_server": {"type": "responses_api_models", "name": "judge_model"}}
 

@@ -11,7 +11,7 @@ import sys
 import httpx
 from openenv.core.generic_client import GenericEnvClient
 
-from judgegym.integrations.openenv.client import CompletionAction, SingleTurnClient
+from judgegym_trainers.openenv.client import CompletionAction, SingleTurnClient
 
 sys.path.insert(0, __file__.rpartition("/")[0])
 from serving import serving
@@ -95,6 +95,6 @@ async def main(app):
 
 
 if __name__ == "__main__":
-    from judgegym.integrations.openenv.app import app
+    from judgegym_trainers.openenv.app import app
 
     print(json.dumps(asyncio.run(main(app))))

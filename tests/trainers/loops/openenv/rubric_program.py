@@ -13,7 +13,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.rubrics import Gate, Rubric, RubricDict, RubricList, Sequential, WeightedSum
 
-from judgegym.integrations.openenv.rubric import FailSafe, JudgeRubric
+from judgegym_trainers.openenv.rubric import FailSafe, JudgeRubric
 
 sys.path.insert(0, __file__.rpartition("/")[0])
 from serving import serving

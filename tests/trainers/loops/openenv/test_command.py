@@ -9,9 +9,9 @@ import socket
 
 import aiohttp
 
-from judgegym.integrations.single_turn import EnvironmentSource, opened
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
 
 
 async def test_the_command_of_the_page_serves_an_environment() -> None:

@@ -13,11 +13,11 @@ import aiohttp
 import pytest
 
 from judgegym.llm import wire
-from tests.integrations import trainers
-from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, judging_all_at_once, offline_judge
-from tests.server.running import judged_by, running
+from tests.core.server.running import judged_by, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.environments import ENVIRONMENTS, expected, settings_of
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, judging_all_at_once, offline_judge
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -181,11 +181,11 @@ async def test_a_server_without_an_environment_says_what_is_missing(
 ) -> None:
     monkeypatch.delenv("OPENENV_JUDGEGYM_ENVIRONMENT", raising=False)
     python = str(trainers.place_of("openenv") / "bin" / "python")
-    ended = await trainers.run_with(python, "-m", "uvicorn", "judgegym.integrations.openenv.app:app", "--port", "0")
+    ended = await trainers.run_with(python, "-m", "uvicorn", "judgegym_trainers.openenv.app:app", "--port", "0")
     assert ended.code == 1
     last = ended.err.strip().splitlines()[-1]
     assert last.endswith("OPENENV_JUDGEGYM_ENVIRONMENT: expected the name of an environment, such as arena_hard")
-    ended = await trainers.run_with(python, "-m", "judgegym.integrations.openenv", "arena_soft", "--port", "0")
+    ended = await trainers.run_with(python, "-m", "judgegym_trainers.openenv", "arena_soft", "--port", "0")
     assert ended.code == 2
     assert ended.err.startswith("no environment 'arena_soft', did you mean arena_hard?")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
+from tests.trainers.loops import trainers
 
 pytestmark = pytest.mark.timeout(150)
 

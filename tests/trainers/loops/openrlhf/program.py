@@ -73,8 +73,8 @@ async def main():
         return {name: done[name] for name in ("reward", "scores", "extra_logs")}
 
     results = await asyncio.gather(*(one(sample) for sample in json.loads(sys.argv[2])))
-    # The folder of the integrations has modules with the names of packages: trl, verl, openrlhf.
-    assert "integrations" not in {Path(place).name for place in sys.path}, sys.path
+    # The package has modules with the names of trainers: trl, verl, openrlhf.
+    assert "judgegym_trainers" not in {Path(place).name for place in sys.path}, sys.path
     print(json.dumps(results))
 
 

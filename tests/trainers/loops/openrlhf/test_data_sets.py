@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets.select.scored import lines_file, scored_row, select
-from tests.integrations import trainers
+from tests.core.datasets.select.scored import lines_file, scored_row, select
+from tests.trainers.loops import trainers
 
 ASKED = "<|im_start|>user\nQuestion 1?<|im_end|>\n<|im_start|>assistant\n"
 GOOD, BAD = "good 1<|im_end|>\n", "bad<|im_end|>\n"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
-from tests.integrations.offline import OfflineJudge
+from tests.core.server.running import running
 from tests.scripted import Json
-from tests.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.groups import ANSWERS, QUESTIONS, asked_directly, mean
+from tests.trainers.loops.offline import OfflineJudge
 
 SERVER = "http://127.0.0.1:8400"
-FILE = trainers.ROOT / "judgegym/integrations/openrlhf.py"
+FILE = trainers.ROOT / "judgegym_trainers/openrlhf.py"
 SAMPLES = [
     {"prompt": f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n", "label": "Since.", "response": text}
     for question in QUESTIONS
@@ -116,7 +116,7 @@ async def test_groups_are_compared_in_one_call(agent: bool, tmp_path: Path) -> N
         path = tmp_path / "form.py"
         what = "AgentExecutor = agent_executor" if agent else "reward_func = reward_function"
         made = what.rpartition(" ")[2]
-        path.write_text(f"from judgegym.integrations.openrlhf import {made}\n{what}(**{settings!r})\n")
+        path.write_text(f"from judgegym_trainers.openrlhf import {made}\n{what}(**{settings!r})\n")
         results = await run(path, agent=agent)
         asked_for = len(server.judge.requests) - asked_before
     assert [result["reward"] for result in results] == [score or 0.0 for score in scores]
@@ -152,12 +152,12 @@ async def test_a_file_whose_settings_cannot_work_is_told(tmp_path: Path, monkeyp
 @pytest.mark.slow
 async def test_rewards_of_an_environment(tmp_path: Path) -> None:
     """The label is the id of a row; the rewards are those of the environment, opened here."""
-    from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
+    from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
 
     source = EnvironmentSource.of("rubric_absolute", offline=True)
     path = tmp_path / "form.py"
     path.write_text(
-        "from judgegym.integrations.openrlhf import agent_executor\n"
+        "from judgegym_trainers.openrlhf import agent_executor\n"
         'rows = {"environment": "rubric_absolute", "offline": True}\n'
         "AgentExecutor = agent_executor(environment=rows, group_size=1)\n"
     )

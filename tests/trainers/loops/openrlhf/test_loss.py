@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.integrations.openrlhf import ESTIMATORS
-from tests.integrations import trainers
+from judgegym_trainers.openrlhf import ESTIMATORS
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
 
 PROMPT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
 TEXTS = ["good", "FAIL", "fair, and of some length", "poor answer"]
@@ -33,7 +33,7 @@ def samples(texts: list[str]) -> list[Json]:
 def written(path: Path, maker: str, arguments: str) -> str:
     """A file with an agent or a function."""
     made = "AgentExecutor" if maker == "agent_executor" else "reward_func"
-    path.write_text(f"from judgegym.integrations.openrlhf import {maker}\n{made} = {maker}({arguments})\n")
+    path.write_text(f"from judgegym_trainers.openrlhf import {maker}\n{made} = {maker}({arguments})\n")
     return f"agent={path}" if maker == "agent_executor" else str(path)
 
 

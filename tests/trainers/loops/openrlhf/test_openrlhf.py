@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.integrations import trainers
+from tests.core.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
 
 CHAT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
 

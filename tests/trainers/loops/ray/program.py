@@ -9,7 +9,7 @@ import sys
 import ray
 from ray import serve
 
-from judgegym.integrations.ray_serve import app
+from judgegym_trainers.ray_serve import app
 
 port, settings = int(sys.argv[1]), json.loads(sys.argv[2])
 ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets.scoring import rated
-from tests.integrations import trainers
+from tests.core.datasets.scoring import rated
 from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.trainers.loops import trainers
 
 COUNT = 60
 SCORES = [(n % 5) / 4 for n in range(COUNT)]

@@ -15,12 +15,12 @@ import aiohttp
 import pytest
 
 from judgegym.llm.wire import JSON
-from tests.integrations import trainers
+from tests.core.server.bodies import by_response
+from tests.core.server.promises import PROMISES, SETTINGS
+from tests.core.server.running import Answer, Reached, judged_by
 from tests.listwise import judging
 from tests.scripted import Script, ScriptedEndpoint
-from tests.server.bodies import by_response
-from tests.server.promises import PROMISES, SETTINGS
-from tests.server.running import Answer, Reached, judged_by
+from tests.trainers.loops import trainers
 
 
 @asynccontextmanager

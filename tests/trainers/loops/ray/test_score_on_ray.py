@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.command import write_lines
-from tests.datasets.scoring import rated
-from tests.integrations import trainers
-from tests.integrations.children import ended, kill, started
+from tests.core.datasets.scoring import rated
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
+from tests.trainers.loops import trainers
+from tests.trainers.loops.children import ended, kill, started
 
 ROWS = [{"prompt": f"Question {n % 50}", "response": f"{n % 5 + 1} points"} for n in range(60)]
 DISTINCT = 50

@@ -11,12 +11,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge
-from tests.integrations.ray.cluster_of_one import Cluster, cluster
+from tests.core.server.running import running
 from tests.scripted import Json, Reply, ScriptedEndpoint
-from tests.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge
+from tests.trainers.loops.ray.cluster_of_one import Cluster, cluster
 
 PROMPT = "Why is the sky blue during the day and red in the evening?"
 SENTENCES = (

@@ -6,7 +6,7 @@ import json
 
 from rllm.types import Episode
 
-from judgegym.integrations.rllm import _answer
+from judgegym_trainers.rllm import _answer
 
 
 def main() -> None:

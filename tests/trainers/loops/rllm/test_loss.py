@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.integrations import trainers
+from tests.trainers.loops import trainers
 
 
 async def test_a_failed_judgment_in_a_remote_runtime_is_trained_as_0_unless_errors_are_filtered() -> None:

@@ -9,12 +9,12 @@ from statistics import fmean
 
 import pytest
 
-from judgegym.integrations.single_turn import EnvironmentSource, opened
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from tests.core.server.running import Running, running
 from tests.scripted import Json, Script, ScriptedEndpoint
-from tests.server.running import Running, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
 URL = "http://127.0.0.1:8400"
 PRIMES = ("Two.", "Three is a prime, since nothing divides it.", "", "Five", "Seven is prime.", "Eleven, I think.")
@@ -102,7 +102,7 @@ async def test_failed_judge_is_an_episode_without_trajectories() -> None:
 
 
 GROUPS = """
-from judgegym.integrations.rllm import judge_evaluator
+from judgegym_trainers.rllm import judge_evaluator
 
 evaluator = judge_evaluator(judge={judge!r})
 rows = {rows!r}
@@ -168,7 +168,7 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
     async with running(judge=OfflineJudge()) as server, ScriptedEndpoint(policy) as model:
         name, _, value = swap(shlex.split(variable)[1], (URL, server.url)).partition("=")
         monkeypatch.setenv(name, value)
-        agent = ("my_agent:solver", "tests.integrations.rllm.agent:solver")
+        agent = ("my_agent:solver", "tests.trainers.loops.rllm.agent:solver")
         given = swap(command, ("./primes", str(tmp_path)), agent, ("http://127.0.0.1:8000/v1", model.base_url))
         output = ("--output", str(tmp_path / "results.json"))
         rllm = str(trainers.place_of("rllm") / "bin" / "rllm")

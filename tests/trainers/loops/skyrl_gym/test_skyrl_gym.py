@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.results import CompletionReward
-from tests.integrations import trainers
-from tests.integrations.environments import ENVIRONMENTS, expected, of_example, settings_of
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, judging_all_at_once, offline_judge
-from tests.server.running import judged_by, running
+from judgegym_trainers.scores.results import CompletionReward
+from tests.core.server.running import judged_by, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.environments import ENVIRONMENTS, expected, of_example, settings_of
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, judging_all_at_once, offline_judge
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -118,7 +118,7 @@ async def test_steps_of_a_judge(tmp_path: Path, fails: bool) -> None:
             body = {"prompt": [{"role": "user", "content": question}], "response": text, **named}
             wanted.append((await server.post("/v1/score", body)).json)
         here = {"judge": "rubric", **judged_by(server.judge)}
-        code = "from judgegym.integrations.skyrl_gym import *\nenv_class = register_judge({})"
+        code = "from judgegym_trainers.skyrl_gym import *\nenv_class = register_judge({})"
         found = await stepped(tmp_path, "judge", code.format(repr(server.url)), given)
         in_process = await stepped(tmp_path, "judge", code.format(f"judge={here!r}"), given)
     assert in_process == found

@@ -7,12 +7,12 @@ import re
 import pytest
 import yaml
 
-from tests.integrations.examples import example, swap
-from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
-from tests.integrations.offline import OfflineJudge
-from tests.integrations.slime.test_slime import FUNCTION, rewards_of
+from tests.core.server.running import Running, running
 from tests.scripted import Json
-from tests.server.running import Running, running
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.groups import ANSWERS, QUESTIONS, asked_directly, mean
+from tests.trainers.loops.offline import OfflineJudge
+from tests.trainers.loops.slime.test_slime import FUNCTION, rewards_of
 
 GROUP = [{"prompt": QUESTIONS[0], "response": text, "label": "Since."} for text in ANSWERS]
 QUESTION = QUESTIONS[:1]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.integrations import trainers
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
 
 SCORES = {"good": 5, "fair": 3, "poor": 1}
 TEXTS = ["good", "FAIL", "fair", "poor"]
@@ -30,7 +30,7 @@ def judge(request: Json, number: int) -> str:
 async def trained(url: str, samples: list[Json] = SAMPLES, **given: Any) -> trainers.Ended:
     """slime's functions, and what its trainer would get."""
     python, program = trainers.place_of("trl") / "bin" / "python", trainers.HERE / "slime/program.py"
-    settings = {"custom_rm_path": "judgegym.integrations.slime.reward", "estimators": ESTIMATORS, **given}
+    settings = {"custom_rm_path": "judgegym_trainers.slime.reward", "estimators": ESTIMATORS, **given}
     return await trainers.run_with(str(python), program, str(trainers.place_of("slime")), url, samples, settings)
 
 

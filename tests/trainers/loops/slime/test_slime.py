@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.integrations import trainers
+from tests.core.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
 
-FUNCTION = "judgegym.integrations.slime.reward"
+FUNCTION = "judgegym_trainers.slime.reward"
 
 
 def judge(request: Json, number: int) -> str:

@@ -14,8 +14,8 @@ from tinker_cookbook.rl.data_processing import assemble_training_data, compute_a
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from judgegym.integrations.single_turn import EnvironmentSource
-from judgegym.integrations.tinker import (
+from judgegym_trainers.single_turn import EnvironmentSource
+from judgegym_trainers.tinker import (
     EnvironmentGroupBuilder,
     Rollouts,
 )

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from judgegym.integrations.single_turn import close_all
-from tests.integrations import trainers
-from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
-from tests.integrations.groups import mean
-from tests.integrations.offline import offline_judge
+from judgegym_trainers.single_turn import close_all
+from tests.trainers.loops import trainers
+from tests.trainers.loops.environments import ENVIRONMENTS, expected, settings_of
+from tests.trainers.loops.groups import mean
+from tests.trainers.loops.offline import offline_judge
 
 FLAGS = ("judge_failed", "invalid_completion")
 

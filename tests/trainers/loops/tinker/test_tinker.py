@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.single_turn import EnvironmentRow, EnvironmentSource, close_all, opened
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.wire import Choice
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.single_turn import EnvironmentRow, EnvironmentSource, close_all, opened
+from tests.core.server.running import running
 from tests.scripted import Json
-from tests.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
 NAMES = (
     ('"Qwen/Qwen3-8B"', '"judgegym/environments/rollouts/tokenizers/bytes"'),

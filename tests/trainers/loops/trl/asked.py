@@ -7,10 +7,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.llm.wire import Choice
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from tests.core.server.running import Reached
 from tests.scripted import Json
-from tests.server.running import Reached
 
 TEXTS = [
     "It takes the string apart with a regular expression, and raises ValueError for anything else.",

@@ -25,8 +25,8 @@ from trl.experimental.async_grpo.async_grpo_trainer import AsyncGRPOTrainer, Dat
 from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 from trl.experimental.async_grpo.packing import TreeRow
 
-from judgegym.integrations.trl import combined_reward, judge_environment, judge_reward
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.trl import combined_reward, judge_environment, judge_reward
 
 TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 SIZE = 4

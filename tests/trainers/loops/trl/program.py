@@ -19,9 +19,9 @@ import transformers
 import trl
 from trl.chat_template_utils import qwen2_5_chat_template
 
-from judgegym.integrations import single_turn
-from judgegym.integrations.trl import combined_reward, judge_environment, judge_reward
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers import single_turn
+from judgegym_trainers.trl import combined_reward, judge_environment, judge_reward
 
 TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 RANK = int(os.environ.get("RANK", "0"))

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.integrations import trainers
-from tests.integrations.offline import offline_judge
-from tests.integrations.trl.asked import TEXTS as ANSWERS
-from tests.integrations.trl.asked import environment, environments_rewards
-from tests.integrations.trl.test_loss import HALVES, SCORES, TEXTS, judge
-from tests.judgegym.integrations.scoring_server import answering
+from tests.core.server.running import running
 from tests.scripted import Json
-from tests.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.offline import offline_judge
+from tests.trainers.loops.trl.asked import TEXTS as ANSWERS
+from tests.trainers.loops.trl.asked import environment, environments_rewards
+from tests.trainers.loops.trl.test_loss import HALVES, SCORES, TEXTS, judge
+from tests.trainers.plugins.scoring_server import answering
 
 END = 258
 """The token of the bundled tokenizer that ends a text."""

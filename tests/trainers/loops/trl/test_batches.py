@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge
-from tests.integrations.trl.asked import environment, environments_rewards, logged, servers_scores, single
-from tests.server.running import running
+from tests.core.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge
+from tests.trainers.loops.trl.asked import environment, environments_rewards, logged, servers_scores, single
 
 TEXTS = [f"Turns strings such as 1h30m into {'seconds, ' * number}and so on." for number in range(8)]
 ROWS = [{"prompt": "How do I turn 1h30m into seconds?", "baseline": f"{number} functions"} for number in range(2)]

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.offline import OfflineJudge
-from tests.integrations.trl.asked import EACH_BY_ITSELF, TEXTS, environment, logged
-from tests.server.running import running
+from tests.core.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.offline import OfflineJudge
+from tests.trainers.loops.trl.asked import EACH_BY_ITSELF, TEXTS, environment, logged
 
 FOUR = {"per_device": 4, "generations": 4, "texts": TEXTS}
 ROWS = [{"prompt": "How do I turn 1h30m into seconds?"}]

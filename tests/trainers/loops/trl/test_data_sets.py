@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, score
-from tests.datasets.select.scored import select
-from tests.integrations import trainers
+from tests.core.datasets.scoring import rated, score
+from tests.core.datasets.select.scored import select
+from tests.trainers.loops import trainers
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 CHAT, END = "<|im_start|>", "<|im_end|>"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from judgegym.llm.wire import CUT_OFF, Choice
-from tests.integrations import trainers
-from tests.integrations.offline import offline_judge
-from tests.integrations.trl.asked import TEXTS, environment, environments_rewards, logged, mean, rounded, single
 from tests.scripted import Reply, ScriptedEndpoint
+from tests.trainers.loops import trainers
+from tests.trainers.loops.offline import offline_judge
+from tests.trainers.loops.trl.asked import TEXTS, environment, environments_rewards, logged, mean, rounded, single
 
 TWO_ROWS = {"rows": 2, "per_device": 8, "generations": 4, "texts": [*TEXTS, "", "Yes.", "Seconds.", "It is 1h30m."]}
 GROUPS = [TWO_ROWS["texts"][:4], TWO_ROWS["texts"][4:]]  # type: ignore[index]  # a list

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets.scoring import response_in
-from tests.integrations import trainers
+from tests.core.datasets.scoring import response_in
+from tests.core.server.running import running
 from tests.scripted import Json, Reply
-from tests.server.running import running
+from tests.trainers.loops import trainers
 
 TEXTS = [f"Answer {place}" for place in range(4)]
 KINDS = {

@@ -11,9 +11,9 @@ import pytest
 
 from tests.chromium import needs_chromium, watched
 from tests.command import PATIENCE_S
-from tests.integrations import trainers
-from tests.reports.view.made import viewed
-from tests.server.served import as_process
+from tests.core.reports.view.made import viewed
+from tests.core.server.served import as_process
+from tests.trainers.loops import trainers
 
 pytestmark = [needs_chromium, pytest.mark.timeout(300)]
 GROUP, STEPS = 4, 12

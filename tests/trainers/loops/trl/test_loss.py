@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.offline import offline_judge
-from tests.integrations.trl.asked import EACH_BY_ITSELF, environment
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.offline import offline_judge
+from tests.trainers.loops.trl.asked import EACH_BY_ITSELF, environment
 
 TEXTS = ["good", "fair one", "FAIL", "poor"]
 SCORES = {"good": 1.0, "fair one": 0.5, "poor": 0.0}

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.offline import OfflineJudge
-from tests.integrations.trl.asked import (
+from tests.core.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.offline import OfflineJudge
+from tests.trainers.loops.trl.asked import (
     EACH_BY_ITSELF,
     environment,
     environments_rewards,
@@ -17,7 +18,6 @@ from tests.integrations.trl.asked import (
     servers_scores,
     single,
 )
-from tests.server.running import running
 
 TEXTS = [f"Turns strings such as 1h30m into {'seconds, ' * number}and so on." for number in range(12)]
 GROUPS = [TEXTS[:6], TEXTS[6:]]  # of four on each process: 4 and 2, 2 and 4

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.trl.asked import EACH_BY_ITSELF, launched
+from tests.core.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.trl.asked import EACH_BY_ITSELF, launched
 
 TWINS = [{"prompt": "Q", "baseline": "one"}, {"prompt": "Q", "baseline": "two"}]
 

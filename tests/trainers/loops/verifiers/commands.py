@@ -14,9 +14,9 @@ from aiohttp import web
 
 from judgegym.offline.faults import whole
 from judgegym.offline.request import completion, parse_request
-from tests.integrations import trainers
-from tests.judgegym.integrations.scoring_server import answering
-from tests.offline.server import serving
+from tests.core.offline.server import serving
+from tests.trainers.loops import trainers
+from tests.trainers.plugins.scoring_server import answering
 
 PLUGINS = Path(__file__).parent / "plugins"
 

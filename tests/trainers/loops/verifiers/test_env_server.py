@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.llm.wire import Choice
-from tests.integrations import trainers
-from tests.integrations.offline import offline_judge
-from tests.integrations.verifiers.commands import Attempt, talker
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from tests.trainers.loops import trainers
+from tests.trainers.loops.offline import offline_judge
+from tests.trainers.loops.verifiers.commands import Attempt, talker
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.llm.wire import Choice
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.integrations.verifiers.commands import Episode, evaluated, talker
-from tests.server.running import running
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from tests.core.server.running import running
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
+from tests.trainers.loops.verifiers.commands import Episode, evaluated, talker
 
 pytestmark = pytest.mark.timeout(240)
 

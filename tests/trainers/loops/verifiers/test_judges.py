@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.integrations.verifiers.commands import Attempt, attempts, command, episodes, evaluated, stand_in, talker
-from tests.server.running import running
+from tests.core.server.running import running
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
+from tests.trainers.loops.verifiers.commands import Attempt, attempts, command, episodes, evaluated, stand_in, talker
 
 pytestmark = pytest.mark.timeout(240)
 

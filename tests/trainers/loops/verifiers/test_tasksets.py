@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.llm.wire import Choice
-from tests.integrations.offline import offline_judge
-from tests.integrations.trainers import ROOT
-from tests.integrations.verifiers.commands import Attempt, attempts, command, episodes, evaluated, stand_in, talker
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.single_turn import EnvironmentSource, opened
+from tests.trainers.loops.offline import offline_judge
+from tests.trainers.loops.trainers import ROOT
+from tests.trainers.loops.verifiers.commands import Attempt, attempts, command, episodes, evaluated, stand_in, talker
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.verifiers.commands import stand_in
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.verifiers.commands import stand_in
 
 EVALUATION = """
 model = "policy"

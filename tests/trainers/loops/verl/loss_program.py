@@ -20,9 +20,9 @@ from verl.trainer.ppo import core_algos
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
-from judgegym.integrations.verl.loop import JudgeAgentLoop
-from judgegym.integrations.verl.manager import JudgeRewardManager
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.verl.loop import JudgeAgentLoop
+from judgegym_trainers.verl.manager import JudgeRewardManager
 
 PATH = "judgegym/environments/rollouts/tokenizers/bytes"
 TOKENIZER = transformers.AutoTokenizer.from_pretrained(PATH)
@@ -55,7 +55,7 @@ def row_of(prompt):
 
 async def by_loop(config, prompt, text):
     """The tokens' mask and the reward, as the loop gives them."""
-    (named,) = OmegaConf.load("judgegym/integrations/verl/config/agent_loop.yaml")
+    (named,) = OmegaConf.load("judgegym_trainers/verl/config/agent_loop.yaml")
     loop = hydra.utils.instantiate(
         named,
         trainer_config=DictConfigWrap(config=config),

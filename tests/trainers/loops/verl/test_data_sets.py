@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets.select.scored import scored_row, select, table_file
-from tests.integrations import trainers
+from tests.core.datasets.select.scored import scored_row, select, table_file
+from tests.trainers.loops import trainers
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 ASKED = [SYSTEM, {"role": "user", "content": "Question 1?"}]

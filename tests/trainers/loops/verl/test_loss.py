@@ -8,11 +8,11 @@ import shlex
 
 import pytest
 
-from judgegym.integrations.verl.rewards import ESTIMATORS
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
+from judgegym_trainers.verl.rewards import ESTIMATORS
+from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
 
 TEXTS = ["good", "FAIL", "fair, and of some length", "poor answer"]
 SCORES = {"good": 5, "fair, and of some length": 3, "poor answer": 1}
@@ -37,8 +37,8 @@ def judge(request: Json, number: int) -> str:
 def overrides(url: str, number: int) -> list[str]:
     """Those of a command of the page, with a server of the test and the folder of the checkout."""
     words = [word for word in shlex.split(example("verl", "bash", number)) if "=" in word]
-    folder = str(trainers.ROOT / "judgegym/integrations/verl/config")
-    replaced = {"http://127.0.0.1:8400": url, "$(python -m judgegym.integrations.verl)": folder}
+    folder = str(trainers.ROOT / "judgegym_trainers/verl/config")
+    replaced = {"http://127.0.0.1:8400": url, "$(python -m judgegym_trainers.verl)": folder}
     return [swap(word, *((old, new) for old, new in replaced.items() if old in word)) for word in words]
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.integrations import trainers
-from tests.integrations.examples import example, swap
-from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
-from tests.integrations.offline import OfflineJudge
+from tests.core.server.running import running
 from tests.scripted import Json, ScriptedEndpoint
-from tests.server.running import running
+from tests.trainers.loops import trainers
+from tests.trainers.loops.examples import example, swap
+from tests.trainers.loops.groups import ANSWERS, QUESTIONS, asked_directly, mean
+from tests.trainers.loops.offline import OfflineJudge
 
 SAMPLES = [
     {"uid": f"uid {number}", "prompt": question, "response": text, "truth": "Since."}
@@ -113,13 +113,13 @@ async def test_every_third_judgment_fails() -> None:
 @pytest.mark.timeout(360)
 async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
     """By the example's file: the router that verl names, and the model's name; in the manager and in the function."""
-    folder = trainers.ROOT / "judgegym/integrations/verl/config"
+    folder = trainers.ROOT / "judgegym_trainers/verl/config"
     ours = [f"hydra.searchpath=[file://{folder}]", "+judgegym=deployed_judge"]
     model = ["reward.reward_model.enable=true", f"reward.reward_model.model_path={TOKENIZER}"]
     function = [
         *model,
         "reward.reward_model.rollout.name=vllm",
-        "reward.custom_reward_function.path=pkg://judgegym.integrations.verl",
+        "reward.custom_reward_function.path=pkg://judgegym_trainers.verl",
         f"{KWARGS}.judge.judge=rubric",
         f"{KWARGS}.on_failure=score",
     ]
@@ -150,8 +150,8 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
 @pytest.mark.timeout(360)
 async def test_rows_of_an_environment(tmp_path: Path) -> None:
     """Each completion by itself, and compared; and samples that are alone in a validation, which wait for nobody."""
-    from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
-    from judgegym.integrations.verl.dataset import write_rows
+    from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
+    from judgegym_trainers.verl.dataset import write_rows
 
     source = EnvironmentSource.of("rubric_absolute", offline=True)
     count = write_rows(source, tmp_path / "train.jsonl")

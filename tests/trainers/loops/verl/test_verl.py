@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.integrations import trainers
+from tests.core.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
-from tests.server.running import asked, running
+from tests.trainers.loops import trainers
 
-PATH = str(trainers.ROOT / "judgegym/integrations/verl/function.py")
+PATH = str(trainers.ROOT / "judgegym_trainers/verl/function.py")
 MANAGERS = ["naive", "dapo", "gdpo", "rate_limited"]
 ROWS = [
     {"response": "good", "truth": 72, "extra_info": {"question": "Why?"}},
@@ -47,7 +47,7 @@ async def test_all_managers_give_the_scores_and_the_same_keys() -> None:
             *(case(manager, url=server.url) for manager in MANAGERS),
             case("naive", judge=in_process),
             case("naive", name="compute_score_sync", url=server.url),
-            {**case("naive", path="pkg://judgegym.integrations.verl", url=server.url), "router": True},
+            {**case("naive", path="pkg://judgegym_trainers.verl", url=server.url), "router": True},
         ]
         ended = await trainers.run("verl", "program.py", cases)
         shown = "".join(asked(request) for request in server.judge.bodies)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy
 import pytest
 
-from judgegym.integrations.scores.requests import CellError, completion_row, conversation_json, request_of
 from judgegym.judges.conversations.messages import ChatTurn, answer_of
 from judgegym.judges.conversations.turns import UnseenPart
+from judgegym_trainers.scores.requests import CellError, completion_row, conversation_json, request_of
 from tests.pictures import data_url, png
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}

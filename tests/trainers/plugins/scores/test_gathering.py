@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.groups import SampleBatcher
-from judgegym.integrations.scores.requests import CompletionRow
-from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.scores.sources import RewardScorer
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
+from judgegym_trainers.scores.groups import SampleBatcher
+from judgegym_trainers.scores.requests import CompletionRow
+from judgegym_trainers.scores.results import CompletionReward
+from judgegym_trainers.scores.sources import RewardScorer
 
 SCORES = {"good": 1.0, "fair": 0.5, "bad": 0.0, "tenth": 0.1}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.trl import RewardFunction, close, judge_reward
 from judgegym.llm.errors import SettingsError
-from tests.judgegym.integrations import processes
+from judgegym_trainers.trl import RewardFunction, close, judge_reward
+from tests.core.server.running import asked, running
 from tests.scripted import Json, Reply
-from tests.server.running import asked, running
+from tests.trainers.plugins import processes
 
 
 async def in_processes(

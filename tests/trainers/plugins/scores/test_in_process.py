@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from judgegym import ArenaHardJudge
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.scores.sources import JudgeSource, close
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import JudgeMount
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.sources import JudgeSource, close
+from tests.core.server.running import running
 from tests.scripted import Reply, ScriptedEndpoint
-from tests.server.running import running
 from tests.trainer import until
 
 OFFLINE = JudgeSource(judge={"judge": "arena_hard"}, offline=True, deadline_s=60.0)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.integrations.scores import server as server_source
-from judgegym.integrations.scores.requests import CompletionRow, completion_row
-from judgegym.integrations.scores.results import REFUSED_AT_START
-from judgegym.integrations.scores.sources import JudgeSource, RewardScorer
 from judgegym.llm.errors import BudgetError, SettingsError
-from tests.judgegym.integrations.scoring_server import answering
-from tests.server.running import running
+from judgegym_trainers.scores import server as server_source
+from judgegym_trainers.scores.requests import CompletionRow, completion_row
+from judgegym_trainers.scores.results import REFUSED_AT_START
+from judgegym_trainers.scores.sources import JudgeSource, RewardScorer
+from tests.core.server.running import running
+from tests.trainers.plugins.scoring_server import answering
 
 ROW = CompletionRow({"prompt": "Why?"}, "Because.")
 

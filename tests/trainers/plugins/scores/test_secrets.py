@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.integrations import slime
-from judgegym.integrations.scores.requests import CompletionRow
-from judgegym.integrations.scores.sources import JudgeSource, secret_in
-from judgegym.integrations.verl import function
-from judgegym.integrations.verl.function import compute_score
-from judgegym.integrations.verl.rewards import ManagerSettings
 from judgegym.llm.errors import SettingsError
-from tests.judgegym.integrations.scoring_server import answering
+from judgegym_trainers import slime
+from judgegym_trainers.scores.requests import CompletionRow
+from judgegym_trainers.scores.sources import JudgeSource, secret_in
+from judgegym_trainers.verl import function
+from judgegym_trainers.verl.function import compute_score
+from judgegym_trainers.verl.rewards import ManagerSettings
+from tests.trainers.plugins.scoring_server import answering
 
 
 @pytest.mark.parametrize(

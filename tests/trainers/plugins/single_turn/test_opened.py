@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.integrations.single_turn import EnvironmentSource, close_all, close_opened, opened
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.errors import DataError, SettingsError
+from judgegym_trainers.single_turn import EnvironmentSource, close_all, close_opened, opened
 from tests.command import write_lines
 
 ARENA = EnvironmentSource.of("arena_hard", offline=True)
@@ -135,8 +135,8 @@ def test_closed_and_opened_again() -> None:
 
 LEFT_OPEN = """
 import asyncio
-from judgegym.integrations.single_turn import opened
-from judgegym.integrations.single_turn import EnvironmentSource
+from judgegym_trainers.single_turn import opened
+from judgegym_trainers.single_turn import EnvironmentSource
 environment = opened(EnvironmentSource.of("rubric_absolute", offline=True))
 asked = (environment.uids[0], ["An answer."])
 async def rewards():
@@ -146,8 +146,8 @@ print(asyncio.run(rewards()) == asyncio.run(rewards()) == environment.rewards_sy
 FORKED = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
-from judgegym.integrations.single_turn import opened
-from judgegym.integrations.single_turn import EnvironmentSource
+from judgegym_trainers.single_turn import opened
+from judgegym_trainers.single_turn import EnvironmentSource
 from judgegym.llm.errors import SettingsError
 source = EnvironmentSource.of("rubric_absolute", offline=True)
 uid = opened(source).uids[0]
@@ -164,8 +164,8 @@ print(opened(source).rewards_sync(uid, ["An answer."])[0].reward is not None)
 FORKED_BEFORE = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
-from judgegym.integrations.single_turn import opened
-from judgegym.integrations.single_turn import EnvironmentSource
+from judgegym_trainers.single_turn import opened
+from judgegym_trainers.single_turn import EnvironmentSource
 source = EnvironmentSource.of("rubric_absolute", offline=True)
 child = os.fork()
 opened(source).rewards_sync(opened(source).uids[0], ["An answer."])

@@ -8,21 +8,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from judgegym.integrations.scores.requests import CompletionRow as Sample
-from judgegym.integrations.scores.results import (
+from judgegym.llm import reachability
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Choice
+from judgegym_trainers.scores.requests import CompletionRow as Sample
+from judgegym_trainers.scores.results import (
     INVALID_COMPLETION,
     JUDGE_FAILED,
     REFUSED_AT_START,
     CompletionReward,
     RefusedError,
 )
-from judgegym.integrations.scores.sources import RewardScorer
-from judgegym.integrations.single_turn import EnvironmentScores, EnvironmentSource, OpenedEnvironment, close_all, opened
-from judgegym.llm import reachability
-from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import Choice
-from tests.integrations.offline import OfflineJudge, offline_judge
+from judgegym_trainers.scores.sources import RewardScorer
+from judgegym_trainers.single_turn import EnvironmentScores, EnvironmentSource, OpenedEnvironment, close_all, opened
 from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
 JUDGED = ("arena_hard", "aspect_critique", "rubric_absolute", "rubric_checklist", "self_critique")
 ALL = (*JUDGED, "pairwise_judgement")

@@ -11,8 +11,8 @@ import pytest
 
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judgegym.integrations.single_turn import EnvironmentSource, source_of
 from judgegym.llm.errors import SettingsError
+from judgegym_trainers.single_turn import EnvironmentSource, source_of
 
 OFFLINE = EnvironmentSource.of("rubric_absolute", offline=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 from nemo_gym.server_utils import ServerClient
 
-from judgegym.integrations.nemo_gym.resources_server import JudgeGymResourcesServer, JudgeGymServerConfig
+from judgegym_trainers.nemo_gym.resources_server import JudgeGymResourcesServer, JudgeGymServerConfig
 
 ROWS = Path(__file__).parents[1] / "data" / "example.jsonl"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judgegym.judges.parsing.candidates import NUMBERS
 from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
-from tests.judges.parsing.verdicts.rubric_texts import HOSTILE, SCALES, TAGLESS
+from tests.core.judges.parsing.verdicts.rubric_texts import HOSTILE, SCALES, TAGLESS
 
 Parser = Callable[..., int | None]
 

@@ -14,7 +14,7 @@ from judgegym.judges.parsing.rubric_scores import (
     is_strict_feedback,
     prometheus_result,
 )
-from tests.judges.parsing.verdicts.rubric_texts import HOSTILE, SCALES, TAGLESS
+from tests.core.judges.parsing.verdicts.rubric_texts import HOSTILE, SCALES, TAGLESS
 
 Parser = Callable[..., int | None]
 
