@@ -37,15 +37,12 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
-from benchmarks.measured import Measured, report, results_option
-
 if TYPE_CHECKING:
     from judgegym.server.asgi import RewardServer
 
-LIMITS = {"evaluate": (70, 20), "score": (80, 22), "request": (60, 18), "process": (100, 26)}
-"""For each way the most functions, and the most files that they are in."""
+WAYS = ("evaluate", "score", "request", "process")
 HERE = Path(__file__).resolve()
-PACKAGES = ("judgegym",)
+PACKAGES = ("judgegym", "judgegym_trainers", "judgegym_trials")
 STAND_IN = "judgegym/offline/"
 CLOCK = frozenset({"_rested"})
 """Functions that a timer calls: whether one falls into the row's time depends on the machine, not on the row."""
@@ -209,10 +206,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkout", type=Path, default=HERE.parent.parent)
     parser.add_argument("--python", help="interpreter (default: the checkout's .venv/bin/python, or this one)")
-    parser.add_argument("--way", choices=tuple(LIMITS), help="one of them (default: all)")
+    parser.add_argument("--way", choices=WAYS, help="one of them (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--list", action="store_true", help="the functions, by file")
-    results_option(parser)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     checkout = arguments.checkout.resolve()
@@ -221,23 +217,14 @@ def main() -> None:
         return
     own = checkout / ".venv" / "bin" / "python"
     python = arguments.python or (str(own) if own.exists() else sys.executable)
-    lines: list[Measured] = []
-    for way in [arguments.way] if arguments.way else LIMITS:
+    for way in [arguments.way] if arguments.way else WAYS:
         rounds = [in_process_of_its_own(python, checkout, way) for _ in range(arguments.rounds)]
         for number, calls in enumerate(rounds, start=1):
             print(f"{way}, round {number}: {described(*size(calls), changes(calls))}")
-        functions, files = (statistics.median_low(size(calls)[place] for calls in rounds) for place in (0, 1))
-        print(f"{way}, changes of file, median: {statistics.median_low(changes(calls) for calls in rounds)}")
-        most_functions, most_files = LIMITS[way]
-        lines += [
-            Measured(
-                "rows", f"{way}: functions on the way", "functions", functions, "limit", most_functions, at_most=1.0
-            ),
-            Measured("rows", f"{way}: files that they are in", "files", files, "limit", most_files, at_most=1.0),
-        ]
+        sizes = [(*size(calls), changes(calls)) for calls in rounds]
+        print(f"{way}, median: {described(*map(statistics.median_low, zip(*sizes, strict=True)))}")
         if arguments.list:
             show(rounds[0])
-    report(lines, arguments.results)
 
 
 def size(calls: Sequence[Function]) -> tuple[int, int]:

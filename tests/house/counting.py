@@ -1,4 +1,9 @@
-"""The size of the package: lines of code, files, entries of a folder, words of a page."""
+"""The size of the packages: AST nodes, lines of code, files, entries of a folder.
+
+    python -m tests.house.counting
+
+prints the sizes of this checkout; `budget.toml` has their limits.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = ("judgegym", "judgegym_trainers", "judgegym_trials")
@@ -15,18 +21,53 @@ _NO_CODE = frozenset(
 )
 
 
-def python_files(package: Path) -> list[Path]:
-    """The Python files of a package, in order."""
-    return sorted(path for path in package.rglob("*.py") if "__pycache__" not in path.parts)
+@dataclass(frozen=True)
+class Size:
+    """The size of the Python files of a folder.
+
+    Attributes:
+        nodes: AST nodes, as `ast.walk` counts them: a size that does not depend on how lines are broken.
+        lines: lines with code: no blank lines, comments and docstrings.
+        files: Python files.
+    """
+
+    nodes: int
+    lines: int
+    files: int
+
+    @property
+    def nodes_a_line(self) -> float:
+        """How dense a line of code is."""
+        return self.nodes / self.lines if self.lines else 0.0
 
 
-def code_lines(source: str) -> int:
+def measure(folder: Path) -> Size:
+    """Count the Python files of a folder."""
+    sources = [path.read_text(encoding="utf-8") for path in python_files(folder)]
+    return Size(
+        nodes=sum(count_nodes(source) for source in sources),
+        lines=sum(count_code_lines(source) for source in sources),
+        files=len(sources),
+    )
+
+
+def python_files(folder: Path) -> list[Path]:
+    """The Python files of a folder, in order."""
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def count_nodes(source: str) -> int:
+    """The number of AST nodes."""
+    return sum(1 for _ in ast.walk(ast.parse(source)))
+
+
+def count_code_lines(source: str) -> int:
     """The number of lines that hold code: no blank lines, comments and docstrings."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - {line for place in _docstrings(ast.parse(source)) for line in place})
+    return len(lines - {line for lines_of_docstring in _docstrings(ast.parse(source)) for line in lines_of_docstring})
 
 
 def _docstrings(tree: ast.AST) -> Iterator[range]:
@@ -36,13 +77,25 @@ def _docstrings(tree: ast.AST) -> Iterator[range]:
             yield range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
-def entries(package: Path) -> dict[str, int]:
+def count_entries(package: Path) -> dict[str, int]:
     """The number of modules and folders with modules in each folder, by its path; `__init__` is not counted."""
-    files = python_files(package)
-    found: dict[str, set[str]] = {}
-    for path in files:
+    names: dict[str, set[str]] = {}
+    for path in python_files(package):
         parts = path.relative_to(package.parent).parts
         for depth in range(1, len(parts)):
             if parts[depth] != "__init__.py":
-                found.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
-    return {folder: len(names) for folder, names in found.items()}
+                names.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
+    return {folder: len(entries) for folder, entries in names.items()}
+
+
+def main() -> None:
+    """Print the sizes of this checkout."""
+    root = Path(__file__).parents[2]
+    print(f"{'':<18} {'nodes':>8} {'files':>6} {'lines':>7} {'nodes a line':>13}")
+    for name in (*PACKAGES, "tests"):
+        size = measure(root / name)
+        print(f"{name:<18} {size.nodes:>8,} {size.files:>6} {size.lines:>7,} {size.nodes_a_line:>13.1f}")
+
+
+if __name__ == "__main__":
+    main()

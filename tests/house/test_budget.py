@@ -9,19 +9,25 @@ import pytest
 
 from tests.command import ROOT
 from tests.gate import BUDGET, whole_gate
-from tests.house.counting import code_lines, entries, python_files
-
-PACKAGE = ROOT / "judgegym"
+from tests.house.counting import PACKAGES, Size, count_code_lines, count_entries, count_nodes, measure
 
 
 @pytest.fixture(scope="module")
-def lines_of_the_package() -> int:
-    """A second of CPU, which is no test's own."""
-    return sum(code_lines(path.read_text(encoding="utf-8")) for path in python_files(PACKAGE))
+def sizes() -> dict[str, Size]:
+    """The packages and the tests: seconds of CPU, which are no test's own."""
+    return {name: measure(ROOT / name) for name in (*PACKAGES, "tests")}
 
 
-def test_code_of_the_package(lines_of_the_package: int) -> None:
-    assert BUDGET["code_lines"] - BUDGET["slack"] <= lines_of_the_package <= BUDGET["code_lines"]
+def test_sizes(sizes: dict[str, Size]) -> None:
+    """One test for all, so that one worker counts."""
+    nodes = {name: size.nodes for name, size in sizes.items()}
+    most = BUDGET["nodes"]
+    assert {name: (count, most[name]) for name, count in nodes.items() if count > most[name]} == {}
+    assert {name: count for name, count in nodes.items() if count < most[name] - BUDGET["slack"]} == {}, "lower it"
+    files = {name: sizes[name].files for name in PACKAGES}
+    assert {name: count for name, count in files.items() if count > BUDGET["files"][name]} == {}
+    density = {name: round(sizes[name].nodes_a_line, 1) for name in PACKAGES}
+    assert {name: number for name, number in density.items() if number > BUDGET["nodes_a_line"][name]} == {}
 
 
 def test_tests_of_the_gate(request: pytest.FixtureRequest) -> None:
@@ -30,17 +36,10 @@ def test_tests_of_the_gate(request: pytest.FixtureRequest) -> None:
     assert len(request.session.items) <= BUDGET["collected_tests"]
 
 
-def test_lines_of_the_tests() -> None:
-    assert sum(path.read_bytes().count(b"\n") for path in python_files(ROOT / "tests")) <= BUDGET["test_lines"]
-
-
-def test_files_of_the_package() -> None:
-    assert len(python_files(PACKAGE)) <= BUDGET["files"]
-
-
-def test_entries_of_each_room() -> None:
+@pytest.mark.parametrize("name", PACKAGES)
+def test_entries_of_each_room(name: str) -> None:
     most = BUDGET["entries_of_a_room"]
-    assert {room: count for room, count in entries(PACKAGE).items() if count > most} == {}
+    assert {room: count for room, count in count_entries(ROOT / name).items() if count > most} == {}
 
 
 def test_words_of_the_map() -> None:
@@ -49,15 +48,22 @@ def test_words_of_the_map() -> None:
     assert max(map(len, text.splitlines())) <= BUDGET["longest_line_of_architecture"]
 
 
+def test_words_of_the_handbook() -> None:
+    pages = (ROOT / "docs").rglob("*.md")
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= BUDGET["words_of_handbook"]
+
+
 @pytest.mark.parametrize(
-    ("source", "lines"),
+    ("source", "lines", "nodes"),
     [
-        ("", 0),
-        ("# a comment\n\nx = 1  # with one\n", 1),
-        ('"""A docstring."""\n\nx = 1\n"""Of an attribute,\nlonger."""\n', 1),
-        ('def f():\n    """Say."""\n    return """a\n\nb"""\n', 4),
-        ("x = (\n    1,\n    # one\n    2,\n)\n", 4),
+        ("", 0, 1),
+        ("# a comment\n\nx = 1  # with one\n", 1, 5),
+        ('"""A docstring."""\n\nx = 1\n"""Of an attribute,\nlonger."""\n', 1, 9),
+        ('def f():\n    """Say."""\n    return """a\n\nb"""\n', 4, 7),
+        ("x = (\n    1,\n    # one\n    2,\n)\n", 4, 8),
+        ("x = (1, 2)\n", 1, 8),
     ],
 )
-def test_count_leaves_out_blanks_comments_and_docstrings(source: str, lines: int) -> None:
-    assert code_lines(source) == lines
+def test_lines_are_counted_without_blanks_comments_and_docstrings(source: str, lines: int, nodes: int) -> None:
+    """Nodes are the same however the lines are broken."""
+    assert (count_code_lines(source), count_nodes(source)) == (lines, nodes)
