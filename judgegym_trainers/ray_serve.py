@@ -9,32 +9,24 @@ that is away is no fault of a replica, and none is restarted for it: `/readyz` s
 one line of `serve`, before anything starts.
 
 Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
-through the judgment cache. If judges gather single responses (`group_size`), one more replica keeps the cohorts of all,
-and the others bring it their responses.
+through the judgment cache. Judges that gather single responses (`group_size`) need a single replica.
 
 Source: ray 2.60 (`serve/api.py`, `serve/scripts.py`, `serve/_private/replica.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Mapping
 from typing import Any
 
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
-from judgegym.server.answers import OverloadError
 from judgegym.server.asgi import RewardServer
-from judgegym.server.cohorts.register import Cohorts, Connect
-from judgegym.server.cohorts.shared import OwnerLostError, SharedCohorts
-from judgegym.server.settings import RewardServerSettings, gathering
+from judgegym.server.settings import gathering
 
 _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
 _MOST_REPLICAS = 8
-_KEEPER = "RewardServerCohorts"
 _OF_RAY = {
     "host": "http_options of Ray Serve",
     "port": "http_options of Ray Serve",
@@ -70,115 +62,48 @@ def _application(named: dict[str, JSON]) -> Any:
     Raises:
         SettingsError: one is wrong.
     """
-    from ray import serve  # late: the extra `ray`
-
     misplaced = next((name for name in _OF_RAY if name in named), None)
     if misplaced is not None:
         raise SettingsError(f"{misplaced}: Ray Serve has it; expected {_OF_RAY[misplaced]}")
-    fewest = _count(named, "min_replicas", 1)
-    most = _count(named, "max_replicas", max(fewest, _MOST_REPLICAS))
+    fewest = _count(named, "min_replicas")
+    most = _count(named, "max_replicas")
+    reward_server = RewardServer(**named)
+    settings = reward_server.load().settings
+    gathers = bool(gathering(settings.mounted_judges()))  # reports errors before any replica starts
+    fewest = 1 if fewest is None else fewest
+    most = max(fewest, 1 if gathers else _MOST_REPLICAS) if most is None else most
     if not 0 <= fewest <= most or most == 0:
         raise SettingsError(f"min_replicas, max_replicas: {fewest} to {most} replicas; expected the lower number first")
-    reward_server = _OnRay(**named)
-    settings = reward_server.load().settings
-    mounts = settings.mounted_judges()  # reports errors before any replica starts
+    if gathers and most > 1:
+        raise SettingsError(
+            f"group_size: a cohort needs one replica, which handles some 3,000 requests a second; found {fewest} to "
+            f"{most} (min_replicas, max_replicas). Use max_replicas=1"
+        )
+    from ray import serve  # late: the extra `ray`
+
     deployed = serve.deployment(
         serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
-        max_ongoing_requests=4 * _TARGET_ONGOING,
+        # All members of a cohort wait at the same time: its cohort would miss one that Ray held back.
+        max_ongoing_requests=2 * settings.max_pending if gathers else 4 * _TARGET_ONGOING,
         autoscaling_config={"min_replicas": fewest, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
         graceful_shutdown_timeout_s=settings.drain_timeout,  # Ray's own 20 s are less than a judgment may take
     )
-    if not gathering(mounts):
-        return deployed.bind()
-    # All its members wait in it at the same time: one that Ray held back would be missed by its cohort.
-    keeper = serve.deployment(
-        _CohortOwner,
-        name=_KEEPER,
-        num_replicas=1,
-        max_ongoing_requests=2 * settings.max_pending,
-        graceful_shutdown_timeout_s=settings.drain_timeout,
-    )
-    return deployed.bind(keeper.bind(named))
+    return deployed.bind()
 
 
-def _count(named: dict[str, JSON], name: str, default: int) -> int:
-    """A number among the arguments, which is taken out of them.
+def _count(named: dict[str, JSON], name: str) -> int | None:
+    """A number among the arguments, which is taken out of them; `None` if it is not there.
 
     Raises:
         SettingsError: it is none.
     """
-    given = named.pop(name, default)
+    given = named.pop(name, None)
     try:
-        return int(str(given))
+        return None if given is None else int(str(given))
     except ValueError:
         raise SettingsError(f"{name}: {given!r} is no whole number") from None
 
 
-class _OnRay(RewardServer):
-    """The application in a replica: cohorts are in the replica that keeps them."""
-
-    def connecting(self, settings: RewardServerSettings) -> Connect:
-        """See `RewardServer`."""
-        if not gathering(settings.mounted_judges()):
-            return nullcontext
-
-        @asynccontextmanager
-        async def connected(own: Cohorts) -> AsyncIterator[Cohorts]:
-            yield SharedCohorts(_KeeperOwner(), deadline_s=settings.deadline)
-
-        return connected
-
-
 class _Ingress:
-    """A replica; what it depends on is named so that Ray starts it."""
-
-    def __init__(self, *needed: object) -> None:
-        """Nothing else is needed."""
-
-
-class _CohortOwner:
-    """The replica in which the cohorts of all replicas are."""
-
-    def __init__(self, named: Mapping[str, JSON]) -> None:
-        """Prepare; the judges are opened by the first response."""
-        self._server = RewardServer(**named)
-
-    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
-        """See `Cohorts`."""
-        core = (await self._server.service()).core
-        ((result,),) = await core.score(mount, [task], spent_s=spent_s, is_patient=True)
-        return result
-
-
-class _KeeperOwner:
-    """The replica that keeps the cohorts, as the others see it."""
-
-    def __init__(self) -> None:
-        from ray import serve
-
-        self._handle = serve.get_deployment_handle(_KEEPER, serve.get_replica_context().app_name)
-
-    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
-        """See `Cohorts`.
-
-        Raises:
-            OwnerLostError: the replica has died before it answered, or there is none.
-            OverloadError: too many judgments are pending there.
-        """
-        from ray.exceptions import RayActorError
-        from ray.serve.exceptions import RayServeException
-
-        asked = self._handle.join.remote(mount, task, spent_s)
-        try:
-            result: ResponseJudgment = await asked
-        except asyncio.CancelledError:
-            asked.cancel()  # who leaves a replica leaves the cohort
-            raise
-        except OverloadError as error:  # Ray's own error, which is one of these, too
-            raise OverloadError from error
-        except RayActorError as error:
-            raise OwnerLostError(taken=True) from error
-        except RayServeException as error:
-            raise OwnerLostError(taken=False) from error
-        return result
+    """A replica."""

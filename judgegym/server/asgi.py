@@ -7,10 +7,9 @@
     api.mount("/rewards", reward_server)
 
 The service is opened by the server's lifespan, or by the first request where a parent forwards none; it is closed at
-the end of the lifespan, or else with the event loop. Several processes of an ASGI server cannot find each other: with
-judges that gather single responses (`group_size`) run one, or `python -m judgegym.server --workers`. Connections are
-the server's: their number, the time for a head and the end of requests in flight are uvicorn's settings. Everything
-else is as with `python -m judgegym.server`.
+the end of the lifespan, or else with the event loop. Judges that gather single responses (`group_size`) need one
+process. Connections are the server's: their number, the time for a head and the end of requests in flight are uvicorn's
+settings. Everything else is as with `python -m judgegym.server`.
 """
 
 from __future__ import annotations
@@ -18,19 +17,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
-from judgegym.server.cohorts.register import Connect
-from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.operation import log_to_stderr
 from judgegym.server.request import Message, Receive, Send, ServerRequest, without_token
 from judgegym.server.service import Service, failed_response, opened
 from judgegym.server.settings import RewardServerSettings, gathering, with_preset
+from judgegym.server.workers import check_one_process
 
 logger = logging.getLogger(__name__)
 
@@ -86,15 +84,6 @@ class RewardServer:
         else:
             await send({"type": "websocket.close", "code": 1000})
 
-    def connecting(self, settings: RewardServerSettings) -> Connect:
-        """What opens the cohorts of all processes: this one is alone.
-
-        Raises:
-            SettingsError: it is not, and judges gather single responses.
-        """
-        check_one_process(gathering(settings.mounted_judges()))
-        return nullcontext
-
     async def service(self) -> Service:
         """The service, once it is open in the loop that runs.
 
@@ -132,7 +121,8 @@ class _OpenService:
     async def _hold(self, server: RewardServer) -> None:
         try:
             loaded = server.load()
-            async with opened(loaded, connect=server.connecting(loaded.settings)) as service:
+            check_one_process(gathering(loaded.settings.mounted_judges()))
+            async with opened(loaded) as service:
                 self.ready.set_result(service)
                 await self.closing.wait()
                 service.drain()

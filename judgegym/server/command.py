@@ -30,7 +30,6 @@ from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
-from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
 from judgegym.server.operation import log_to_stderr
 from judgegym.server.service import Service, opened
@@ -107,7 +106,7 @@ def _checked(loaded: LoadedSettings[RewardServerSettings]) -> LoadedSettings[Rew
     settings = loaded.settings
     settings.check_access()
     check_flags_are_read(loaded, {mount.judge for mount in settings.mounted_judges().values()})
-    check_one_process(gathering(settings.mounted_judges()), settings.workers)
+    workers.check_one_process(gathering(settings.mounted_judges()), settings.workers)
     settings.budgets()
     if settings.is_watched and settings.workers > 1:
         raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")

@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -35,8 +35,7 @@ from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import UserError
 from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
-from judgegym.server.cohorts.local import Gatherer, LocalCohorts
-from judgegym.server.cohorts.register import Connect
+from judgegym.server.cohorts import Cohorts, Gatherer
 from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named, trace_judgment
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Record, Telemetry, watch
@@ -49,7 +48,7 @@ _QUEUE_S = 60.0
 _ON_ITS_WAY_S = 1.0
 """For an answer to arrive before its caller gives up."""
 _TO_JOIN_S = 0.1
-"""For a response to reach its cohort, which another process may keep."""
+"""For a response to take its place in a cohort, and to find its result there, if it is known."""
 _UNREACHED = ("away", "rejected")
 """The causes of failures of a judge that is away, or rejects its account."""
 _RETRY_AFTER_S = 1
@@ -75,7 +74,7 @@ class Core:
         judges: the judges; their `table` has those that requests find now.
         record: of the results; it has the last ones.
         recent_scores: of single responses, for a failed one of their group.
-        own_cohorts: those that this process keeps.
+        cohorts: of the judges that gather single responses.
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class Core:
         max_pending: int,
         telemetry: Telemetry | None = None,
         judge_identity: str = "",
-        connect: Connect = nullcontext,
         monitors: ServerMonitors | None = None,
         budget: Budget | None = None,
     ) -> None:
@@ -100,7 +98,6 @@ class Core:
             max_pending: most judgments in flight or waiting.
             telemetry: counts responses and cohorts; by default they are not counted.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
-            connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
             monitors: watch what is answered; opened and closed with this core.
             budget: what may be spent in all; `OF_CALLER` has the part of a request.
         """
@@ -109,7 +106,6 @@ class Core:
         self._deadline_s, self._queue_s = deadline_s, queue_s
         self._max_pending = max_pending
         self._identity = judge_identity
-        self._connect = connect
         self._monitors = monitors
         self._stack = AsyncExitStack()
         self.judges = MountedJudges(judge_identity, budget, self.telemetry)
@@ -133,11 +129,10 @@ class Core:
                 plan = judge.settings.cohorts(self._deadline_s, named(name))
                 if plan is not None and isinstance(judge.scorer, ComparingJudge):
                     gatherers[name] = Gatherer(judge.scorer, *plan, kind=judge.settings.judge)
-            self.own_cohorts = LocalCohorts(
+            self.cohorts = Cohorts(
                 gatherers, deadline_s=self._deadline_s, record=self.record, is_full=lambda: self.full
             )
-            self._stack.push_async_callback(self.own_cohorts.aclose)
-            self._cohorts = await self._stack.enter_async_context(self._connect(self.own_cohorts))
+            self._stack.push_async_callback(self.cohorts.aclose)
             if self._monitors is not None:
                 self._stack.push_async_callback(self._monitors.aclose)
                 await self._monitors.open(session, self._identity)
@@ -164,7 +159,7 @@ class Core:
     @property
     def pending(self) -> int:
         """Judgments in flight or waiting, and responses that wait for the others of their cohort."""
-        return len(self._pending.in_flight) + self.own_cohorts.pending
+        return len(self._pending.in_flight) + self.cohorts.pending
 
     @property
     def full(self) -> bool:
@@ -238,7 +233,7 @@ class Core:
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
         asked = [[self._pending.ask((judge, case, owner)) for case in part.cases] for part in parts]
-        joined = iter(await all_results(self._cohorts.join(mount, task, spent_s) for task in members))
+        joined = iter(await all_results(self.cohorts.join(mount, task, spent_s) for task in members))
         await self._wait(wait, [pending for each in asked for pending, _ in each])
         judged = iter([self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)])
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
@@ -320,7 +315,7 @@ class Core:
         """
         if not tasks:
             return []
-        joining = [asyncio.ensure_future(self._cohorts.join(mount, task, spent_s)) for task in tasks]
+        joining = [asyncio.ensure_future(self.cohorts.join(mount, task, spent_s)) for task in tasks]
         try:
             await asyncio.wait(joining, timeout=_TO_JOIN_S)
         finally:

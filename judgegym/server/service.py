@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import resources
@@ -34,7 +34,6 @@ from judgegym.offline import running_stand_ins
 from judgegym.server import openapi
 from judgegym.server.answers import UNUSABLE, RequestError
 from judgegym.server.budgets import ServerBudgets
-from judgegym.server.cohorts.register import Connect
 from judgegym.server.core import Core
 from judgegym.server.judges import JudgeTable
 from judgegym.server.monitoring import ServerMonitors
@@ -78,14 +77,8 @@ _PAGE_HEADERS = {
 
 
 @asynccontextmanager
-async def opened(
-    loaded: LoadedSettings[RewardServerSettings], *, connect: Connect = nullcontext
-) -> AsyncIterator[Service]:
+async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
     """The service for these settings, with the stand-in if they ask for it; open while the context lasts.
-
-    Args:
-        loaded: the settings.
-        connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
 
     Raises:
         SettingsError: a judge's settings are wrong.
@@ -107,7 +100,6 @@ async def opened(
             max_pending=settings.max_pending,
             telemetry=counts,
             judge_identity=STAND_IN_IDENTITY if settings.offline else "",
-            connect=connect,
             monitors=monitors,
             budget=budgets.whole,
         )
@@ -184,7 +176,7 @@ class Service:
     def drain(self) -> None:
         """Refuse new requests, and judge the cohorts that wait for members: none come."""
         self.draining = True
-        self.core.own_cohorts.stop()
+        self.core.cohorts.stop()
 
     async def respond(self, request: ServerRequest) -> ServerResponse:
         """Answer a request.

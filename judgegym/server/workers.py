@@ -2,25 +2,27 @@
 
 Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' counters are in a
 directory that only this user may enter, and that is gone when the supervisor ends. Workers end with their supervisor,
-also if it is killed. Judges that gather single responses are refused (`cohorts/shared.py`).
+also if it is killed. Judges that gather single responses are refused: a cohort lives in one process (`cohorts.py`).
 """
 
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.llm.errors import UserError
+from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server.operation import MULTIPROCESS, forget_worker
 from judgegym.server.settings import RewardServerSettings
 
@@ -178,3 +180,49 @@ def _reserved(settings: RewardServerSettings) -> Iterator[int]:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.bind((settings.host, settings.port))
         yield int(held.getsockname()[1])
+
+
+_SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "granian"})
+_FLAG = re.compile(r"(?:-w|--workers)(?:=?(\d+))?", re.ASCII)
+
+
+def check_one_process(gathering: Sequence[str], workers: int = 1) -> None:
+    """Check that a server runs one process if its judges gather responses.
+
+    Args:
+        gathering: the names of the judges that gather single responses.
+        workers: the processes of our own command; those of an ASGI server are found as far as its processes can tell.
+
+    Raises:
+        SettingsError: there are several.
+    """
+    if not gathering:
+        return
+    count = processes(sys.argv, os.environ) if workers == 1 and _is_started_by_a_server() else workers
+    if count > 1:
+        settings = ", ".join(f"mounts.{name}.group_size" if name else "--group_size" for name in gathering)
+        raise SettingsError(
+            f"{settings}: a cohort needs one worker, which handles some 3,000 requests a second; found {count} "
+            "workers. Use --workers=1, or a server of its own for each mount"
+        )
+
+
+def processes(words: Sequence[str], variables: Mapping[str, str]) -> int:
+    """How many processes a server's command line or its environment asks for; 1 if they do not say.
+
+    Args:
+        words: the command line; only that of an ASGI server counts.
+        variables: the environment.
+    """
+    told = variables.get("WEB_CONCURRENCY", "")
+    if words and _SERVERS & {Path(words[0]).stem, Path(words[0]).parent.name}:  # a script, or `python -m`
+        for number, word in enumerate(words):
+            flag = _FLAG.fullmatch(word)
+            if flag is not None:
+                told = flag[1] or "".join(words[number + 1 : number + 2])
+    return int(told) if told.isdecimal() else 1
+
+
+def _is_started_by_a_server() -> bool:
+    """Whether a parent may have started others like this: uvicorn and hypercorn spawn them, gunicorn forks."""
+    return multiprocessing.parent_process() is not None or os.environ.get("SERVER_SOFTWARE", "").startswith("gunicorn")

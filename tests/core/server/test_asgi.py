@@ -201,7 +201,7 @@ def test_uvicorn_does_not_start_with_wrong_settings_and_says_why() -> None:
 def test_several_uvicorn_workers_do_not_gather_responses_and_say_why(
     flags: tuple[str, ...], environment: dict[str, str]
 ) -> None:
-    """They cannot find each other: cohorts whose members reach several would never be full."""
+    """Cohorts whose members reach several would never be full."""
     grouping = {"JUDGEGYM_JUDGE": "listwise", "JUDGEGYM_GROUP_SIZE": "4"}
     server = Uvicorn(*flags, JUDGEGYM_OFFLINE="true", **grouping, **environment)
     try:
@@ -209,6 +209,6 @@ def test_several_uvicorn_workers_do_not_gather_responses_and_say_why(
     finally:
         server.process.kill()
         server.process.communicate()
-    assert "meet in one process, and this server has 2" in server.said
-    assert "use one (--workers=1)" in server.said
+    assert "--group_size: a cohort needs one worker" in server.said
+    assert "found 2 workers. Use --workers=1" in server.said
     assert "Traceback" not in server.said

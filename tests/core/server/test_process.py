@@ -48,7 +48,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--offline", "--workers=0"], ["--workers", "greater than or equal to 1"]),
         (
             ["--offline", "--judge=listwise", "--group_size=4", "--workers=2"],
-            ["group_size", "one process"],
+            ["--group_size: a cohort needs one worker", "some 3,000 requests", "Use --workers=1"],
         ),
         (["--offline", "--workers=-2"], ["--workers", "greater than or equal to 1"]),
         (["--offline", "--port=-1"], ["--port", "greater than or equal to 0"]),

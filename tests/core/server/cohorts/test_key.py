@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.server.cohorts.register import cohort_key
+from judgegym.server.cohorts import cohort_key
 
 TASK = JudgeTask("Why?", ("Because.",), reference="So.", rubric="Is it clear?")
 

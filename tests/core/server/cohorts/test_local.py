@@ -17,8 +17,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
 from judgegym.server.answers import OverloadError
-from judgegym.server.cohorts.local import Gatherer, LocalCohorts
-from judgegym.server.cohorts.register import Cohort
+from judgegym.server.cohorts import Cohort, Cohorts, Gatherer
 from judgegym.server.operation import CohortEvent, JudgeHealth, Record, Telemetry
 from tests.trainer import until
 
@@ -120,7 +119,7 @@ class Hall:
         client = ChatClient(ChatSettings(endpoints=(Endpoint("http://127.0.0.1:1/v1", "model"),)))
         self.health = JudgeHealth(client, "", Telemetry())
         record = Record({"": self.health}, TelemetryInTest(self.told, self.events))
-        self.cohorts = LocalCohorts(
+        self.cohorts = Cohorts(
             {"": Gatherer(self.judge, size, wait_s)},
             deadline_s=deadline_s,
             record=record,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.server.cohorts.shared import check_one_process, processes
+from judgegym.server.workers import check_one_process, processes
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,8 @@ def test_process_that_nobody_has_started_is_alone(monkeypatch: pytest.MonkeyPatc
 def test_workers_of_our_own_command_are_refused_where_judges_gather() -> None:
     check_one_process([], 4)
     check_one_process(["pairs"], 1)
-    with pytest.raises(SettingsError, match=r"group_size: .* this server has 4; use one \(--workers=1\)"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^mounts.pairs.group_size: .* found 4 workers. Use --workers=1",
+    ):
         check_one_process(["pairs"], 4)

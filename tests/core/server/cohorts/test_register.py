@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, sign_of
+from judgegym.server.cohorts import Cohort, MemberSlot, Register, Sign, sign_of
 
 KEY = "key"
 SIZE, LATE_S, KEPT_S = 3, 10.0, 100.0
