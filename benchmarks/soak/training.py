@@ -26,7 +26,6 @@ _BAD_ROAD = 0.05
 _SERVING = (
     "--env.total_steps=1000000",
     "--env.max_batches_offpolicy=4",
-    "--env.min_items_sent_before_logging=1",
     "--env.include_messages=True",
     "--openai.timeout=5",
     "--env.judge_timeout=5",

@@ -62,6 +62,7 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
         resume=settings.resume,
         disk=Disk(settings.disk_full_deadline),
         defaults=settings.defaults(),
+        settings=settings,
         elsewhere=OUT,
     )
 

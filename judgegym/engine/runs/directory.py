@@ -26,6 +26,7 @@ from datetime import datetime
 from pathlib import Path
 
 import yaml
+from pydantic import BaseModel
 
 from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.engine.runs.lines import CONFIG as CONFIG
@@ -33,6 +34,7 @@ from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
 from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.judges.config.presets import load_yaml
+from judgegym.judges.config.removed import in_file, refusals, take_removed, unknown_settings
 from judgegym.judges.core.naming import file_part
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
@@ -108,6 +110,24 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
     if not isinstance(found, Mapping):
         raise RunDirectoryError(f"{path}: expected the settings of a run, by name")
     return {str(name): value for name, value in found.items()}
+
+
+def _without_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -> dict[str, JSON]:
+    """The settings of a run that is resumed, without those that were removed.
+
+    Raises:
+        RunDirectoryError: one had another value than the one that is now constant, or a name is unknown.
+    """
+    model, file = type(settings), run / CONFIG
+    kept, taken = take_removed(model, earlier)
+    refused = refusals(in_file(taken, file), settings, prefix="")
+    refused += [f"{name} ({file}): unknown setting{hint}" for name, hint in unknown_settings(model, kept)]
+    if refused:
+        raise RunDirectoryError(
+            f"run directory {run} was made with settings that this version does not have, so that it cannot continue "
+            "as it began:\n  " + "\n  ".join(refused)
+        )
+    return kept
 
 
 def _config_file(run: Path, config: Mapping[str, JSON]) -> bytes:
@@ -213,6 +233,7 @@ class RunDirectory:
         resume: bool,
         disk: Disk | None = None,
         defaults: Mapping[str, JSON] = {},
+        settings: BaseModel | None = None,
         elsewhere: str = "--env.data_dir_to_save_evals",
     ) -> None:
         """Begin a run, or resume one.
@@ -224,11 +245,12 @@ class RunDirectory:
             resume: resume the run in the directory; an empty directory begins a new one.
             disk: writes the files of the run.
             defaults: what the settings are if a run says nothing of them: it was begun before there was such a setting.
+            settings: all settings of the run; a name in an earlier `config.yaml` that they do not have is refused.
             elsewhere: the setting that chooses another directory, for messages.
 
         Raises:
-            RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
-                uses it; its settings are missing; nothing can be written to it.
+            RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ, or the run has
+                one that there is not; another process uses it; its settings are missing; nothing can be written to it.
         """
         self.path, self.disk, self._lock = path, disk or Disk(), DirectoryLock(path)
         self._writers: dict[str, LineWriter] = {}
@@ -237,7 +259,7 @@ class RunDirectory:
             if not resume:
                 check_unused(path, elsewhere)
             if (path / CONFIG).exists():
-                self._compare(path, matters, defaults)
+                self._compare(path, matters, defaults, settings)
             elif lines := [name for name in there if name in _OF_A_RUN]:
                 raise RunDirectoryError(
                     f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run cannot be resumed: "
@@ -255,8 +277,11 @@ class RunDirectory:
         self.log = RunLog(path)
 
     @staticmethod
-    def _compare(path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON]) -> None:
-        earlier: JSON = dict(read_settings(path))
+    def _compare(
+        path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON], settings: BaseModel | None
+    ) -> None:
+        found = read_settings(path)
+        earlier: JSON = dict(found) if settings is None else _without_removed(path, found, settings)
         differences = [
             f"{name}: {was!r} then, {value!r} now{_as_it_was(name, was)}"
             for name, value in matters.items()

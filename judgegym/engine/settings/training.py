@@ -97,12 +97,6 @@ class TrainerSettings(BaseModel, use_attribute_docstrings=True):
     share eval_limit_ratio of the workers. STOP_TRAIN: no new groups start."""
     eval_limit_ratio: float = operational(0.5, verbs=SERVE)
     """With eval_handling=LIMIT_TRAIN: keep this share (0 to 1) of the workers on groups."""
-    num_rollouts_to_keep: int = operational(32, verbs=SERVE)
-    """Show this many groups in the table of rollouts at Weights & Biases."""
-    num_rollouts_per_group_for_logging: int = operational(1, verbs=SERVE)
-    """Show this many rollouts of each group in that table; -1: all."""
-    min_items_sent_before_logging: int = operational(2, verbs=SERVE)
-    """Log the metrics of a step only if at least this many groups were sent in it."""
 
 
 logger = logging.getLogger(__name__)

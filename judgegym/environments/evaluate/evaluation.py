@@ -149,6 +149,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             config=settings.public(),
             matters=settings.matters(),
             defaults=settings.defaults(),
+            settings=settings,
             resume=resume,
             disk=Disk(env.config.disk_full_deadline),
         )

@@ -165,6 +165,7 @@ def open_files(
         config=settings.public(),
         matters=settings.matters(verb),
         defaults=settings.defaults(verb),
+        settings=settings,
         resume=settings.resume,
         disk=Disk(config.disk_full_deadline),
         elsewhere="--env.data_path_to_save_groups" if verb == "process" else "--env.data_dir_to_save_evals",

@@ -36,6 +36,7 @@ from judgegym.monitoring.alarms import Alarm
 
 logger = logging.getLogger(__name__)
 
+_TABLE_GROUPS = 32  # the last groups, whose first rollouts the table at Weights & Biases shows
 _LEAST_PAIRS = 3
 _SHOWN = ("reward_mean", "judge_error_rate", "groups_without_signal_rate", "sequences_per_second")
 
@@ -296,7 +297,7 @@ class TrainingLog:
         self._shown = (*headlines, *_SHOWN)
         self._retokenizer = retokenizer
         self._has_tokenizer = True
-        self._rollouts: deque[list[tuple[TokenSequence, float]]] = deque(maxlen=config.num_rollouts_to_keep)
+        self._rollouts: deque[tuple[TokenSequence, float]] = deque(maxlen=_TABLE_GROUPS)
         self._run = WandbRun()
         self._telling = Tasks()
 
@@ -316,12 +317,10 @@ class TrainingLog:
             self._run.rename(name)
 
     def keep(self, group: JudgedGroup) -> None:
-        """Keep `num_rollouts_per_group_for_logging` rollouts of a group (−1: all) for the next table."""
-        kept = self._config.num_rollouts_per_group_for_logging
-        rollouts = group.rollouts if kept == -1 else group.rollouts[:kept]
-        self._rollouts.append(
-            [(rollout.sequence, score) for rollout, score in zip(rollouts, group.scores or (), strict=False)]
-        )
+        """Keep the first rollout of a group for the next table."""
+        self._rollouts += [
+            (rollout.sequence, score) for rollout, score in zip(group.rollouts[:1], group.scores or (), strict=False)
+        ]
 
     async def log(self, step: int, metrics: Metrics) -> None:
         """Log the metrics of a step; with those of training, the table of rollouts."""
@@ -334,7 +333,7 @@ class TrainingLog:
         shown: list[tuple[TokenSequence, float]] = []
         if any(name.startswith("train/") for name in metrics.values):
             # Only training has rollouts. Take them before the first await: later ones belong to the next table.
-            shown = [rollout for rollouts in self._rollouts for rollout in rollouts]
+            shown = [*self._rollouts]
             self._rollouts.clear()
         if self._run:
             await self._run.log(metrics.values, table=await self._table(shown), step=step)

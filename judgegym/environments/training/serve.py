@@ -136,6 +136,7 @@ logger = logging.getLogger(__name__)
 _GOODBYE_S = 5.0
 _AFTER_FAILURE_S = 1.0
 _LONGEST_WITHOUT_LOG_S = 60.0
+LEAST_GROUPS_LOGGED = 2  # a step with fewer groups is not logged by itself
 
 
 class ServeRun:
@@ -413,7 +414,7 @@ class ServeRun:
         interval = self.connection.registration.checkpoint_interval
         if _crossed(before, now, interval):
             checkpoints.save(now // interval * interval, self._sampler.state_dict())
-        if self._sent_this_step >= self._config.min_items_sent_before_logging:
+        if self._sent_this_step >= LEAST_GROUPS_LOGGED:
             await self._flush()
 
     async def _flush(self) -> None:

@@ -24,6 +24,14 @@ from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
 from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
 from judgegym.judges.config.presets import config_file, default_name, read_yaml
+from judgegym.judges.config.removed import (
+    RemovedValue,
+    in_file,
+    refusals,
+    take_removed,
+    take_removed_flags,
+    take_removed_variables,
+)
 from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -84,11 +92,13 @@ class SettingsSource:
         name: shown in messages: the path of a file, or the flag that sets a preset.
         values: the settings by dotted name, not validated yet.
         kind: a preset is a default that a flag or a command sets; every other source overrides it.
+        removed: the values of settings that were removed.
     """
 
     name: str
     values: Values
     kind: SourceKind = "preset"
+    removed: Sequence[RemovedValue] = ()
 
     def origin(self, name: str) -> str:
         """The source of the setting with this name, for messages."""
@@ -180,6 +190,9 @@ def load(
         settings = settings_type(**_in_sections(settings_type, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
+    refused = [line for source in sources for line in refusals(source.removed, settings)]
+    if refused:
+        raise SettingsError("\n".join(refused))
     loaded = LoadedSettings(settings, origins, tuple(notes), verb)
     for name in ("latency_ms", "faults"):
         if loaded.given(name) and getattr(settings, name) and not settings.offline:  # files of runs have the defaults
@@ -268,20 +281,31 @@ def read_sources(
     Raises:
         SettingsError: an unknown setting, or a missing or unreadable file.
     """
-    kinds: dict[SourceKind, Values] = {
-        "command line": _read_command_line(settings_type, argv, prog, verb),
-        "environment variable": _read_environment(settings_type),
-    }
-    sources = [SettingsSource(kind, _by_dotted_name(settings_type, read, kind), kind) for kind, read in kinds.items()]
+    words, of_flags = take_removed_flags(settings_type, argv)
+    variables, of_variables = take_removed_variables(settings_type, os.environ, ENV_PREFIX)
+    sources = [
+        _source(settings_type, "command line", _read_command_line(settings_type, words, prog, verb), of_flags),
+        _source(settings_type, "environment variable", _read_environment(settings_type, variables), of_variables),
+    ]
     named = next(filter(None, (source.values.get("config") for source in sources)), None)
     if named is not None:
         path = config_file(named)
         read = _read_yaml(path)
         if "env" not in settings_type.model_fields and isinstance(read.get("env"), dict):
             read |= read.pop("env")  # the settings of an environment's judge, for a command without sections
+        read, removed = take_removed(settings_type, read)
         values = _by_dotted_name(settings_type, read, str(path))
-        sources.append(SettingsSource(str(path), values, "file"))
+        sources.append(SettingsSource(str(path), values, "file", in_file(removed, path)))
     return sources
+
+
+def _source(
+    settings_type: type[BaseModel], kind: SourceKind, read: Values, removed: Sequence[RemovedValue]
+) -> SettingsSource:
+    """The source of a kind that was read, given the removed settings that it had beside."""
+    values, nested = take_removed(settings_type, read)
+    source = SettingsSource(kind, _by_dotted_name(settings_type, values, kind), kind)
+    return replace(source, removed=[*removed, *(replace(each, origin=source.origin(each.path)) for each in nested)])
 
 
 def _by_dotted_name(model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = "") -> Values:
@@ -332,8 +356,8 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
     return [f"{word}={without_value[word]()}" if word in without_value else word for word in words]
 
 
-def _read_environment(settings_type: type[BaseModel]) -> Values:
-    named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
+def _read_environment(settings_type: type[BaseModel], variables: Mapping[str, str]) -> Values:
+    named = [name for name in variables if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
     for name in named:
         section, _, rest = name.upper().removeprefix(ENV_PREFIX).partition("__")
         if section.lower() not in settings_type.model_fields:
@@ -344,7 +368,10 @@ def _read_environment(settings_type: type[BaseModel]) -> Values:
     try:
         source = EnvSettingsSource(cast(Any, settings_type))
         # A file with lines of Windows leaves its carriage returns in the values.
-        source.env_vars = {name: value and value.rstrip("\r\n") for name, value in source.env_vars.items()}
+        there = {name.lower() for name in variables}
+        source.env_vars = {
+            name: value and value.rstrip("\r\n") for name, value in source.env_vars.items() if name.lower() in there
+        }
         return source()
     except RecursionError:
         raise SettingsError(f"environment variables ({', '.join(sorted(named))}): nested too deeply") from None
@@ -385,15 +412,20 @@ def settings_from_keywords(
     Raises:
         SettingsError: a name is unknown or a value is wrong; the message shows no value, since it may be a key.
     """
-    for name in values:
+    kept, removed = take_removed(model, values)
+    for name in kept:
         if name not in model.model_fields:
             close = difflib.get_close_matches(name, [*others, *model.model_fields], n=1, cutoff=0.6)
             hint = f", did you mean {close[0]}?" if close else ""
             raise SettingsError(f"{prefix}{name}: unknown setting of a judge{hint}")
     try:
-        return model.model_validate(dict(values))
+        settings = model.model_validate(kept)
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")
         place = "".join(f"{'.'.join(place)}: " for place in [place_of(first)] if place)
         raise SettingsError(f"{prefix}{place}{message[:1].lower()}{message[1:]}") from None
+    refused = refusals(removed, settings, prefix)
+    if refused:
+        raise SettingsError("\n".join(refused))
+    return settings

@@ -14,6 +14,7 @@ from judgegym.engine.settings import EnvConfig, PolicySettings
 from judgegym.engine.settings.policy import ReasoningEffort, reasoning_body
 from judgegym.engine.settings.training import IGNORED
 from judgegym.judges.config.explaining import TextOrFile
+from judgegym.judges.config.removed import removed_setting
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.errors import SettingsError
 from tests.core.engine.loading import loaded_from
@@ -69,11 +70,14 @@ def test_settings_of_atropos_have_its_types_and_defaults() -> None:
     for section in sections():
         for field, atropos in section.theirs.model_fields.items():
             name = f"{section.name}.{field}"
+            default = getattr(atropos.default, "value", atropos.default)
             if name in IGNORED:
+                continue
+            if (removed := removed_setting(section.ours, field)) is not None:
+                assert removed.is_constant(OTHER_DEFAULT.get(name, default)), name
                 continue
             mine = section.ours.model_fields[field]
             assert plain(mine.annotation) == plain(OTHER_TYPE.get(name, atropos.annotation)), name
-            default = getattr(atropos.default, "value", atropos.default)
             assert mine.default == OTHER_DEFAULT.get(name, default), name
             assert name not in OTHER_DEFAULT or OTHER_DEFAULT[name] != default, f"{name} is listed as another"
 

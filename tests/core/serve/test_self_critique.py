@@ -213,11 +213,13 @@ async def test_a_group_that_cannot_be_compared_is_not_sent(tmp_path: Path, fails
 
 
 @pytest.mark.slow
-async def test_without_peers_the_judge_of_the_settings_is_asked(tmp_path: Path) -> None:
+async def test_without_peers_the_judge_of_the_settings_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = write_lines(tmp_path / "train.jsonl", queries(1))
     # The metrics are read here: `serve` must not log them first, when the trainer's step has gone on.
-    keep = "--env.min_items_sent_before_logging=1000000"
-    arena = Arena(tmp_path, [f"--env.dataset={data}", "--env.judge_model_name=judy", keep])
+    monkeypatch.setattr("judgegym.environments.training.serve.LEAST_GROUPS_LOGGED", 1_000_000)
+    arena = Arena(tmp_path, [f"--env.dataset={data}", "--env.judge_model_name=judy"])
     script = minds(lenient_ann, lambda it: it.score + 5)
     async with (
         training(GROUP) as trainer,

@@ -74,29 +74,19 @@ async def test_the_run_is_where_the_trainers_is(
     assert wandb.finished == 1
 
 
-@pytest.mark.parametrize(
-    ("config", "scores"),
-    [
-        ({}, [1.0, 0.25, 0.5]),
-        ({"num_rollouts_per_group_for_logging": 2}, [1.0, 0.0, 0.25, 0.75, 0.5, 0.0]),
-        ({"num_rollouts_per_group_for_logging": -1}, [1.0, 0.0, -1.0, 0.25, 0.75, 0.5, 0.0]),
-        ({"num_rollouts_per_group_for_logging": 0}, []),
-        ({"num_rollouts_to_keep": 2}, [0.25, 0.5]),
-    ],
-)
-async def test_a_table_of_rollouts(wandb: Wandb, config: dict[str, Any], scores: list[float]) -> None:
-    log = log_of(use_wandb=True, **config)
+@pytest.mark.parametrize(("groups", "scores"), [(3, [0.0, 1.0, 2.0]), (40, [*map(float, range(8, 40))])])
+async def test_a_table_of_rollouts(wandb: Wandb, groups: int, scores: list[float]) -> None:
+    log = log_of(use_wandb=True)
     await log.open("arena_hard_0", ("", ""), {})
-    for rewards in ([1.0, 0.0, -1.0], [0.25, 0.75], [0.5, 0.0]):
-        keep(log, *rewards)
+    for reward in range(groups):
+        keep(log, float(reward), 0.5)
     await log.log(1, METRICS)
     await log.log(2, METRICS)
     values = wandb.logged[0][1]
-    if scores:
-        columns, rows = values.pop("train/rollouts")
-        assert columns == ["text", "score"]
-        assert [score for _, score in rows] == scores
-        assert {text for text, _ in rows} == {bytes([1, 2, 3, 10, 11, 12, 13]).decode()}
+    columns, rows = values.pop("train/rollouts")
+    assert columns == ["text", "score"]
+    assert [score for _, score in rows] == scores
+    assert {text for text, _ in rows} == {bytes([1, 2, 3, 10, 11, 12, 13]).decode()}
     assert values == METRICS.values
     assert wandb.logged[1][1] == METRICS.values, "each rollout is shown once"
 

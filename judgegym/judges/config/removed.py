@@ -1,0 +1,313 @@
+"""Settings that were removed, or merged into another one: none vanishes without a word.
+
+A removed setting is dropped where it has the value that is now constant, and refused by name where it has another one:
+on a command line, in an environment variable, a preset or a YAML file, in keyword arguments, and in the `config.yaml`
+of a run that is resumed.
+
+To remove a setting, delete its field, give its default a name in the module that uses it, and add one line to
+`REMOVED`: the class that declared it, its name, the value that is now constant, and what to do instead:
+
+    Removed("TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"),
+
+It then holds wherever that class or a subclass stands: under `env.` and `openai.`, without a section, in a list of
+servers. A setting that a part of a reward, a member, a mount or a gold judge may have, too, goes to
+`REMOVED_FROM_JUDGES`. A command with a small parser (`OneLineParser`) stands there by its name:
+`Removed("label", "format", "jsonl", …)`. Of a setting that is merged into another one, `is_in_force` says for the
+section of the valid settings and the old value whether the new setting says the same, so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from judgegym.judges.config.fields import classes_in, declared_settings, section_of
+from judgegym.judges.config.one_line_parser import did_you_mean_flags
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """One removed setting.
+
+    Attributes:
+        where: the class that declared it, or the command whose small parser had it.
+        name: its name, without a section.
+        constant: the value that it now always has.
+        advice: what to do instead of setting it; the end of a sentence.
+        also: further values that mean the same.
+        is_in_force: whether the section of the settings says the same as this value by another setting.
+    """
+
+    where: str
+    name: str
+    constant: JSON
+    advice: str
+    also: tuple[JSON, ...] = ()
+    is_in_force: Callable[[Any, Any], bool] | None = None
+
+    def is_constant(self, value: object) -> bool:
+        """Whether a value, perhaps still the text of a flag, is the constant."""
+        return any(_is_equal(value, one) for one in (self.constant, *self.also))
+
+
+REMOVED: Sequence[Removed] = (
+    Removed("TrainerSettings", "num_rollouts_to_keep", 32, "leave it out: the table at Weights & Biases has 32 groups"),
+    Removed("TrainerSettings", "num_rollouts_per_group_for_logging", 1, "leave it out: it shows one of each group"),
+    Removed("TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"),
+)
+"""Settings of commands, of environments and of the policy."""
+
+REMOVED_FROM_JUDGES: Sequence[Removed] = ()
+"""Settings of judges, which may also stand in a part, a member, a mount or a gold judge."""
+
+COMMAND_LINE = "command line"
+_SWITCHES = ("true", "false", "1", "0")
+_HOLD_JUDGES = frozenset({"reward", "judges", "cascade", "steps_judge", "gold_judge", "mounts"})
+"""Settings whose objects hold the settings of a judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedValue:
+    """A removed setting to which a source gives a value.
+
+    Attributes:
+        path: its dotted name.
+        value: the value, of the type that the source has.
+        setting: the setting.
+        origin: the source, for messages.
+    """
+
+    path: str
+    value: object
+    setting: Removed
+    origin: str = ""
+
+    def refusal(self, settings: object = None, prefix: str = "--") -> str | None:
+        """Why it is refused, given the valid settings of the command; `None` if it is dropped."""
+        setting, section = self.setting, settings
+        if setting.is_constant(self.value):
+            return None
+        for name in self.path.split(".")[:-1]:
+            section = getattr(section, name, None)
+        if setting.is_in_force is not None and section is not None and setting.is_in_force(section, self.value):
+            return None
+        constant = "unset" if setting.constant is None else wire.dumps(setting.constant).decode()
+        origin = f" ({self.origin})" if self.origin else ""
+        fixed = f"this setting was removed, and its value is always {constant}"
+        return f"{prefix}{self.path}{origin}: {fixed}; {setting.advice}"
+
+
+def removed_setting(model: type[BaseModel] | str, name: object) -> Removed | None:
+    """The removed setting of this name that a class of settings, or a command, had; `None` if there is none."""
+    if isinstance(model, str):
+        classes = {model}
+    elif name in model.model_fields:
+        return None
+    else:
+        classes = {base.__name__ for base in model.__mro__}
+    listed = (*REMOVED, *REMOVED_FROM_JUDGES)
+    return next((each for each in listed if each.name == name and each.where in classes), None)
+
+
+def removed_at(model: type[BaseModel], path: str) -> Removed | None:
+    """The removed setting at a dotted path."""
+    first, _, rest = path.partition(".")
+    section = section_of(model, first)
+    if rest:
+        return None if section is None else removed_at(section, rest)
+    return removed_setting(model, first)
+
+
+def take_removed(
+    model: type[BaseModel], values: Mapping[Any, Any], origin: str = "", prefix: str = ""
+) -> tuple[dict[Any, Any], list[RemovedValue]]:
+    """The values of a source without removed settings, and those.
+
+    Args:
+        model: the settings.
+        values: by name, those of sections as objects.
+        origin: the source, for messages.
+        prefix: the dotted names of the sections around them.
+    """
+    kept: dict[Any, Any] = {}
+    taken: list[RemovedValue] = []
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        setting = removed_setting(model, name)
+        if setting is not None:
+            taken.append(RemovedValue(path, value, setting, origin))
+            continue
+        inner = section_of(model, name) if isinstance(name, str) else None
+        if inner is not None and isinstance(value, Mapping):
+            value, found = take_removed(inner, value, origin, f"{path}.")
+        else:
+            value, found = _take_nested(inner or _listed(model, name), value, origin, path)
+        kept[name] = value
+        taken += found
+    return kept, taken
+
+
+def _listed(model: type[BaseModel], name: object) -> type[BaseModel] | None:
+    """The class of the objects in a setting; `BaseModel` itself for objects that hold the settings of a judge."""
+    field = model.model_fields.get(str(name))
+    found = [] if field is None else [each for each in classes_in(field.annotation) if issubclass(each, BaseModel)]
+    if len(found) == 1:
+        return found[0]
+    return BaseModel if name in _HOLD_JUDGES else None
+
+
+def _take_nested(model: type[BaseModel] | None, value: Any, origin: str, path: str) -> tuple[Any, list[RemovedValue]]:
+    """The same for a list or an object of objects, also as the JSON text of a flag."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and model is not None:
+        read = wire.as_json(value)
+        without, taken = _take_nested(model, read, origin, path)
+        return (without if taken else value), taken
+    if model is None or not isinstance(value, list | dict):
+        return value, []
+    taken = list[RemovedValue]()
+    items: list[tuple[Any, Any]] = [*enumerate(value)] if isinstance(value, list) else [*value.items()]
+    kept = []
+    for name, item in items:
+        setting = _removed_from_judges(name) if model is BaseModel and isinstance(value, dict) else None
+        if setting is not None:
+            taken.append(RemovedValue(f"{path}.{name}", item, setting, origin))
+            continue
+        if model is BaseModel or not isinstance(item, dict):
+            item, found = _take_nested(model, item, origin, f"{path}.{name}")
+        else:
+            item, found = take_removed(model, item, origin, f"{path}.{name}.")
+        kept.append((name, item))
+        taken += found
+    return [item for _, item in kept] if isinstance(value, list) else dict(kept), taken
+
+
+def _removed_from_judges(name: object) -> Removed | None:
+    return next((each for each in REMOVED_FROM_JUDGES if each.name == name), None)
+
+
+def refusals(taken: Sequence[RemovedValue], settings: object = None, prefix: str = "--") -> list[str]:
+    """Why removed settings are refused, a line for each; empty if all are dropped.
+
+    Args:
+        taken: the removed settings of a source.
+        settings: the valid settings of the command.
+        prefix: what stands before a setting's name in messages.
+    """
+    return [line for value in taken if (line := value.refusal(settings, prefix)) is not None]
+
+
+def unknown_settings(model: type[BaseModel], values: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The dotted names in a file of settings that no setting has, each with what it may have meant."""
+    for name, value in values.items():
+        field, section = model.model_fields.get(str(name)), section_of(model, str(name))
+        if field is None:
+            path = f"{prefix}{name}"
+            yield path, did_you_mean_flags(path, [f"{prefix}{each.name}" for each in declared_settings(model)])
+        elif section is not None and isinstance(value, Mapping):
+            yield from unknown_settings(section, value, f"{prefix}{name}.")
+
+
+def take_removed_flags(model: type[BaseModel] | str, words: Sequence[str]) -> tuple[list[str], list[RemovedValue]]:
+    """The words of a command line without the flags of removed settings, and those.
+
+    Args:
+        model: the settings, or the name of a command that has a small parser.
+        words: `--name=value`, `--name value`, or, for what is true or false, `--name` and `--no-name`.
+    """
+    kept: list[str] = []
+    taken: list[RemovedValue] = []
+    rest = list(reversed(words))
+    while rest:
+        word = rest.pop()
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--")
+        positive = name.removeprefix("no-")
+        setting = _removed_flag(model, name) if word.startswith("--") else None
+        switch = _removed_flag(model, positive) if positive != name and word.startswith("--") else None
+        if setting is not None:
+            text = value if equals else _flag_value(setting, rest)
+            taken.append(RemovedValue(name, text, setting, COMMAND_LINE))
+        elif switch is not None and isinstance(switch.constant, bool):
+            taken.append(RemovedValue(positive, "false", switch, COMMAND_LINE))
+        else:
+            kept.append(word)
+    return kept, taken
+
+
+def _flag_value(setting: Removed, rest: list[str]) -> str:
+    """The value of a flag in the word behind it, which it takes from the rest (the next word is the last one)."""
+    is_given = bool(rest) and not rest[-1].startswith("--")
+    if isinstance(setting.constant, bool):
+        is_given = is_given and rest[-1].lower() in _SWITCHES
+    return rest.pop() if is_given else "true"
+
+
+def _removed_flag(model: type[BaseModel] | str, name: str) -> Removed | None:
+    return removed_setting(model, name) if isinstance(model, str) else removed_at(model, name)
+
+
+def take_removed_variables(
+    model: type[BaseModel], variables: Mapping[str, str], prefix: str
+) -> tuple[dict[str, str], list[RemovedValue]]:
+    """The environment variables without those of removed settings, and those."""
+    kept: dict[str, str] = {}
+    taken: list[RemovedValue] = []
+    for variable, value in variables.items():
+        path = variable.lower().removeprefix(prefix.lower()).replace("__", ".")
+        setting = removed_at(model, path) if variable.lower().startswith(prefix.lower()) else None
+        if setting is None:
+            kept[variable] = value
+        else:
+            origin = f"environment variable {variable.upper()}"
+            taken.append(RemovedValue(path, value.rstrip("\r\n"), setting, origin))
+    return kept, taken
+
+
+def in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
+    """The same with the YAML file and the line of each as its origin."""
+    root = yaml.compose(path.read_bytes(), yaml.SafeLoader) if taken else None
+    return [replace(each, origin=f"{path}{line_of(root, each.path)}") for each in taken]
+
+
+def line_of(root: yaml.Node | None, path: str) -> str:
+    """`, line 7` for a setting in a YAML document, by its dotted name; empty if it is not there."""
+    sections = ([*path.split(".")], ["env", *path.split(".")])  # the file of an environment, read without sections
+    return next((f", line {line}" for line in (_line(root, names) for names in sections) if line), "")
+
+
+def _line(node: yaml.Node | None, names: Sequence[str]) -> int:
+    """The line of the value at these names; 0 if it is not there."""
+    line = 0
+    for name in names:
+        if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+            node = node.value[int(name)]
+            line = node.start_mark.line + 1
+            continue
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        found = next(((key, value) for key, value in pairs if getattr(key, "value", None) == name), None)
+        if found is None:
+            return 0
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
+def _is_equal(value: object, constant: JSON) -> bool:
+    """Whether a value, or the text of one, is a constant."""
+    if isinstance(value, str) and not isinstance(constant, str):
+        if constant is None:
+            return value.lower() in ("", "none", "null")
+        if isinstance(constant, bool | int | float):
+            try:
+                value = TypeAdapter(type(constant)).validate_python(value)
+            except ValidationError:
+                return False
+        else:
+            value = wire.as_json(value)
+    return isinstance(value, bool) == isinstance(constant, bool) and value == constant
