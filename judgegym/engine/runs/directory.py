@@ -33,6 +33,7 @@ from judgegym.engine.runs.lines import CONFIG as CONFIG
 from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
 from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.judges.config.explaining import suggestion
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.removed import in_file, refusals, take_removed, unknown_settings
 from judgegym.judges.core.naming import file_part
@@ -121,7 +122,7 @@ def _without_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel
     model, file = type(settings), run / CONFIG
     kept, taken = take_removed(model, earlier)
     refused = refusals(in_file(taken, file), settings, prefix="")
-    refused += [f"{name} ({file}): unknown setting{hint}" for name, hint in unknown_settings(model, kept)]
+    refused += [f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown_settings(model, kept)]
     if refused:
         raise RunDirectoryError(
             f"run directory {run} was made with settings that this version does not have, so that it cannot continue "

@@ -6,10 +6,12 @@ import argparse
 import difflib
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from judgegym.judges.config.exit_code import BAD_INPUT
+from judgegym.judges.config.removed import refusals, take_removed_flags
 
 _AT_ONCE = "num_requests_for_eval num_max_requests_at_once judge_max_concurrency workers max_pending"
 _MANY = "limit total_steps top samples max_pairs"
@@ -100,6 +102,14 @@ class OneLineParser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str) -> None:
         """Name the program, and say what it does for `--help`."""
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse the words without removed flags; exit if one of those has another value than its constant."""
+        command = self.prog.rpartition(" ")[2]
+        words, removed = take_removed_flags(command, sys.argv[1:] if args is None else list(args))
+        for refusal in refusals(removed):
+            self.error(refusal)
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit."""

@@ -26,8 +26,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from judgegym.judges.config.fields import classes_in, declared_settings, section_of
-from judgegym.judges.config.one_line_parser import did_you_mean_flags
+from judgegym.judges.config.fields import classes_in, section_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -58,6 +57,9 @@ class Removed:
 
 
 REMOVED: Sequence[Removed] = (
+    Removed(
+        "MonitorSettings", "alarm_webhook_env", None, "alarms are in log and page, at Weights & Biases, in /metrics"
+    ),
     Removed("TrainerSettings", "num_rollouts_to_keep", 32, "leave it out: the table at Weights & Biases has 32 groups"),
     Removed("TrainerSettings", "num_rollouts_per_group_for_logging", 1, "leave it out: it shows one of each group"),
     Removed("TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"),
@@ -203,13 +205,12 @@ def refusals(taken: Sequence[RemovedValue], settings: object = None, prefix: str
     return [line for value in taken if (line := value.refusal(settings, prefix)) is not None]
 
 
-def unknown_settings(model: type[BaseModel], values: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The dotted names in a file of settings that no setting has, each with what it may have meant."""
+def unknown_settings(model: type[BaseModel], values: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
+    """The dotted names in a file of settings that no setting has."""
     for name, value in values.items():
         field, section = model.model_fields.get(str(name)), section_of(model, str(name))
         if field is None:
-            path = f"{prefix}{name}"
-            yield path, did_you_mean_flags(path, [f"{prefix}{each.name}" for each in declared_settings(model)])
+            yield f"{prefix}{name}"
         elif section is not None and isinstance(value, Mapping):
             yield from unknown_settings(section, value, f"{prefix}{name}.")
 
