@@ -4,7 +4,7 @@
     serve run judgegym_trainers.ray_serve:app config=reward_server_rubric
 
 Guarantees: a replica that Ray stops (fewer replicas, another version, a deleted application) takes no new requests
-and answers those that it has: it has `drain_timeout` for that, which is more than the deadline of a request. A judge
+and answers those that it has: it has `drain_timeout` for that, by default more than the deadline of a request. A judge
 that is away is no fault of a replica, and none is restarted for it: `/readyz` says so. Arguments that cannot work are
 one line of `serve`, before anything starts.
 
@@ -87,7 +87,7 @@ def _application(named: dict[str, JSON]) -> Any:
         # All members of a cohort wait at the same time: its cohort would miss one that Ray held back.
         max_ongoing_requests=2 * settings.max_pending if gathers else 4 * _TARGET_ONGOING,
         autoscaling_config={"min_replicas": fewest, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
-        graceful_shutdown_timeout_s=settings.drain_timeout,  # Ray's own 20 s are less than a judgment may take
+        graceful_shutdown_timeout_s=settings.drain_s,  # Ray's own 20 s are less than a judgment may take
     )
     return deployed.bind()
 

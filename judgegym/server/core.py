@@ -1,17 +1,16 @@
 """The scoring core, used by all protocols and by the functions that judge in process.
 
-Guarantees: a result within the deadline, which begins when a judgment gets a place at its judge, and is a failure if
-the judge has not answered by then; `NotYetError` for one that waits too long for its place, whose judge is away, or
-whose caller has no more time. Equal responses of a request and of requests in flight are judged once, and their calls
-count once; a judgment that outlives its request goes on, and a repeated request finds it (`pending.py`); a limit on
-pending judgments; an empty response costs no call: it is an invalid completion, and the others are judged without it.
+Guarantees: a result within the deadline, which is a failure if the judge has had as long and has not answered;
+`NotYetError` for a judgment that had to wait for its place at the judge, whose judge is away, or whose caller has less
+time. Equal responses of a request and of requests in flight are judged once, and their calls count once; a judgment
+that outlives its request goes on, and a repeated request finds it (`pending.py`); a limit on pending judgments; an
+empty response costs no call: it is an invalid completion, and the others are judged without it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -44,9 +43,10 @@ from judgegym.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 
-_QUEUE_S = 60.0
 _ON_ITS_WAY_S = 1.0
-"""For an answer to arrive before its caller gives up."""
+"""For an answer to arrive before its caller gives up; and to begin a judgment that has its whole deadline then."""
+_BETWEEN_MEMBERS_S = 60.0
+"""The members of a group come within so many seconds, as far as a failed one has the scores of the others."""
 _TO_JOIN_S = 0.1
 """For a response to take its place in a cohort, and to find its result there, if it is known."""
 _UNREACHED = ("away", "rejected")
@@ -82,7 +82,6 @@ class Core:
         mounts: Mapping[str, JudgeMount],
         *,
         deadline_s: float,
-        queue_s: float = _QUEUE_S,
         max_pending: int,
         telemetry: Telemetry | None = None,
         judge_identity: str = "",
@@ -93,8 +92,7 @@ class Core:
 
         Args:
             mounts: the judges by name.
-            deadline_s: seconds for a judgment, from when it gets a place at its judge.
-            queue_s: seconds for which it waits for that place at most.
+            deadline_s: seconds for a judgment, and for a request that does not bring its own deadline.
             max_pending: most judgments in flight or waiting.
             telemetry: counts responses and cohorts; by default they are not counted.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
@@ -103,15 +101,14 @@ class Core:
         """
         self.telemetry = telemetry or Telemetry()
         self._mounts = mounts
-        self._deadline_s, self._queue_s = deadline_s, queue_s
+        self._deadline_s = deadline_s
         self._max_pending = max_pending
         self._identity = judge_identity
         self._monitors = monitors
         self._stack = AsyncExitStack()
         self.judges = MountedJudges(judge_identity, budget, self.telemetry)
         self.record = Record(self.judges.health, self.telemetry)
-        # A patient caller has its failure so late: after the queue, and a judgment that begins at its end.
-        self.recent_scores = RecentScores(queue_s + 2 * deadline_s)
+        self.recent_scores = RecentScores(_BETWEEN_MEMBERS_S + 2 * deadline_s)
         self._pending = PendingJudgments(self._judge)
 
     async def __aenter__(self) -> Core:
@@ -186,9 +183,9 @@ class Core:
             mount: the judge's name.
             tasks: what to score.
             spent_s: seconds since the request came.
-            within_s: seconds, from then, after which the caller would give up.
-            is_patient: the caller takes a failure for its answer, and does not ask again: wait for a place as long as
-                for the judge, and for a judge that is away, unless it has been away for longer than the deadline.
+            within_s: seconds, from then, after which the caller would give up; the deadline by default.
+            is_patient: the caller takes a failure for its answer, and does not ask again: wait for a judge that is
+                away, unless it has been away for longer than the deadline.
             table: has the judge; by default that of now.
 
         Returns:
@@ -206,8 +203,9 @@ class Core:
             logger.warning(
                 "%srequests have %s, which the judge %s is not shown", named(mount), name, judge.settings.judge
             )
-        # An answer takes some time to arrive.
-        until = math.inf if within_s is None else arrived + within_s - min(_ON_ITS_WAY_S, within_s / 10)
+        until = arrived + self._deadline_s + _ON_ITS_WAY_S
+        if within_s is not None:
+            until = arrived + within_s - min(_ON_ITS_WAY_S, within_s / 10)
         wait = _Wait(judge, arrived, until, is_patient)
         gathers = judge.settings.group_size is not None
         joins = [gathers and len(task.responses) == 1 and scorer.compares(task) for task in tasks]
@@ -250,7 +248,7 @@ class Core:
         """Wait until all judgments are there, or it is too late for the others.
 
         Raises:
-            NotYetError: a judgment has no place yet, its judge is away, or the caller has no more time.
+            NotYetError: the caller has no more time and asks again, or the judge is away.
         """
         hurried = wait.judge.hurried
         hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -277,20 +275,17 @@ class Core:
         """Seconds for which to wait for judgments; 0 or less if it is too late for all of them.
 
         Raises:
-            NotYetError: it is too early to say so.
+            NotYetError: the caller has no more time, and the judgments have.
         """
-        now = time.monotonic()
-        queued_until = wait.arrived + self._queue_s + (self._deadline_s if wait.is_patient else 0.0)
-        ends = [
-            queued_until if pending.begun_at is None else max(pending.begun_at, wait.arrived) + self._deadline_s
-            for pending in waiting
-        ]
-        if not wait.is_patient and now >= queued_until and any(pending.begun_at is None for pending in waiting):
-            why = f"no place at the judge within {self._queue_s:g} s (--queue_deadline); ask again"
-            raise NotYetError("queued", why, _RETRY_AFTER_S)
-        if max(ends) <= now or (now >= wait.until and wait.is_patient):
+        now, begun = time.monotonic(), [pending.begun_at for pending in waiting]
+        ends = [max(began, wait.arrived) + self._deadline_s for began in begun if began is not None]
+        if len(ends) == len(waiting) and max(ends) <= now:
             return 0.0
         if now >= wait.until:
+            if wait.is_patient:
+                return 0.0
+            if len(ends) < len(waiting):
+                raise NotYetError("queued", "no place at the judge in time; ask again", _RETRY_AFTER_S)
             raise NotYetError("unfinished", "not judged within the time of the request; ask again", _RETRY_AFTER_S)
         soonest = now + self._deadline_s  # of one that gets its place now
         return min(wait.until, soonest, *(end for end in ends if end > now)) - now

@@ -26,6 +26,10 @@ from judgegym.server.settings import RewardServerSettings
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
+HEAD_TIMEOUT_S = 10.0
+"""For the head of the first request on a connection to arrive."""
+MOST_CONNECTIONS = 4096
+"""That are open at the same time; more, where more judgments may be pending."""
 _BACKLOG = 4096
 _IDLE_S = 120
 """How long a connection may be idle between two requests; trainers keep theirs."""
@@ -47,12 +51,11 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Start the time of the first head; refuse a connection beyond the limit."""
         super().connection_made(transport)
-        if len(self.connections) > self._settings.max_connections:
-            self._refuse(503, "overloaded", "too many connections are open (--max_connections)")
+        if len(self.connections) > max(MOST_CONNECTIONS, self._settings.max_pending):
+            self._refuse(503, "overloaded", "too many connections are open (--max_pending)")
             return
-        timeout_s = self._settings.header_timeout
-        reason = f"the request's head did not come within {timeout_s:g} seconds (--header_timeout)"
-        self._timer = self.loop.call_later(timeout_s, self._refuse, 408, "timeout", reason)
+        reason = f"the request's head did not come within {HEAD_TIMEOUT_S:g} seconds"
+        self._timer = self.loop.call_later(HEAD_TIMEOUT_S, self._refuse, 408, "timeout", reason)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -133,7 +136,7 @@ async def listening(service: Service, *, reuse_port: bool = False) -> AsyncItera
         yield listener.sockets[0].getsockname()[:2]
     finally:
         listener.close()
-        await _drain(server.server_state, settings.drain_timeout)
+        await _drain(server.server_state, settings.drain_s)
         clock.cancel()
 
 

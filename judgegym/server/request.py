@@ -39,6 +39,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _ENCODINGS: Mapping[str, int] = {"identity": 0, "gzip": 31, "deflate": 15}
 """The known encodings of bodies, with zlib's name for each (window bits)."""
+BODY_TIMEOUT_S = 30.0
+"""For a body to arrive."""
 _LONGEST_ID = 64
 _RECEIVED = 16
 """A body that is too large is received up to so many times the limit; a caller that still sends reads no response."""
@@ -84,8 +86,8 @@ class ServerRequest:
         """Return the body as a JSON object. It is read once, and not before a caller is known and a body is wanted.
 
         Args:
-            settings: with the limits of time and size.
-            max_mb: the largest body in megabytes, compressed or not; by default, that of the settings.
+            settings: with the limit of its size.
+            max_mb: the largest body in megabytes, compressed or not, in place of that of the settings.
 
         Raises:
             RequestError: it is late, too large, incomplete, encoded in an unknown way, or no JSON object.
@@ -102,13 +104,13 @@ class ServerRequest:
             declared = int(length) if length.isdecimal() else 0
             if declared > (limit if "expect" in self.headers else _RECEIVED * limit):
                 raise TooLargeError  # the caller has not begun to send it, or would send for too long
-            data = _decompressed(await self._read(limit, settings.body_timeout), encoding, limit)
+            data = _decompressed(await self._read(limit), encoding, limit)
         except asyncio.TimeoutError:
-            reason = f"the body did not come within {settings.body_timeout:g} seconds"
+            reason = f"the body did not come within {BODY_TIMEOUT_S:g} seconds"
             raise RequestError(408, "timeout", reason, is_unread=True) from None
         except TooLargeError:
-            setting = "--max_body_mb" if max_mb is None else "--max_aggregate_mb"
-            reason = f"the body is larger than {limit_mb:g} MB ({setting})"
+            setting = " (--max_body_mb)" if max_mb is None else ""
+            reason = f"the body is larger than {limit_mb:g} MB{setting}"
             raise RequestError(413, "too_large", reason, is_unread=True) from None
         except zlib.error as error:
             reason = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
@@ -127,7 +129,7 @@ class ServerRequest:
             self._reading.cancel()
         self._reading = None  # its error holds this request
 
-    async def _read(self, limit: int, timeout_s: float) -> bytes:
+    async def _read(self, limit: int) -> bytes:
         """Return the whole body, of at most `limit` bytes.
 
         A body that is too large is received to its end, within the time, and not kept: a caller that still sends reads
@@ -136,7 +138,7 @@ class ServerRequest:
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[bytes | type[Exception]] = loop.create_future()
         self._reading = loop.create_task(self._collect(limit, arrived))
-        timer = loop.call_later(timeout_s, _settle, arrived, asyncio.TimeoutError)
+        timer = loop.call_later(BODY_TIMEOUT_S, _settle, arrived, asyncio.TimeoutError)
         try:
             outcome = await arrived
         finally:

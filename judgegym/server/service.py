@@ -66,6 +66,8 @@ _OF_STATUS: Mapping[int, Mapping[str, str]] = {
     415: {"Accept-Encoding": "gzip, deflate"},
     503: {"Retry-After": "1"},
 }
+LARGEST_AGGREGATE_MB = 256.0
+"""Of a body of /aggregate_metrics, which holds a whole run."""
 _CALLER_LEFT = 499
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE_HEADERS = {
@@ -96,7 +98,6 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
         core = Core(
             mounts,
             deadline_s=settings.deadline,
-            queue_s=settings.queue_deadline,
             max_pending=settings.max_pending,
             telemetry=counts,
             judge_identity=STAND_IN_IDENTITY if settings.offline else "",
@@ -320,15 +321,16 @@ class Service:
             raise
         return body.reply(raw, results, self._answers)
 
-    def _seconds_left(self, request: ServerRequest) -> float | None:
-        """Seconds after which a caller gives up, by its header or else by the settings.
+    @staticmethod
+    def _seconds_left(request: ServerRequest) -> float | None:
+        """Seconds after which a caller gives up, by its header; `None` without one.
 
         Raises:
             RequestError: the header is no number of seconds.
         """
         given = request.headers.get(REQUEST_DEADLINE.lower())
         if given is None:
-            return self.settings.request_deadline
+            return None
         try:
             seconds = float(given)
         except ValueError:
@@ -344,7 +346,7 @@ class Service:
 
     async def _aggregate(self, request: ServerRequest) -> ServerResponse:
         """NeMo Gym's means over verified rollouts."""
-        raw = await request.json_object(self.settings, max_mb=self.settings.max_aggregate_mb)
+        raw = await request.json_object(self.settings, max_mb=LARGEST_AGGREGATE_MB)
         return json_response(await asyncio.to_thread(aggregate, validated(AggregateBody, raw)))
 
     async def _reverify_mode(self, mount: str, request: ServerRequest) -> ServerResponse:

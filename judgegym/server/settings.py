@@ -37,7 +37,7 @@ def _preset(
     on_failure: OnFailure = "sidecar",
     max_body_mb: float = 8.0,
 ) -> Values:
-    """What a trainer's client needs; on SIGTERM all requests in flight may end, and no call outlasts its caller.
+    """What a trainer's client needs; no call outlasts its caller.
 
     Args:
         deadline: seconds within which each request is answered in all, unless it brings its own deadline.
@@ -47,10 +47,9 @@ def _preset(
         max_body_mb: the largest body; rollouts of NeMo Gym hold token ids and logprobs.
     """
     return {
-        **dict.fromkeys(("deadline", "queue_deadline", "request_deadline"), deadline),
+        "deadline": deadline,
         **dict.fromkeys(("judge_deadline", "endpoint_away_deadline"), judge_deadline),
         "judge_timeout": judge_timeout,
-        "drain_timeout": deadline + 10.0,
         "on_failure": on_failure,
         "max_body_mb": max_body_mb,
     }
@@ -235,16 +234,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     insecure: CliImplicitFlag[bool] = setting(False)
     """Serve without tokens on any address."""
     deadline: float = setting(_DEADLINE_S, gt=0)
-    """Judge within this many seconds, from when a judgment gets a place at the judge (--judge_max_concurrency);
-    responses without a verdict by then are flagged as failed. --judge_deadline, unless it is set, is nine tenths of it,
-    so that the reason of a failure arrives in time."""
-    queue_deadline: float = setting(30.0, ge=0)
-    """Answer 503 with Retry-After to a request whose judgment has waited this many seconds for a place at the judge. It
-    stays in the queue, and who asks again finds it."""
-    request_deadline: float | None = setting(None, gt=0)
-    """Answer within this many seconds in all a client that does not send its own deadline (header X-Request-Deadline);
-    what is not judged by then is 503 with Retry-After, and who asks again finds it. If unset, --queue_deadline and
-    --deadline."""
+    """Answer within this many seconds, or those of the request's header X-Request-Deadline. Responses that the judge
+    has had for as long are flagged as failed; a request whose judgment had to wait for a place at the judge
+    (--judge_max_concurrency) is 503 with Retry-After, keeps its place, and who asks again finds the result.
+    --judge_deadline, unless it is set, is nine tenths of it, so that the reason of a failure arrives in time."""
     fallback_score: float = setting(0.0, allow_inf_nan=False)
     """Send this score if the judge fails: to NeMo Gym beside a mask, where no reward of the group's other rollouts is
     known; to OpenRLHF and slime with on_failure=score."""
@@ -257,19 +250,17 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     all get HTTP 503 without a reward, for clients that know no other. score: as sidecar, but OpenRLHF and slime get
     fallback_score, which they train as a reward."""
     max_pending: int = setting(10_000, ge=1)
-    """Refuse requests with 503 while this many judgments are in flight or queued."""
+    """Refuse requests with 503 while this many judgments are in flight or queued; and connections beyond as many, or
+    beyond 4096."""
     max_body_mb: float = setting(8.0, gt=0)
     """Refuse request bodies larger than this many megabytes, with 413."""
-    max_aggregate_mb: float = setting(256.0, gt=0)
-    """Take bodies of /aggregate_metrics, which hold a whole run, up to this many megabytes."""
-    max_connections: int = setting(4096, ge=1)
-    """Keep at most this many connections open; further ones get 503."""
-    header_timeout: float = setting(10.0, gt=0)
-    """Close a new connection whose first request's head takes longer than this many seconds, with 408."""
-    body_timeout: float = setting(30.0, gt=0)
-    """Refuse a request whose body takes longer than this many seconds to arrive, with 408."""
-    drain_timeout: float = setting(110.0, ge=0)
-    """On SIGTERM, wait up to this many seconds for requests in flight."""
+    drain_timeout: float | None = setting(None, ge=0)
+    """On SIGTERM, wait up to this many seconds for requests in flight. If unset, 10 more than --deadline."""
+
+    @property
+    def drain_s(self) -> float:
+        """Seconds for the requests in flight at the end; by default each may be answered."""
+        return self.deadline + 10.0 if self.drain_timeout is None else self.drain_timeout
 
     def budgets(self) -> ServerBudgets:
         """What may be spent, in all and for each client.

@@ -49,7 +49,7 @@ def test_the_image_and_compose_start_a_server_that_others_reach() -> None:
         settings = settings_of(words)
         assert (settings.host, settings.port) == ("0.0.0.0", 8400)
         settings.check_access()
-    assert int(server["stop_grace_period"].removesuffix("s")) >= settings.drain_timeout
+    assert int(server["stop_grace_period"].removesuffix("s")) >= settings.drain_s
 
 
 def test_the_image_is_built_in_stages_and_runs_without_rights() -> None:
@@ -66,7 +66,7 @@ async def test_kubernetes_probes_what_there_is_and_waits_for_requests_in_flight(
     config.write_text("judge: rubric\n")
     words = " ".join(["judge-server", *container["args"]]).replace("/etc/judgegym/server.yaml", str(config))
     pause = int(re.findall(r"sleep\((\d+)\)", json.dumps(container["lifecycle"]))[0])
-    assert pod["terminationGracePeriodSeconds"] >= settings_of(words.split()).drain_timeout + pause
+    assert pod["terminationGracePeriodSeconds"] >= settings_of(words.split()).drain_s + pause
     (port,) = container["ports"]
     assert port["containerPort"] == 8400
     assert documents()["Service"]["spec"]["selector"] == documents()["Deployment"]["spec"]["selector"]["matchLabels"]

@@ -26,7 +26,6 @@ SETTINGS: dict[str, JSON] = {
         "pairs": {"judge": "listwise", "group_size": 2},
     },
     "max_body_mb": 1,
-    "body_timeout": 2.0,
 }
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 ASK = {"prompt": "What is 2 + 2?", "response": "4"}
@@ -109,12 +108,6 @@ async def reads_a_body_in_pieces_up_to_its_bound(server: Reached) -> None:
             return answer.status
 
     assert [await posted(10), await posted(1024)] == [200, 413]
-
-
-async def gives_up_a_body_that_does_not_come(server: Reached) -> None:
-    async with connected(server) as (reader, writer):
-        writer.write(_head(server, 100) + b"{")
-        assert b" 408 " in await reader.readline()
 
 
 async def counts_a_caller_that_leaves_in_its_body(server: Reached) -> None:
@@ -203,7 +196,6 @@ PROMISES: tuple[Callable[[Reached], Awaitable[None]], ...] = (
     gives_each_request_an_id,
     bounds_bodies,
     reads_a_body_in_pieces_up_to_its_bound,
-    gives_up_a_body_that_does_not_come,
     counts_a_caller_that_leaves_in_its_body,
     counts_a_caller_that_leaves_while_it_waits_for_its_group,
     serves_its_pages,

@@ -26,8 +26,14 @@ async def connected(server: Running) -> AsyncIterator[tuple[asyncio.StreamReader
         writer.close()
 
 
+@pytest.fixture
+def _short_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judgegym.server.http.HEAD_TIMEOUT_S", 0.3)
+
+
+@pytest.mark.usefixtures("_short_heads")
 async def test_a_head_that_does_not_come_is_given_up() -> None:
-    async with running("--header_timeout=0.2") as server, connected(server) as (reader, writer):
+    async with running() as server, connected(server) as (reader, writer):
         writer.write(HEAD[:-5])
         answer = await reader.read()
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -36,8 +42,9 @@ async def test_a_head_that_does_not_come_is_given_up() -> None:
 
 
 @pytest.mark.slow
-async def test_hundreds_of_half_open_connections_are_closed_and_hold_nobody_up() -> None:
-    async with running("--header_timeout=2", "--max_connections=401") as server:
+async def test_hundreds_of_half_open_connections_are_closed_and_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judgegym.server.http.HEAD_TIMEOUT_S", 2.0)
+    async with running() as server:
         opened = [connected(server) for _ in range(400)]
         pairs = [await each.__aenter__() for each in opened]
         served = await server.post("/v1/score", ASK)
@@ -48,8 +55,9 @@ async def test_hundreds_of_half_open_connections_are_closed_and_hold_nobody_up()
     assert all(b" 408 " in answer for answer in ended)
 
 
-async def test_a_connection_beyond_the_limit_is_refused_until_another_ends() -> None:
-    async with running("--max_connections=2") as server:
+async def test_a_connection_beyond_the_limit_is_refused_until_another_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judgegym.server.http.MOST_CONNECTIONS", 1)
+    async with running("--max_pending=2") as server:
         async with connected(server) as (_, writer), connected(server) as (first, second):
             writer.write(b"POST")
             second.write(HEAD + ASK)
@@ -76,6 +84,13 @@ async def answered(reader: asyncio.StreamReader) -> bytes:
     return head.splitlines()[0]
 
 
+async def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judgegym.server.request.BODY_TIMEOUT_S", 0.3)
+    async with running() as server, connected(server) as (reader, writer):
+        writer.write(HEAD + ASK[:-5])
+        assert b" 408 " in await reader.readline()
+
+
 async def test_heads_in_small_pieces() -> None:
     async with running() as server, connected(server) as (reader, writer):
         for at in range(0, len(HEAD + ASK), 7):
@@ -92,11 +107,12 @@ async def test_two_requests_in_one_piece() -> None:
         assert b" 200 " in await answered(reader)
 
 
+@pytest.mark.usefixtures("_short_heads")
 async def test_a_connection_may_be_idle_between_requests_for_longer_than_a_head_may_take() -> None:
-    async with running("--header_timeout=2") as server, connected(server) as (reader, writer):
+    async with running() as server, connected(server) as (reader, writer):
         writer.write(HEAD + ASK)
         assert b" 200 " in await answered(reader)
-        await asyncio.sleep(2.2)
+        await asyncio.sleep(0.4)
         writer.write(HEAD + ASK)
         assert b" 200 " in await answered(reader)
 
@@ -109,7 +125,7 @@ async def test_a_head_without_end_is_refused() -> None:
 
 
 async def test_a_connection_without_a_request_does_not_delay_the_end() -> None:
-    async with running("--header_timeout=60") as server:
+    async with running() as server:
         idle = connected(server)
         reader, _ = await idle.__aenter__()
         await server.get("/healthz")

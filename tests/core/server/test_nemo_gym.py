@@ -285,7 +285,8 @@ async def test_a_whole_run_is_aggregated_from_one_body() -> None:
     assert answer.json["agent_metrics"]["num_responses"] == 2000
 
 
-async def test_aggregates_beyond_their_own_limit_are_refused() -> None:
-    async with running("--max_aggregate_mb=0.1") as server:
+async def test_aggregates_beyond_their_own_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judgegym.server.service.LARGEST_AGGREGATE_MB", 0.1)
+    async with running() as server:
         answer = await server.post("/aggregate_metrics", " " * 200_000)
-    assert (answer.status, "--max_aggregate_mb" in answer.json["error"]["message"]) == (413, True)
+    assert (answer.status, answer.json["error"]["message"]) == (413, "the body is larger than 0.1 MB")

@@ -150,7 +150,7 @@ async def has_score(server: Running, text: str) -> None:
 
 
 async def test_rollouts_that_a_judge_that_is_away_never_sees_have_the_mean_of_those_that_are_known() -> None:
-    flags = "--deadline=0.4", "--judge_deadline=900", "--queue_deadline=60", "--fallback_score=0.25"
+    flags = "--deadline=0.4", "--judge_deadline=900", "--fallback_score=0.25"
     rows: list[Json] = []
     async with running(*flags, judge="[FEEDBACK] f [SCORE] 5") as server:
 
@@ -170,14 +170,14 @@ async def test_rollouts_that_a_judge_that_is_away_never_sees_have_the_mean_of_th
 
 
 async def test_a_rollout_that_waits_for_its_place_until_the_end_still_knows_the_others() -> None:
-    """It is answered after the deadline of the queue and that of the judge, when the others were judged long ago."""
+    """It is answered at the deadline, when the others were judged long ago."""
 
     async def judge(request: Json, number: int) -> str:
         if "HOLD" in asked(request):
             await asyncio.Event().wait()
         return "[FEEDBACK] f [SCORE] 5"
 
-    flags = "--deadline=1", "--queue_deadline=0.1", "--judge_max_concurrency=1", "--fallback_score=0.25"
+    flags = "--deadline=1", "--judge_max_concurrency=1", "--fallback_score=0.25"
     async with running(*flags, "--judge_deadline=900", judge=judge) as server:
         await has_score(server, "a")
         holding = asyncio.create_task(server.post("/verify", {**rollout("HOLD", 0), "_ng_task_index": 4}))

@@ -97,7 +97,7 @@ async def test_a_full_server_answers_openrlhf_with_a_number_only_where_one_is_ch
 
 
 async def test_a_body_that_is_declared_to_be_endless_is_refused_before_it_is_sent() -> None:
-    async with running("--body_timeout=1000", judge=VERDICT) as server:
+    async with running(judge=VERDICT) as server:
         host, _, port = server.url.removeprefix("http://").rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n{")

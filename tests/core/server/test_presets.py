@@ -25,7 +25,7 @@ def test_an_answer_comes_before_the_trainers_client_gives_up(trainer: str, limit
     found = settings(f"--for={trainer}")
     assert found.judge_timeout < found.judge_deadline < found.deadline < limit_s
     assert found.endpoint_away_deadline < found.deadline
-    assert found.deadline < found.drain_timeout
+    assert found.deadline < found.drain_s
 
 
 @pytest.mark.parametrize("words", [["--for", "verifiers"], ["--for=verifiers"]])

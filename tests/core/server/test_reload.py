@@ -142,13 +142,13 @@ async def test_what_needs_a_restart_is_named_and_the_rest_is_reloaded(
 ) -> None:
     path = write(tmp_path / "server.yaml", tokens={"a": "old"})
     async with running(f"--config={path}") as server:
-        write(path, tokens={"a": "new"}, host="0.0.0.0", workers=3, deadline=7, max_connections=9)
+        write(path, tokens={"a": "new"}, host="0.0.0.0", workers=3, deadline=7, max_pending=9)
         with caplog.at_level(logging.WARNING, logger=LOG):
             await reloader(server, path).reload()
         assert (await server.post("/v1/score", ASK, **NEW)).status == 200
         settings = server.service.settings
     assert (settings.host, settings.workers, settings.deadline) == ("127.0.0.1", 1, 100.0)
-    assert "--host, --workers, --deadline, --max_connections need a restart" in caplog.text
+    assert "--host, --workers, --deadline, --max_pending need a restart" in caplog.text
 
 
 async def test_budgets_of_clients_go_on_over_a_reload(tmp_path: Path) -> None:
