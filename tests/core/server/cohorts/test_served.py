@@ -14,7 +14,7 @@ import pytest
 from judgegym_trainers.scores.in_process import InProcessSource
 from judgegym_trainers.scores.requests import CompletionRow
 from tests.command import PATIENCE_S, eventually, serving
-from tests.core.server.cohort_traffic import arena_judge, listwise_judge, metric
+from tests.core.server.group_judges import arena_judge, listwise_judge, metric
 from tests.core.server.running import Answer, Running, asked, running
 from tests.core.server.served import started
 from tests.core.server.test_process import post

@@ -1,4 +1,7 @@
-"""The cohorts of a process, before a judge that the test scripts."""
+"""Which responses are judged together: the rules of `judgegym/server/cohorts.py`, each as a line, and what ends early.
+
+The judge of these tests gives each response the number of those that it was judged with.
+"""
 
 from __future__ import annotations
 
@@ -156,24 +159,11 @@ async def test_full_cohort_is_judged_without_waiting_and_each_gets_its_own_resul
     assert hall.cohorts.pending == 0
 
 
-async def test_cohort_is_judged_with_those_that_came_when_the_time_is_over() -> None:
-    hall = Hall(wait_s=0.05)
-    results = await hall.all(member(0), member(1))
-    assert [result.score for result in results] == [0.02, 0.02]
-    assert hall.events == {"opened": 1, "short": 1}
-
-
 async def test_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -> None:
     """Both would wait for ever otherwise: a half of the time that the other one has left is the judge's."""
     hall = Hall()
     one, other = hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S - 2)
     assert [result.score for result in await asyncio.gather(one, other)] == [0.02, 0.02]
-
-
-async def test_repeated_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -> None:
-    hall = Hall()
-    calls = hall.join(member(0)), hall.join(member(1)), hall.join(member(1), spent_s=NEVER_S - 2)
-    assert [result.score for result in await asyncio.gather(*calls)] == [0.02] * 3
 
 
 async def test_single_member_is_a_failure_that_says_how_many_came() -> None:
@@ -185,24 +175,11 @@ async def test_single_member_is_a_failure_that_says_how_many_came() -> None:
     assert not hall.health.is_down
 
 
-async def test_cohort_that_cannot_be_judged_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    hall = Hall(wait_s=0.05)
-    for _ in range(2):
-        await hall.join(member(0))
-    (record,) = caplog.records
-    assert record.fields["reason"].startswith("1 of 3 members came")  # type: ignore[attr-defined]
-
-
 async def test_member_that_is_late_for_a_cohort_that_closed_early_is_told_when_it_closed() -> None:
     hall = Hall(wait_s=NEVER_S / 2)
     await asyncio.gather(hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S - 0.1))
     late = await hall.join(member(2))
     assert "closed with 2 of 3 members 0.05 s after the first one came" in late.explanation
-
-
-async def test_single_member_is_judged_where_one_is_enough() -> None:
-    hall = Hall(JudgeInTest(fewest_members=1), wait_s=0.05)
-    assert (await hall.join(member(0))).score == 0.01
 
 
 async def test_comparisons_can_begin_while_members_arrive() -> None:
@@ -214,18 +191,6 @@ async def test_comparisons_can_begin_while_members_arrive() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_late_member_is_flagged_at_once_and_says_so_again() -> None:
-    hall = Hall(wait_s=2.0)
-    await hall.all(member(0), member(1))
-    late, again = await hall.join(member(2)), await hall.join(member(2))
-    words = "late: the cohort was closed with 2 of 3 members 2 s after the first one came"
-    words += " (--group_wait, or less for one with less time)"
-    assert (late.score, late.status, late.explanation) == (None, "judge_failed", words)
-    assert again.explanation == words
-    assert hall.events["late"] == 1
-    assert [result.shared for result in hall.told] == [False] * 3 + [True]
-
-
 async def test_member_that_comes_twice_has_one_place_and_one_result_and_its_calls_count_once() -> None:
     hall = Hall()
     tasks = await hall.waiting(member(0), member(1))
@@ -235,16 +200,6 @@ async def test_member_that_comes_twice_has_one_place_and_one_result_and_its_call
     assert [results[place].score for place in (1, 3, 4)] == [0.03] * 3
     assert sum(result.usage.prompt_tokens for result in results) == 10
     assert [result.shared for result in hall.told] == [False] * 3 + [True] * 2
-
-
-async def test_caller_that_leaves_keeps_its_place_and_finds_its_result_when_it_asks_again() -> None:
-    hall = Hall()
-    for item in (member(0), replace(TASK, responses=("without an id",))):
-        (task,) = await hall.waiting(item)
-        await left(task)
-    results = await hall.all(member(0), replace(TASK, responses=("without an id",)), member(1))
-    assert hall.judge.closed == [["text 0", "without an id", "text 1"]]
-    assert {result.score for result in results} == {0.03}
 
 
 async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -> None:
@@ -264,13 +219,6 @@ async def test_overdue_cohort_counts_once_for_the_judges_health() -> None:
     await hall.all(*(member(number) for number in range(3)))
     assert not hall.health.is_down
     await hall.cohorts.aclose()
-
-
-async def test_two_epochs_are_judged_by_themselves() -> None:
-    hall = Hall()
-    epochs = [member(number, f"epoch {epoch}, {number}") for number in range(3) for epoch in range(2)]
-    await hall.all(*epochs)
-    assert sorted(hall.judge.closed) == [[f"epoch {epoch}, {number}" for number in range(3)] for epoch in range(2)]
 
 
 async def test_empty_response_takes_a_place_is_answered_at_once_and_no_judge_sees_it() -> None:
@@ -297,13 +245,6 @@ async def test_further_cohort_is_refused_when_there_is_no_room_and_a_member_of_a
     results = [await hall.join(member(2)), *await asyncio.gather(*tasks)]
     assert [result.score for result in results] == [0.03] * 4
     assert hall.events == {"opened": 1, "full": 1}
-
-
-async def test_empty_member_of_an_open_cohort_takes_its_place_when_there_is_no_room_for_another() -> None:
-    hall = Hall(most=2)
-    tasks = await hall.waiting(member(0), member(1))
-    assert (await hall.join(member(2, ""))).status == "invalid_completion"
-    assert [result.score for result in await asyncio.gather(*tasks)] == [0.02] * 2
 
 
 async def test_caller_whose_time_is_over_closes_no_cohort() -> None:
@@ -349,18 +290,75 @@ async def test_close_gives_up_what_is_gathered_and_what_is_judged() -> None:
     assert [group.was_cancelled for group in hall.judge.groups] == [True] * 2
 
 
-async def test_close_gives_up_a_cohort_whose_judgment_has_not_begun() -> None:
-    hall = Hall()
-    tasks = await hall.waiting(member(0), member(1))
-    hall.cohorts.stop()
-    await hall.cohorts.aclose()
-    assert [result.score for result in await asyncio.gather(*tasks)] == [None] * 2
-    assert (hall.cohorts.pending, hall.judge.closed) == (0, [])
-
-
 async def test_no_texts_are_kept_of_cohorts_that_are_judged() -> None:
     hall = Hall()
     await hall.all(*(member(number) for number in range(3)))
     hall.judge.groups.clear()
     gc.collect()
     assert not [each for each in gc.get_objects() if isinstance(each, Cohort) and each.responses]
+
+
+WAIT_S, DEADLINE_S = 50.0, 100.0
+RULES = {
+    "members join until all are there, and the next one opens another": ("0A 1B 2C 3D 4E 5F", "ABC DEF"),
+    "responses of another key are another cohort": ("0A 1B 0A/P 1B/P 2C 2C/P", "ABC ABC"),
+    "a repeated member has its place while its cohort is open": ("0A 0A 1B 2C", "ABC"),
+    "and when its caller has left": ("0A x 1B 0A 2C", "ABC"),
+    "and its result when it is judged": ("0A 1B 2C 0A", "ABC"),
+    "until that is forgotten": ("0A 1B 2C +101 0A 1D 2E", "ABC ADE"),
+    "a member with another text is the next epoch's": ("0A 0D 1B 1E 2C 2F", "ABC DEF"),
+    "also when the first one is judged": ("0A 1B 2C 0D 1E 2F", "ABC DEF"),
+    "an equal text without an id is another member while its caller waits": ("-A -A -A", "AAA"),
+    "a retry when its caller has left": ("-A x -A -B -C", "ABC"),
+    "and when its cohort is judged": ("-A -B -C -A", "ABC"),
+    "an equal text with another id is another member": ("0A 1A 2B", "AAB"),
+    "an empty response without an id takes a place each time": ("-_ -_ -A", "A"),
+    "one with an id takes one": ("0_ 0_ 1A 2B", "AB"),
+    "a cohort is closed short when the time is over": ("0A 1B +51", "AB"),
+    "a member that comes then is late": ("0A 1B +51 2C", "AB late:C"),
+    "as is one without an id, for as long as the time to wait": ("-A -B +51 -C +51 -D +51", "AB D late:C"),
+    "a late member that comes again is late again, and counts once": (
+        "-A +51 -B -B -C -D +51",
+        "A D late:B late:B late:C",
+    ),
+    "an id that the short cohort has is the next epoch's": ("0A +51 1B 0C 1D +51", "A CD late:B"),
+    "nobody is late for a full cohort": ("0A 1B 2C 3D +51", "ABC D"),
+    "ids are told apart to their end": (f"{'x' * 999}1A {'x' * 999}2A -B", "AAB"),
+}
+
+
+@pytest.mark.parametrize(("script", "expected"), RULES.values(), ids=RULES)
+def test_rule(script: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A response is its member's id, or -, and its text, or _; x: the last caller leaves; +51: so many seconds pass."""
+
+    async def play() -> list[str]:
+        hall = Hall(JudgeInTest(fewest_members=1), wait_s=WAIT_S, deadline_s=DEADLINE_S)
+        loop, passed, callers = asyncio.get_running_loop(), [0.0], list[tuple[str, asyncio.Task[ResponseJudgment]]]()
+        clock = loop.time
+        monkeypatch.setattr(loop, "time", lambda: clock() + passed[0])
+        for step in script.split():
+            sent, _, prompt = step.partition("/")
+            if step == "x":
+                await left(callers.pop()[1])
+            elif step[0] == "+":
+                passed[0] += float(step[1:])
+            else:
+                name, text = None if sent[0] == "-" else sent[:-1], sent[-1].replace("_", "")
+                task = JudgeTask(prompt or "Why?", (text,), member=name)
+                callers.append((text, asyncio.ensure_future(hall.join(task))))
+            for _ in range(10):  # steps of the event loop: places are taken, timers ring, the judge answers
+                await asyncio.sleep(0)
+        late = [f"late:{text}" for text, caller in callers if "late:" in (await caller).explanation]
+        assert hall.cohorts.pending == 0
+        return ["".join(group) for group in hall.judge.closed] + late
+
+    assert " ".join(asyncio.run(play())) == expected
+
+
+async def test_results_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judgegym.server.cohorts.MOST_KEPT", 5)
+    hall = Hall(size=2)
+    prompts = [[replace(member(number), prompt=prompt) for number in range(2)] for prompt in "abc"]
+    for tasks in [*prompts, prompts[2], prompts[0]]:
+        await hall.all(*tasks)
+    assert len(hall.judge.closed) == 4, "the first one is forgotten, the last one is not"
