@@ -69,3 +69,11 @@ async def test_verifiers_client_sees_a_failed_judge_as_an_http_error() -> None:
     async with running("--for=verifiers", judge=DOWN) as server:
         answer = await server.post("/verify", VERIFY)
     assert (answer.status, "reward" in answer.json) == (503, False)
+
+
+@pytest.mark.parametrize("name", ["queue_deadline", "request_deadline"])
+def test_a_deadline_that_was_merged_is_dropped_where_it_was_that_of_a_request(name: str) -> None:
+    assert settings("--for=verl", f"--{name}=140").deadline == 140
+    for value in ("30", "soon"):
+        with pytest.raises(SettingsError, match=rf"^--{name} \(command line\): this setting was removed, .*--deadline"):
+            settings("--for=verl", f"--{name}={value}")
