@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from judgegym.cli.commands import COMMANDS
+from judgegym.cli.commands import find_command
 from judgegym.cli.environments import load_environment
 from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.command import MOST_USED
@@ -132,7 +132,9 @@ def _flat(settings: type[SourcedSettings], command: str, most_used: Sequence[str
 
 def _flags(command: str) -> Iterator[Row]:
     """The arguments of a command that has a parser of its own."""
-    for action in COMMANDS[command].load().parser_of(f"judgegym {command}")._actions:  # argparse has no public list
+    entry = find_command(command)
+    assert entry is not None, command
+    for action in entry.load().parser_of(f"judgegym {command}")._actions:  # argparse has no public list
         if action.dest == "help":
             continue
         name = (

@@ -7,69 +7,51 @@ where the help of each is, and how commands end.
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple, cast
+from typing import cast
 
-from judgegym.cli.environments import FORMS, built_in, load_environment
+from judgegym.cli import Command
+from judgegym.cli.environments import FORMS, environment_names, load_environment
 from judgegym.environments.command_line.program import VERBS, Program
+from judgegym.judges.config import entry_points
+from judgegym.judges.config.entry_points import EntryPoint, by_name, importing, read_entry_points
 from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.config.extras import install_command
 from judgegym.judges.core.naming import did_you_mean
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError, UserError
 
+_ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
+_HEADINGS = (_ENVIRONMENTS, _DATA, "judges on trial", _RUNS, _SERVERS, _SHELL)
+"""The order of the overview; other headings follow."""
+_VERB = "judgegym.environments.command_line.main"
 
-class Command(NamedTuple):
-    """One command.
-
-    Attributes:
-        group: the heading under which the overview lists it.
-        words: what follows its name, for the overview.
-        about: what it does, in a few words.
-        module: where its `main` and `parser_of` are; empty for the verbs of an environment.
-    """
-
-    group: str
-    words: str
-    about: str
-    module: str = ""
-
-    def load(self) -> ModuleType:
-        """Import its module."""
-        return importlib.import_module(self.module)
-
-
-_ENVIRONMENTS, _DATA, _TRIAL, _RUNS = "environments", "data sets", "judges on trial", "finished runs"
-_SERVERS, _SHELL, _REPLAY = "servers", "shell", "judgegym_trials.replay.command"
 COMMANDS: Mapping[str, Command] = {
-    "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.listing"),
-    "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
-    "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
-    "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
-    "score": Command(_DATA, "DATA --out FILE …", "judge the rows of a data set", "judgegym.datasets.score.command"),
-    "select": Command(_DATA, "SCORED --out FILE", "take the best rows, or pairs", "judgegym.datasets.select.command"),
-    "audit": Command(_TRIAL, "DATA", "check a judge on labelled rows", "judgegym_trials.audit.command"),
-    "attack": Command(_TRIAL, "DATA --out DIR …", "which texts a judge pays for", "judgegym_trials.attacks.command"),
-    "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym_trials.labelling.command"),
-    "cascade": Command(_TRIAL, "RUN RUN", "choose the threshold of a cascade", _REPLAY),
-    "replay": Command(_TRIAL, "RUN RUN …", "juries and cascades of finished runs", _REPLAY),
-    "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
-    "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
-    "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),
-    "batch": Command(_RUNS, "RUN", "show and cancel the batches of a run", "judgegym.cli.batch"),
-    "repair": Command(_RUNS, "RUN", "keep what can be read of a damaged run", "judgegym.cli.repair"),
-    "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judgegym.server.command"),
-    "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judgegym.offline.command"),
-    "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym.cli.completion"),
+    "list": Command("show environments, and what each needs", "judgegym.cli.listing", "[ENV …]", _ENVIRONMENTS),
+    "evaluate": Command("score a policy and print benchmark numbers", _VERB, "ENV …", _ENVIRONMENTS),
+    "serve": Command("send judged rollouts to a trainer", _VERB, "ENV …", _ENVIRONMENTS),
+    "process": Command("write judged rollouts to a file", _VERB, "ENV …", _ENVIRONMENTS),
+    "score": Command("judge the rows of a data set", "judgegym.datasets.score.command", "DATA --out FILE …", _DATA),
+    "select": Command("take the best rows, or pairs", "judgegym.datasets.select.command", "SCORED --out FILE", _DATA),
+    "report": Command("write the page of a run, report.html", "judgegym.reports.__main__", "RUN", _RUNS),
+    "compare": Command("compare runs on the rows they share", "judgegym.reports.compare.__main__", "RUN RUN …", _RUNS),
+    "view": Command("show all runs of a folder in a browser", "judgegym.reports.view.__main__", "FOLDER", _RUNS),
+    "batch": Command("show and cancel the batches of a run", "judgegym.cli.batch", "RUN", _RUNS),
+    "repair": Command("keep what can be read of a damaged run", "judgegym.cli.repair", "RUN", _RUNS),
+    "judge-server": Command("serve judges to trainers over HTTP", "judgegym.server.command", "…", _SERVERS),
+    "offline-server": Command("serve the stand-in for policy and judge", "judgegym.offline.command", "…", _SERVERS),
+    "completion": Command("complete judgegym in bash, zsh or fish", "judgegym.cli.completion", "SHELL", _SHELL),
 }
+"""The built-in commands. The module of the verbs takes an environment, too: see `_run_verb`."""
 
 NAME = "judgegym"
 HELP = ("--help", "-h", "--help_all", "--help-all")
+_COLUMNS = 80
 _WIDTH = 24
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
@@ -90,13 +72,60 @@ def program_called() -> Program:
     return Program((word,), (word,))
 
 
+def installed_commands() -> tuple[Mapping[str, Command], Mapping[str, str]]:
+    """Return the commands of installed distributions, and of each that cannot be used the reason."""
+    commands: dict[str, Command] = {}
+    reasons: dict[str, str] = {}
+    points = read_entry_points(entry_points.COMMANDS, COMMANDS)
+    for point in points:
+        try:
+            commands[point.name] = _load_command(point)
+        except UserError as error:
+            reasons[point.name] = str(error)
+    if not any(point.is_of_core for point in points):
+        install = install_command("environments")
+        reasons[NAME] = f"{NAME} is not installed, or by an older version, so commands are missing: {install}"
+    return commands, reasons
+
+
+def find_command(name: str) -> Command | None:
+    """Return the command of this name, built-in or of an installed distribution.
+
+    Raises:
+        SettingsError: a distribution brings one that cannot be used.
+    """
+    if name in COMMANDS:
+        return COMMANDS[name]
+    point = by_name(read_entry_points(entry_points.COMMANDS, COMMANDS)).get(name)
+    return None if point is None else _load_command(point)
+
+
+def _load_command(point: EntryPoint) -> Command:
+    """Import the object of an entry point.
+
+    Raises:
+        SettingsError: it cannot be imported, or is no command.
+    """
+    command = point.load()
+    if not isinstance(command, Command):
+        found = f"{point.target} is of type {type(command).__name__}; expected judgegym.cli.Command"
+        raise SettingsError(f"{point.name} of {point.distribution}: {found}")
+    return command
+
+
 def overview(program: Program) -> str:
     """The whole page, at most 80 columns wide."""
-    groups: dict[str, list[str]] = {}
-    for name, command in COMMANDS.items():
-        called = f"{name} {command.words}".rstrip()
-        groups.setdefault(command.group, []).append(f"  {called:<{_WIDTH}}  {command.about}")
-    listed = "\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items())
+    installed, reasons = installed_commands()
+    groups: dict[str, list[str]] = {heading: [] for heading in _HEADINGS}
+    for name, command in {**COMMANDS, **installed}.items():
+        called = f"  {name} {command.words}".rstrip()
+        about = _shorten(command.about, _COLUMNS - _WIDTH - 4)
+        one_line = [f"{called:<{_WIDTH + 2}}  {about}"]
+        two_lines = [_shorten(called, _COLUMNS), f"{'':<{_WIDTH + 2}}  {about}"]
+        groups.setdefault(command.group, []).extend(one_line if len(called) <= _WIDTH + 2 else two_lines)
+    if reasons:
+        groups["cannot be used"] = [_shorten(f"  {reason}", _COLUMNS) for reason in reasons.values()]
+    listed = "\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items() if lines)
     name = program.name
     return f"""\
 usage: {name} COMMAND …
@@ -113,6 +142,12 @@ path/to/file.py, path/to/file.py:Class or package.module:Class.
 {name} --version               the version
 
 {_EXIT_CODES}"""
+
+
+def _shorten(text: str, width: int) -> str:
+    """Return the text in one line of at most this many characters."""
+    line = text.rstrip().replace("\n", " ")
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -142,22 +177,31 @@ def _run(program: Program, words: Sequence[str]) -> int:
         return 0
     if first in VERBS:
         return _run_verb(program, first, rest)
-    if first not in COMMANDS and first.replace("-", "_") in built_in():
-        right = f"{program.name} {'|'.join(VERBS)} {first} …"
-        raise SettingsError(f"{first} is an environment; the verb comes first: {right}")
-    if first not in COMMANDS:
-        hint = did_you_mean(first, COMMANDS)
-        raise SettingsError(f"no command {first!r}{hint}\n{program.name} --help lists all commands")
-    command = COMMANDS[first].load()
+    command = find_command(first)
+    if command is None:
+        raise _unknown(program, first)
+    with nullcontext() if first in COMMANDS else importing(f"{program.name} {first}"):
+        module = command.load()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it is imported: from here on it may have to clean up
-    return cast(int, command.main(rest, prog=program.usage(first)))
+    return cast(int, module.main(rest, prog=program.usage(first)))
+
+
+def _unknown(program: Program, word: str) -> SettingsError:
+    """Return the error of a word that is no command."""
+    if word.replace("-", "_") in environment_names():
+        right = f"{program.name} {'|'.join(VERBS)} {word} …"
+        return SettingsError(f"{word} is an environment; the verb comes first: {right}")
+    installed, reasons = installed_commands()
+    hint = did_you_mean(word, [*COMMANDS, *installed])
+    lines = [f"no command {word!r}{hint}", f"{program.name} --help lists all commands", reasons.get(NAME, "")]
+    return SettingsError("\n".join(filter(None, lines)))
 
 
 def _run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
     """Run a verb of the environment that the first word names; returns the exit code."""
     usage = program.usage(verb)
     if words and words[0] in HELP:
-        names = "\n".join(f"  {name}" for name in built_in())
+        names = "\n".join(f"  {name}" for name in environment_names())
         sys.stdout.write(
             f"usage: {usage} ENV [--name=value …]\n\n{cast(dict[str, str], VERBS)[verb]}\n\nenvironments:\n{names}\n"
             f"or one of your own:\n  {FORMS}\n\n"

@@ -17,8 +17,8 @@ import argcomplete
 from argcomplete.completers import FilesCompleter
 from argcomplete.lexers import split_line
 
-from judgegym.cli.commands import COMMANDS, NAME
-from judgegym.cli.environments import built_in, load_environment
+from judgegym.cli.commands import COMMANDS, NAME, find_command, installed_commands
+from judgegym.cli.environments import environment_names, load_environment
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.extras import require
 
@@ -69,12 +69,16 @@ def complete() -> NoReturn:
 def _parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
     """The parser of what follows these words, and how many of them it need not read."""
     if not words:
-        return 0, _words({name: command.about for name, command in COMMANDS.items()}, "--help", "--version")
+        installed, _ = installed_commands()
+        commands = {**COMMANDS, **installed}
+        return 0, _words({name: command.about for name, command in commands.items()}, "--help", "--version")
     name = words[0]
     if name not in VERBS:
-        return 1, COMMANDS[name].load().parser_of(name)
+        command = find_command(name)
+        assert command is not None  # else the line is wrong: see `complete`
+        return 1, command.load().parser_of(name)
     if len(words) == 1:
-        return 1, _words(dict.fromkeys(built_in(), "environment"), "--help", files=FilesCompleter(["py"]))
+        return 1, _words(dict.fromkeys(environment_names(), "environment"), "--help", files=FilesCompleter(["py"]))
     return 2, _settings(name, words[1])
 
 

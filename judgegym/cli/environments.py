@@ -1,7 +1,8 @@
-"""Environments by the word that a user gives: a built-in name, a file of one's own, or a class of a module.
+"""Environments by the word that a user gives: a name, a file of one's own, or a class of a module.
 
-The built-in ones are the files `<name>_environment.py` of the packages `eval_environments` and `environments`; there is
-no other list of them.
+The built-in names are those of the files `<name>_environment.py` of the packages `eval_environments` and
+`environments`; there is no other list of them. Installed distributions bring further names by entry points of the group
+`judgegym.environments`.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ import difflib
 import importlib
 import inspect
 import sys
-import traceback
 from collections.abc import Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, get_origin
 
-from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.entry_points import ENVIRONMENTS, EntryPoint, by_name, importing, read_entry_points
 from judgegym.judges.core.naming import did_you_mean
-from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
     from judgegym.environments.base import JudgedEnv
@@ -40,6 +40,26 @@ def built_in() -> Mapping[str, str]:
     return found
 
 
+def installed_environments() -> Mapping[str, EntryPoint]:
+    """The environments of installed distributions, by name; `load_environment` tells why one cannot be used."""
+    points = by_name(read_entry_points(ENVIRONMENTS, built_in()))
+    return {name.replace("-", "_"): point for name, point in points.items()}
+
+
+def distribution(word: str) -> str:
+    """The distribution whose entry point the word names; empty for a built-in name, a file or a class."""
+    name = word.replace("-", "_")
+    point = None if name in built_in() else installed_environments().get(name)
+    return "" if point is None else point.distribution
+
+
+def environment_names() -> list[str]:
+    """The names that the verbs take: the built-in ones, and those of installed distributions that are not refused."""
+    names = built_in()
+    installed = installed_environments()
+    return [*names, *(name for name, point in installed.items() if not point.refusal)]
+
+
 def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
     """The environment that a word names.
 
@@ -52,15 +72,38 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
     if name or "." in place:
         sys.path.insert(0, str(Path.cwd()))  # where the user's modules are, as with `python -m`
         return _environment_in(_loaded(word, place), word, name)
-    names = built_in()
+    modules = built_in()
     known = place.replace("-", "_")
-    if known not in names:
-        here = f" (a file of that name is here: {word}.py)" if Path(f"{word}.py").is_file() else ""
-        raise SettingsError(
-            f"no environment {word!r}{did_you_mean(known, names)}{here}\n"
-            f"expected one of {', '.join(names)}\nor one of your own: {FORMS}"
-        )
-    return _environment_in(importlib.import_module(names[known]), word, "")
+    if known in modules:
+        return _environment_in(importlib.import_module(modules[known]), word, "")
+    installed = installed_environments()
+    if known in installed:
+        return load_installed(installed[known])
+    names = environment_names()
+    here = f" (a file of that name is here: {word}.py)" if Path(f"{word}.py").is_file() else ""
+    raise SettingsError(
+        f"no environment {word!r}{did_you_mean(known, names)}{here}\n"
+        f"expected one of {', '.join(names)}\nor one of your own: {FORMS}"
+    )
+
+
+def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
+    """The environment of an entry point, which names a class, or a module with one environment.
+
+    Raises:
+        SettingsError: it cannot be imported, or is no environment.
+    """
+    from judgegym.environments.base import JudgedEnv  # late: the names alone need it not
+
+    subject = f"{point.name} of {point.distribution}"
+    value = point.load()
+    if isinstance(value, ModuleType):
+        return _environment_in(value, subject, "")
+    if not is_class(value) or not issubclass(value, JudgedEnv):
+        raise SettingsError(f"{subject}: {point.target} is no environment; expected a class MyEnv(JudgedEnv[…])")
+    if inspect.isabstract(value):
+        raise SettingsError(f"{subject}: {_lacking(value)}")
+    return value
 
 
 def _module_of(path: Path) -> ModuleType:
@@ -84,31 +127,8 @@ def _loaded(word: str, place: Path | str) -> ModuleType:
         raise SettingsError(f"{word}: {'a folder' if place.is_dir() else 'no such file'}; expected {FORMS}")
     if isinstance(place, Path) and place.suffix != ".py":
         raise SettingsError(f"{word}: not a Python file; expected {FORMS}")
-    try:
+    with importing(word):
         return _module_of(place) if isinstance(place, Path) else importlib.import_module(place)
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:  # whatever a user's module raises is why it cannot be loaded
-        if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)) is not None:
-            raise missing from None
-        raise SettingsError(f"{word}: cannot be imported: {_reason(error)}") from error
-
-
-def _reason(error: BaseException) -> str:
-    """What was raised, and where: the last line outside the import system and the contract's own checks."""
-    from judgegym import environments  # late: the names of environments need it not
-
-    if isinstance(error, SystemExit):
-        what = 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
-    else:
-        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    if isinstance(error, SyntaxError):
-        return what  # the message names its line
-    # The command, the contract's own checks, and the import system.
-    left_out = {Path(file).parent for file in (__file__, str(environments.__file__), importlib.__file__)}
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
-    outside = [each for each in frames if Path(each.filename).parent not in left_out]
-    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {what}" if outside else what
 
 
 def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:

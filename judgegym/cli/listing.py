@@ -16,10 +16,21 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judgegym.cli.environments import FORMS, built_in, is_class, load_environment
+from judgegym.cli.environments import (
+    FORMS,
+    built_in,
+    distribution,
+    environment_names,
+    installed_environments,
+    is_class,
+    load_environment,
+    load_installed,
+)
 from judgegym.environments.command_line.program import VERBS
+from judgegym.judges.config.entry_points import EntryPoint
 from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
 from judgegym.judges.config.presets import bundled
+from judgegym.llm.errors import UserError
 
 if TYPE_CHECKING:
     from judgegym.engine.settings import EnvConfig, PolicySettings
@@ -32,14 +43,16 @@ _POLICY = "policy"
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
-    """Print the named environments, or all built-in ones; returns the exit code.
+    """Print the named environments, or all built-in and installed ones; returns the exit code.
 
     Raises:
         SettingsError: there is no such environment.
     """
-    words = parser_of(prog).parse_args(argv).environments or list(built_in())
-    for word in words:
-        sys.stdout.write("\n".join(described(word, load_environment(word))) + "\n\n")
+    words = parser_of(prog).parse_args(argv).environments
+    for word in words or built_in():
+        sys.stdout.write("\n".join(described(word, load_environment(word), distribution(word))) + "\n\n")
+    for point in () if words else installed_environments().values():
+        sys.stdout.write("\n".join(_installed(point)) + "\n\n")
     sys.stdout.write("\n".join([*_judge_server(), *_extras()]) + "\n")
     return 0
 
@@ -50,17 +63,26 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
         prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
     )
     names: Any = parser.add_argument("environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}")
-    names.completer = lambda **_: list(built_in())
+    names.completer = lambda **_: environment_names()
     return parser
 
 
-def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:
-    """The lines of one environment."""
+def _installed(point: EntryPoint) -> list[str]:
+    """The lines of an environment that a distribution brings; the reason if it cannot be used."""
+    try:
+        return described(point.name, load_installed(point), point.distribution)
+    except UserError as error:
+        return textwrap.wrap(str(error), _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution: str) -> list[str]:
+    """The lines of one environment; `distribution` is who brings it, empty for one that is not installed by itself."""
     from judgegym.engine.settings import PolicySettings
 
     config, policy = env_type.config_type(), PolicySettings()
     about = " ".join((inspect.getdoc(env_type) or "").partition("\n\n")[0].split())
     entries = {
+        "package": [distribution] if distribution else [],
         "verbs": [", ".join(VERBS)],
         "data": list(_datasets(env_type, config)),
         "policy": [_policy(config, policy)],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgegym.cli.commands import COMMANDS
+from judgegym.cli.commands import find_command
 from judgegym.cli.environments import load_environment
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.settings import ScoreSettings
@@ -89,7 +89,9 @@ def _understand(name: str, *rest: str) -> None:
     elif name == "score":
         load(ScoreSettings, with_data(rest), prog=name)
     else:
-        COMMANDS[name].load().parser_of(name).parse_args(rest)
+        command = find_command(name)
+        assert command is not None, name
+        command.load().parser_of(name).parse_args(rest)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -33,7 +33,9 @@ def test_built_in_environments_are_those_of_the_packages() -> None:
 def test_help_names_every_command_and_the_exit_codes_within_80_columns(tmp_path: Path) -> None:
     ended = judgegym("--help", cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")
-    assert [name for name in COMMANDS if f"\n  {name} " not in ended.out] == []
+    names = [*COMMANDS, "audit", "attack", "label", "replay"]
+    assert [name for name in names if f"\n  {name} " not in ended.out] == []
+    assert "cannot be used" not in ended.out
     assert {"0", "1", "2", "130", "143", "141"} - set(ended.out.split()) == set()
     shown = ended.out.replace(PROGRAM, "judgegym")
     assert [line for line in shown.splitlines() if len(line) > 80] == []

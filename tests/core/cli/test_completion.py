@@ -19,6 +19,7 @@ from judgegym.cli.environments import built_in
 from judgegym.judges.config.extras import install_command
 from tests.command import PATIENCE_S, ROOT, clean_environment
 from tests.core.cli.command import judgegym
+from tests.core.cli.distributions import install_hello
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -84,6 +85,26 @@ def test_bash_completes(line: str, expected: list[str], on_path: dict[str, str],
     for name in ("mine.py", "mine.yaml", "mine.jsonl"):
         (tmp_path / name).touch()
     assert sorted(completions(line, on_path, tmp_path)) == sorted(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("judgegym hel", ["hello"]),
+        ("judgegym hello ", ["ann", "bob"]),
+        ("judgegym shout ", []),
+        ("judgegym evaluate own", ["own_haiku"]),
+        ("judgegym list own", ["own_haiku"]),
+        ("judgegym broken ", []),
+    ],
+)
+def test_bash_completes_names_of_distributions(
+    line: str, expected: list[str], on_path: dict[str, str], tmp_path: Path
+) -> None:
+    install_hello(tmp_path)
+    variables = {**on_path, "PYTHONPATH": f"{on_path['PYTHONPATH']}{os.pathsep}{tmp_path}"}
+    assert sorted(completions(line, variables, tmp_path)) == expected
 
 
 @pytest.mark.slow

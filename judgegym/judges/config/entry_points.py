@@ -1,0 +1,157 @@
+"""Names that installed distributions bring by entry points, such as commands and environments.
+
+A distribution declares one in its `pyproject.toml`:
+
+    [project.entry-points."judgegym.environments"]
+    haiku = "my_plugin.haiku:HaikuEnv"
+
+Finding them reads the metadata of every installed distribution. Code that looks a name up therefore tries the built-in
+names first. A name that cannot be used is told with its reason, and leaves the other names as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from judgegym.judges.config.extras import missing_extra
+from judgegym.llm.errors import SettingsError, UserError
+
+COMMANDS = "judgegym.commands"
+ENVIRONMENTS = "judgegym.environments"
+
+CORE = "judgegym"
+_NAME = re.compile(r"[A-Za-z0-9][\w-]*")
+_PACKAGE = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A name that one or several distributions bring.
+
+    Attributes:
+        name: the name.
+        target: the object, as `module:attribute` or `module`.
+        distribution: who brings it, with the version.
+        refusal: why the name cannot be used; empty if it can.
+        is_of_core: JudgeGym itself brings it.
+    """
+
+    name: str
+    target: str
+    distribution: str
+    refusal: str = ""
+    is_of_core: bool = False
+
+    def load(self) -> object:
+        """Import the object.
+
+        Raises:
+            SettingsError: the name is refused, or the object cannot be imported.
+        """
+        if self.refusal:
+            raise SettingsError(f"{self.name}: {self.refusal}")
+        with importing(f"{self.name} of {self.distribution}"):
+            module, _, attribute = self.target.partition(":")
+            value: object = importlib.import_module(module.strip())
+            for part in filter(None, attribute.strip().split(".")):
+                value = getattr(value, part)
+            return value
+
+
+def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPoint]:
+    """Read the names of a group: those that can be used, then the refused ones.
+
+    Args:
+        group: such as `COMMANDS`.
+        built_in: names that no distribution can take.
+    """
+    owners: dict[str, dict[str, EntryPoint]] = {}
+    seen: set[str] = set()
+    for distribution in metadata.distributions():
+        if f"[{group}]" not in (distribution.read_text("entry_points.txt") or ""):
+            continue
+        project = distribution.metadata["Name"]
+        if project in seen:  # a later one of `sys.path`, which is not imported
+            continue
+        seen.add(project)
+        for entry in distribution.entry_points:
+            if entry.group == group:
+                shown = f"{project} {distribution.version}"
+                point = EntryPoint(entry.name, entry.value, shown, is_of_core=project == CORE)
+                owners.setdefault(_plain(entry.name), {})[project] = point
+    taken = set(map(_plain, built_in))
+    points = [point for name in sorted(owners) for point in _resolve(owners[name], name in taken)]
+    return sorted(points, key=lambda point: bool(point.refusal))
+
+
+def by_name(points: Sequence[EntryPoint]) -> Mapping[str, EntryPoint]:
+    """Return the entry points by name; of a name that is used and refused, the one that is used."""
+    points_by_name: dict[str, EntryPoint] = {}
+    for point in points:
+        points_by_name.setdefault(point.name, point)
+    return points_by_name
+
+
+def _plain(name: str) -> str:
+    """Return a name as it is compared: `my-name` and `my_name` are equal."""
+    return name.replace("-", "_")
+
+
+def _resolve(owners: Mapping[str, EntryPoint], is_built_in: bool) -> Iterator[EntryPoint]:
+    """Decide who of several owners has a name; they are keyed by their projects."""
+    is_of_core = CORE in owners and not is_built_in
+    if is_of_core:
+        yield owners[CORE]
+    others = [point for project, point in owners.items() if project != CORE]
+    if not others:
+        return
+    name, brought_by = others[0].name, " and ".join(point.distribution for point in others)
+    refusal = ""
+    if _NAME.fullmatch(name) is None:
+        refusal = f"{brought_by} brings this name; expected letters, digits, - and _"
+    elif is_built_in or is_of_core:
+        refusal = f"{CORE} and {brought_by} bring this name; that of {CORE} is used"
+    elif len(others) > 1:
+        refusal = f"{brought_by} bring this name; uninstall one of them"
+    yield EntryPoint(name, others[0].target, brought_by, refusal)
+
+
+@contextmanager
+def importing(subject: str) -> Iterator[None]:
+    """Tell in one line why code of a user or a plugin cannot be imported.
+
+    Args:
+        subject: what is imported, for the beginning of the message.
+
+    Raises:
+        SettingsError: whatever the code has raised, but for errors that are told in one line already.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a user's module raises is why it cannot be loaded
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)) is not None:
+            raise missing from None
+        raise SettingsError(f"{subject}: cannot be imported: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return what was raised, and where: the last line outside this package and the import system."""
+    if isinstance(error, SystemExit):
+        what = 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
+    else:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if isinstance(error, SyntaxError):
+        return what  # the message names its line
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    importers = (_PACKAGE, Path(importlib.__file__).parent)
+    outside = [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, importers))]
+    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {what}" if outside else what
