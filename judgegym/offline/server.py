@@ -14,6 +14,7 @@ import struct
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 import orjson
@@ -22,7 +23,7 @@ from aiohttp import web
 from judgegym.llm.at_once import cancel_all
 from judgegym.offline import request as protocol
 from judgegym.offline.answers import BUILT_IN, answers
-from judgegym.offline.faults import HARMLESS, HUGE, Effect, effect, whole
+from judgegym.offline.faults import Attempt, Effect, send_completion
 from judgegym.offline.process import BACKLOG, StandInSettings
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, parse_request
 from judgegym.offline.rewards import PATHS, reward_answer
@@ -117,7 +118,6 @@ class PrefixCache:
 _MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judgegym.offline"}
 _MAX_BODY = 64 * 1024 * 1024
 _GRACE = 0.01  # seconds; aiohttp reads zero as no limit
-_PIECES = 10
 _NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
 
 
@@ -181,14 +181,13 @@ class StandInServer:
             if self._settings.text_only and request.properties is not None:
                 raise BadRequest("response_format is not supported by this endpoint: leave it out")
             fault = self._fault(request, is_spared=in_responses)
-            response = self._respond(request, fault, in_responses=in_responses)
+            done = self._respond(request, fault, in_responses=in_responses)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
             if self._listening.is_away:
                 return await self._send(http, Effect("reset"))  # this one may have been accepted as it went away
-            is_answer = fault is None or fault in HARMLESS or (fault == "duplicate_choices" and request.n == 1)
-            counts["answers"] += is_answer
-            self.answered[request.digest] += is_answer
-            return response if isinstance(response, web.Response) else await self._send(http, response)
+            counts["answers"] += done.is_answer
+            self.answered[request.digest] += done.is_answer
+            return await self._send(http, done)
         except BadRequest as bad:
             return _json(protocol.error(400, str(bad)), 400)
         finally:
@@ -200,41 +199,31 @@ class StandInServer:
         if is_spared or not self._settings.faults.rates:
             return None
         fault = self._settings.faults.draw(request.digest, self.asked[request.digest])
-        if fault == "no_finish" and not self._counts["answers"]:
-            fault = None  # an endpoint that has given no reason yet may be one that never does
         if fault is not None:
             self.faults[fault] += 1
         return fault
 
-    def _respond(self, request: ChatRequest, fault: str | None, *, in_responses: bool) -> web.Response | Effect:
-        """The response to this request under this fault; an effect that is none."""
+    def _respond(self, request: ChatRequest, fault: str | None, *, in_responses: bool) -> Effect:
+        """What is done with this request under this fault."""
         texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
             cached = None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
             answer = protocol.completion(request, texts(), cached=cached)
-            done = whole(request, protocol.response(answer) if in_responses else answer)
-        else:
-            done = effect(fault, request, texts, self.asked[request.digest])
-        if done.end != "response":
-            return done
-        response = web.Response(body=done.body, status=done.status, headers=done.headers)
+            return send_completion(request, protocol.response(answer) if in_responses else answer, is_answer=True)
+        attempt = Attempt(request, self.asked[request.digest], texts, self._counts["answers"])
+        done = self._settings.faults.effect(fault, attempt)
         if self._settings.retry_after is not None and fault in ("429", "503"):
-            response.headers["Retry-After"] = str(self._settings.retry_after)
-        return response
+            done = replace(done, headers={**done.headers, "Retry-After": str(self._settings.retry_after)})
+        return done
 
     async def _send(self, http: web.Request, done: Effect) -> web.StreamResponse:
-        """Send what is no plain response; if the connection has no end by then, wait for it."""
+        """Send the response; if the connection has no end by then, wait for it."""
+        if done.end == "response" and len(done.pieces) == 1:
+            return web.Response(body=done.body, status=done.status, headers=done.headers)
         with contextlib.suppress(ConnectionError):  # the client has left
-            match done.end:
-                case "events":
-                    return await _send_pieces(http, done, [b"%b\n\n" % each for each in done.body.split(b"\n\n")[:-1]])
-                case "pieces":
-                    size = max(1, -(-len(done.body) // _PIECES))
-                    pieces = [done.body[place : place + size] for place in range(0, len(done.body), size)]
-                    return await _send_pieces(http, done, pieces, pause=self._settings.slow_ms / 1000 / len(pieces))
-                case "endless":
-                    piece = done.body * (1 << 16)
-                    return await _send_pieces(http, done, [piece] * (HUGE // len(piece)))
+            if done.end == "response":
+                pause_s = self._settings.slow_ms / 1000 / len(done.pieces) if done.is_slow else 0.0
+                return await _send_pieces(http, done, pause_s)
         transport = http.transport
         if transport is not None and done.end != "hang":
             transport.write(done.body)
@@ -268,17 +257,13 @@ class StandInServer:
         return _json(orjson.dumps({"asked": self.asked, "answered": self.answered}))
 
 
-async def _send_pieces(
-    http: web.Request, done: Effect, pieces: Sequence[bytes], *, pause: float = 0
-) -> web.StreamResponse:
-    """Send these pieces, each after a pause of these seconds; how long a stream is shows at its end alone."""
-    response = web.StreamResponse(headers=done.headers)
-    if done.end == "pieces" and response.content_type != "text/event-stream":
-        response.content_length = len(done.body)
+async def _send_pieces(http: web.Request, done: Effect, pause_s: float) -> web.StreamResponse:
+    """Send the pieces of a body, each after a pause; without a Content-Length only its end shows how long it is."""
+    response = web.StreamResponse(status=done.status, headers=done.headers)
     await response.prepare(http)
-    for piece in pieces:
-        if pause:
-            await asyncio.sleep(pause)
+    for piece in done.pieces:
+        if pause_s:
+            await asyncio.sleep(pause_s)
         await response.write(piece)
     return response
 

@@ -17,11 +17,11 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
 from judgegym.offline import process
 from judgegym.offline.answers import load_prompt
-from judgegym.offline.faults import Faults
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
 from tests.command import PATIENCE_S, Ended, RunFiles, in_process, write_lines
 from tests.conformance.subjects import KEYS, SUBJECTS, Subject, Verb
+from tests.faults.further_faults import faults
 from tests.scripted import Json, Recorded, Reply
 from tests.trainer import ScriptedServer, posted
 
@@ -85,8 +85,8 @@ class Endpoint:
 @contextmanager
 def stand_in(loop: Loop, **settings: Any) -> Iterator[Endpoint]:
     """A stand-in with these settings; `faults` are rates."""
-    faults = Faults(settings.pop("faults", {}))
-    server = StandInServer(StandInSettings(faults=faults, prompts=_PROMPTS, **settings))
+    rates = settings.pop("faults", {})
+    server = StandInServer(StandInSettings(faults=faults(rates), prompts=_PROMPTS, **settings))
     listener = process.listen("127.0.0.1", 0)
     url = process.url_of(listener)
     with loop.entered(server.serving(listener)):

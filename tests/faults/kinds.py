@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from judgegym.offline.faults import BROKEN, BUSY, HARMLESS, NO_ANSWER, NO_COMPLETION, SAID
+from tests.faults import further_faults
+from tests.faults.further_faults import BROKEN, BUSY, HARMLESS, NO_ANSWER, NO_COMPLETION
 
 PERMANENT = ("400", "401", "403", "404", "413", "422", "redirect")
 """The endpoint refuses the request: it is not sent again, and its row is listed as failed."""
@@ -29,7 +30,7 @@ WAITED_FOR = ("429", "503", "529", *BUSY)
 RIGHT = tuple(HARMLESS)
 """The answer is the right one: it is taken, and the request is not sent again."""
 
-LAST_WORD = tuple(SAID)
+LAST_WORD = tuple(further_faults.LAST_WORD)
 """A judge's answer without a verdict, and a policy's that is its answer all the same."""
 
 KINDS = (*PERMANENT, *TRANSIENT, *RIGHT, *LAST_WORD)

@@ -15,7 +15,6 @@ import pytest
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import load
 from judgegym.offline import process
-from judgegym.offline.faults import Faults
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
 from judgegym.server.http import listening
@@ -24,6 +23,7 @@ from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S
 from tests.core.server.running import PLACE
 from tests.faults import kinds
+from tests.faults.further_faults import faults
 from tests.scripted import Json
 
 SIZE, COHORTS = 4, 3
@@ -48,7 +48,7 @@ async def judging_at(
 ) -> AsyncIterator[tuple[int, StandInServer]]:
     """A stand-in as the judge's endpoint, and its port."""
     listener = process.listen("127.0.0.1", port)
-    server = StandInServer(StandInSettings(faults=Faults(rates or {}), slow_ms=10))
+    server = StandInServer(StandInSettings(faults=faults(rates or {}), slow_ms=10))
     async with server.serving(listener):
         yield listener.getsockname()[1], server
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from judgegym.llm import reachability
-from judgegym.offline.faults import BROKEN_OFF
 from tests.command import RunFiles
 from tests.conformance.subjects import SUBJECTS, Verb
 from tests.faults import kinds
 from tests.faults.bench import Bench, Outcome
+from tests.faults.further_faults import BROKEN_OFF
 
 VERBS: tuple[Verb, ...] = ("evaluate", "serve", "process")
 QUICK = "--env.judge_timeout=2", "--openai.timeout=2"

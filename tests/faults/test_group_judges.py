@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.offline.faults import BROKEN_OFF
 from tests.conformance.subjects import TOGETHER, Subject, Verb
 from tests.faults import kinds
 from tests.faults.bench import GROUP, Bench, Outcome
+from tests.faults.further_faults import BROKEN_OFF
 from tests.faults.killing import Signal, same, taken_up, whole
 from tests.faults.test_endpoints import nothing_is_lost
 

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.offline.faults import KINDS, Faults
+from judgegym.offline.faults import FAULTS, Faults
+from tests.docs.tables import DOCS, tables
 
 RATES = {"429": 0.1, "500": 0.05, "drop": 0.02, "timeout": 0.02, "garbage": 0.05, "empty": 0.01, "malformed": 0.15}
 
@@ -56,7 +57,7 @@ def test_sums_that_only_rounding_puts_above_1_are_allowed() -> None:
         ({"600": 0.1}, ["'600'"]),
         ({"4290": 0.1}, ["'4290'"]),
         ({"٤٢٩": 0.1}, ["'٤٢٩'"]),
-        ({"explode": 0.1}, ["'explode'", *KINDS]),
+        ({"explode": 0.1}, ["'explode'", *FAULTS]),
         ({429: 0.1}, ["429"]),
         ({"429": 0.6, "drop": 0.5}, ["1.1", "'429'", "'drop'", "0.6", "0.5"]),
     ],
@@ -72,3 +73,10 @@ def test_a_wrong_rate_is_named_in_one_line(rates: dict[Any, Any], named: list[st
 def test_text_that_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="JSON object"):
         Faults.parse(text)
+
+
+def test_the_handbook_explains_each_fault() -> None:
+    (table,) = tables(DOCS / "failures.md", header="fault")
+    assert {name.strip("`"): about for name, about in table} == {
+        name: fault.about.replace("--slow_ms", "`--slow_ms`") for name, fault in FAULTS.items()
+    }

@@ -18,10 +18,11 @@ from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, sc
 from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, choice_from_json, of_answer
 from judgegym.offline import process
 from judgegym.offline.answers import answers
-from judgegym.offline.faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_COMPLETION, Faults, Outage
+from judgegym.offline.faults import Faults, Outage
 from judgegym.offline.server import Listener
 from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import request_of, serving
+from tests.faults.further_faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_COMPLETION, faults
 from tests.rubrics import rubric_prompt
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
@@ -204,7 +205,7 @@ async def test_garbage_is_a_well_formed_answer_without_a_verdict() -> None:
 
 @pytest.mark.parametrize("kind", NO_ANSWER)
 async def test_kind_without_answer_gives_no_whole_response(kind: str) -> None:
-    async with serving(faults=Faults({kind: 1})) as root, aiohttp.ClientSession() as session:
+    async with serving(faults=faults({kind: 1})) as root, aiohttp.ClientSession() as session:
         with pytest.raises((aiohttp.ClientError, asyncio.TimeoutError)):
             async with session.post(
                 root + "/v1/chat/completions", json=BODY, timeout=aiohttp.ClientTimeout(total=0.2)
@@ -216,7 +217,7 @@ async def test_kind_without_answer_gives_no_whole_response(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NO_COMPLETION)
 async def test_kind_without_completion_gives_a_response_that_is_none(kind: str) -> None:
-    async with serving(faults=Faults({kind: 1})) as root, aiohttp.ClientSession() as session:
+    async with serving(faults=faults({kind: 1})) as root, aiohttp.ClientSession() as session:
         for _ in range(6 if kind == "wrong_type" else 1):
             async with session.post(root + "/v1/chat/completions", json=BODY, allow_redirects=False) as response:
                 try:
@@ -233,7 +234,7 @@ async def test_kind_without_completion_gives_a_response_that_is_none(kind: str) 
 async def test_broken_completion_is_not_the_right_one(kind: str) -> None:
     async with serving() as root:
         _, right = await post(root, {**BODY, "n": 3})
-    async with serving(faults=Faults({kind: 1})) as root:
+    async with serving(faults=faults({kind: 1})) as root:
         if kind == "no_finish":  # not the first answer
             await post(root, BODY)
         status, data = await post(root, {**BODY, "n": 3})
@@ -251,7 +252,7 @@ async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
     async with serving() as root:
         _, right = await post(root, {**BODY, "n": 3})
     async with (
-        serving(faults=Faults({kind: 1}), slow_ms=20) as root,
+        serving(faults=faults({kind: 1}), slow_ms=20) as root,
         aiohttp.ClientSession() as session,
     ):
         for _ in range(7 if kind == "absurd_usage" else 1):
@@ -308,10 +309,10 @@ def test_connection_that_is_accepted_as_the_server_goes_away_is_reset() -> None:
 
 
 async def test_attempts_of_a_request_are_counted_and_two_servers_agree() -> None:
-    faults = Faults({"500": 0.3, "429": 0.3})
+    rates = {"500": 0.3, "429": 0.3}
 
     async def run() -> tuple[list[int], dict[str, Any]]:
-        async with serving(faults=faults) as root:
+        async with serving(faults=Faults(rates)) as root:
             statuses = [(await post(root, {**BODY, "seed": seed}))[0] for seed in (1, 2) for _ in range(8)]
             return statuses, await stats(root)
 
@@ -323,10 +324,10 @@ async def test_attempts_of_a_request_are_counted_and_two_servers_agree() -> None
 
 
 async def test_the_order_of_arrival_changes_no_draw() -> None:
-    faults = Faults({"500": 0.5})
+    rates = {"500": 0.5}
 
     async def run(seeds: list[int]) -> dict[int, int]:
-        async with serving(faults=faults) as root:
+        async with serving(faults=Faults(rates)) as root:
             found = await asyncio.gather(*(post(root, {**BODY, "seed": seed}) for seed in seeds))
             return {seed: status for seed, (status, _) in zip(seeds, found, strict=True)}
 

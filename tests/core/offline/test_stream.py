@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.offline import request
-from judgegym.offline.faults import BROKEN, HARMLESS, NO_COMPLETION, SAID, Faults
 from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import request_of, serving
+from tests.faults.further_faults import BROKEN, HARMLESS, LAST_WORD, NO_COMPLETION, faults
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
 STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
@@ -102,7 +102,7 @@ async def test_a_judge_streams_its_verdict() -> None:
 
 @pytest.mark.parametrize("kind", ["429", *(kind for kind in NO_COMPLETION if kind not in UNREADABLE)])
 async def test_fault_without_completion_comes_before_the_stream(kind: str) -> None:
-    async with serving(faults=Faults({kind: 1})) as root, aiohttp.ClientSession() as session:
+    async with serving(faults=faults({kind: 1})) as root, aiohttp.ClientSession() as session:
         found = []
         for more in ({}, STREAM):
             async with session.post(
@@ -112,9 +112,9 @@ async def test_fault_without_completion_comes_before_the_stream(kind: str) -> No
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("kind", [*BROKEN, *SAID])
+@pytest.mark.parametrize("kind", [*BROKEN, *LAST_WORD])
 async def test_broken_completion_is_broken_within_the_stream(kind: str) -> None:
-    async with serving(faults=Faults({kind: 1})) as root:
+    async with serving(faults=faults({kind: 1})) as root:
         if kind == "no_finish":  # not the first answer
             await posted(root, BODY)
         _, whole = await posted(root, {**BODY, "n": 2})
@@ -140,7 +140,7 @@ async def test_broken_completion_is_broken_within_the_stream(kind: str) -> None:
 async def test_harmless_fault_streams_the_right_texts(kind: str) -> None:
     async with serving() as root:
         _, whole = await posted(root, {**BODY, "n": 2})
-    async with serving(faults=Faults({kind: 1}), slow_ms=20) as root:
+    async with serving(faults=faults({kind: 1}), slow_ms=20) as root:
         _, streamed = await posted(root, {**BODY, "n": 2, **STREAM})
     if kind == "absurd_usage":  # a number that no parser takes
         lines = streamed.split(b"\n\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from judgegym.offline.faults import whole
+from judgegym.offline.faults import send_completion
 from judgegym.offline.request import completion, parse_request
 from tests.core.offline.server import serving
 from tests.trainers.loops import trainers
@@ -114,7 +114,7 @@ async def talker() -> AsyncIterator[str]:
         asked[question] += 1
         said = asked[question]
         text = _ANSWERS[(said - 1) % len(_ANSWERS)].format(question=question)
-        done = whole(request, completion(request, [f"{text} ({said})"]))
+        done = send_completion(request, completion(request, [f"{text} ({said})"]))
         return web.Response(body=done.body, headers=done.headers)
 
     async with answering(answer, path="/v1/chat/completions") as url:
