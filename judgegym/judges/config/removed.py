@@ -8,21 +8,6 @@ To remove a setting, delete its field, give its default a name in the module tha
 `REMOVED`: the class that declared it, its name, the value that is now constant, and what to do instead:
 
     Removed("TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"),
-    Removed(
-        *("RewardServerSettings", "queue_deadline", 100.0, "--deadline also bounds the wait for a place at the judge"),
-        is_in_force=equals("deadline"),
-    ),
-    Removed(
-        *("RewardServerSettings", "request_deadline", None, "--deadline bounds a request in all"),
-        is_in_force=equals("deadline"),
-    ),
-    Removed(
-        *("RewardServerSettings", "max_connections", 4096, "more are open where --max_pending is higher"),
-        is_in_force=equals("max_pending"),
-    ),
-    Removed("RewardServerSettings", "max_aggregate_mb", 256.0, "send fewer rollouts to /aggregate_metrics at once"),
-    Removed("RewardServerSettings", "header_timeout", 10.0, "leave it out"),
-    Removed("RewardServerSettings", "body_timeout", 30.0, "leave it out"),
 
 It then holds wherever that class or a subclass stands: under `env.` and `openai.`, without a section, in a list of
 servers. A setting that a part of a reward, a member, a mount or a gold judge may have, too, goes to
