@@ -47,7 +47,7 @@ _ADVICE = (
 _PROMISE = "promise of the cascade"
 _ADVICE_OF_PROMISE = (
     "Its cheap judge no longer says what the strong one says: judge with the strong one, or choose the threshold again "
-    "with judgegym cascade, from rows as they are now."
+    "with judgegym replay --choose, from rows as they are now."
 )
 _ADVICE_OF_LIMITS = "Read some rollouts of that step: such numbers drift in healthy runs, too."
 

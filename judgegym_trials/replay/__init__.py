@@ -1,1 +1,1 @@
-"""Juries and cascades from recorded runs: `judgegym cascade` and `judgegym replay`. Nobody is asked."""
+"""Juries and cascades from recorded runs: `judgegym replay`. Nobody is asked."""

@@ -1,4 +1,4 @@
-"""The threshold of a cascade from two recorded runs, for a promise that holds with certainty.
+"""`judgegym replay --choose`: the threshold of a cascade from two recorded runs, for a promise with certainty.
 
 The threshold is chosen on a seeded half of the rows (`choose_threshold`); what it does is reported on the other half,
 which it has not seen. A row is harmed if the cheap judge decides it and, with labels, is wrong where the strong one is
@@ -23,7 +23,14 @@ from judgegym.reports.document import write_outputs
 from judgegym.statistics import percent
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
 from judgegym_trials.replay.candidates import replay_cascade
-from judgegym_trials.replay.members import check_preset, check_two, judge_settings, open_members, write_preset
+from judgegym_trials.replay.members import (
+    check_preset,
+    check_two,
+    is_preset,
+    judge_settings,
+    open_members,
+    write_preset,
+)
 from judgegym_trials.replay.table import JudgedTable, open_table
 
 UNCERTIFIED = 4
@@ -166,6 +173,8 @@ def run(flags: argparse.Namespace) -> int:
     """
     if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
         raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
+    if flags.out is not None and not is_preset(flags.out):
+        raise SettingsError(f"--out: {flags.out}: with --choose expected FILE.yaml, for the preset of the cascade")
     check_two(flags.runs)
     members = open_members(flags.runs)
     if flags.out is not None:

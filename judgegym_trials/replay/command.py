@@ -1,67 +1,39 @@
-"""`judgegym cascade` and `judgegym replay`, two commands that read recorded runs and ask nobody.
-
-The first one chooses the threshold of a cascade; the second one computes juries and cascades, or sweeps over them. The
-last word of the program's name says which of the two it is.
-"""
+"""`judgegym replay`: juries and cascades of recorded runs, and the threshold of a cascade. Nobody is asked."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
+from judgegym.llm.errors import SettingsError
 
-_CASCADE = """Choose the threshold of a cascade from two finished runs of the same rows: the cheap judge decides
-where it is sure enough, the strong one the rest. Nobody is asked. The threshold is chosen on half of the rows with an
-exact bound, and what it does is reported on the other half. Exit code 4 if nothing can be promised."""
-_REPLAY = """Compute a jury or a cascade from finished runs of the same rows, or sweep over all of them, without a
+_DESCRIPTION = """Compute a jury or a cascade from finished runs of the same rows, or sweep over all of them, without a
 call: what it is worth against labels or a reference, and what it costs. With --out FILE.jsonl or .parquet the rows are
 judged as a live run of judgegym score would judge them, with the same calls and cost; those runs are of score. Runs of
-evaluate take part in tables."""
+evaluate take part in tables. With --choose, choose the threshold of a cascade: the cheap judge decides where it is sure
+enough, the strong one the rest. The threshold is chosen on half of the rows with an exact bound, and what it does is
+reported on the other half. Exit code 4 if nothing can be promised."""
+_CHOICE: Mapping[str, str | float] = {"confidence": "margin", "keep": 0.98, "certainty": 0.95}
+"""The flags of `--choose` alone, with their values if unset."""
+_BESIDE = {
+    "jury": ("jury_weights", "jury_quorum", "jury_scale"),
+    "cascade": ("cascade_threshold",),
+    "choose": tuple(_CHOICE),
+}
+"""Flags that are read with one of these alone."""
+_NOT_CHOOSING = ("sweep", "reference", "html")
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
-    parser = OneLineParser(prog, _CASCADE if _is_cascade(prog) else _REPLAY)
-    add = parser.add_argument
-    if _is_cascade(prog):
-        _add_cascade(parser)
-    else:
-        _add_replay(parser)
-    add("--labels", type=Path, metavar="FILE", help="labels of people (judgegym label): what is right is known")
-    words = "scores agree if they differ by at most this; if unset, by verdict"
-    add("--tolerance", type=share, metavar="X", help=words)
-    add("--data", metavar="DATA", help="where the rows are, if they have moved since the runs")
-    add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of halves and folds (default: %(default)s)")
-    add("--json", metavar="FILE", help="write all numbers as JSON; - is standard output, instead of the table")
-    return parser
-
-
-def _is_cascade(prog: str) -> bool:
-    return prog.endswith("cascade")
-
-
-def _add_cascade(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `judgegym cascade` alone."""
     from judgegym.judges.parts.cascade import Confidence  # late: help comes at once
 
-    add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="the cheap judge's run, then the strong one's; NAME=RUN names a judge")
-    words = "how sure the cheap judge is (default: %(default)s)"
-    add("--confidence", choices=get_args(Confidence), default="margin", help=words)
-    words = "keep this share of the strong judge's verdicts (default: %(default)s)"
-    add("--keep", type=share, default=0.98, metavar="X", help=words)
-    add("--certainty", type=share, default=0.95, metavar="X", help="certainty of that promise (default: %(default)s)")
-    add("--out", type=Path, metavar="FILE", help="write the preset for score and evaluate prompts, in YAML")
-    parser.set_defaults(html=None)
-
-
-def _add_replay(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `judgegym replay` alone."""
+    parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="a run directory, or a file of score; NAME=RUN names its judge")
     what = parser.add_mutually_exclusive_group()
@@ -69,6 +41,8 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--jury", metavar="RULE", help=words)
     words = "a cascade of two runs, the cheap one first: margin, orders, votes, probability, members, or @FILE"
     what.add_argument("--cascade", metavar="RULE", help=words)
+    words = "choose the threshold of a cascade of two runs, the cheap one first"
+    what.add_argument("--choose", action="store_true", help=words)
     words = "weights of the jury: a=2,b=1; auto: learned from --labels; dawid_skene: without labels"
     add("--jury_weights", metavar="WEIGHTS", help=words)
     add("--jury_quorum", type=whole_number(1), metavar="N", help="fewest members with a score (default: the most)")
@@ -77,9 +51,23 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     add("--cascade_threshold", metavar="X", help="the cheap judge decides above this confidence")
     add("--sweep", action="store_true", help="measure every jury and cascade, and mark the Pareto front")
     add("--reference", metavar="NAME", help="measure agreement with this run instead")
+    add("--labels", type=Path, metavar="FILE", help="labels of people (judgegym label): what is right is known")
+    words = "scores agree if they differ by at most this; if unset, by verdict"
+    add("--tolerance", type=share, metavar="X", help=words)
+    add("--data", metavar="DATA", help="where the rows are, if they have moved since the runs")
+    add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of halves and folds (default: %(default)s)")
     words = "FILE.jsonl or .parquet: the rows, judged; FILE.yaml: the preset of the jury or cascade"
     add("--out", type=Path, metavar="FILE", help=words)
     add("--html", type=Path, metavar="FILE", help="write them as a page that needs no network")
+    add("--json", metavar="FILE", help="write all numbers as JSON; - is standard output, instead of the table")
+    add = parser.add_argument_group("with --choose").add_argument
+    words = f"how sure the cheap judge is (default: {_CHOICE['confidence']})"
+    add("--confidence", choices=get_args(Confidence), help=words)
+    words = f"keep this share of the strong judge's verdicts (default: {_CHOICE['keep']})"
+    add("--keep", type=share, metavar="X", help=words)
+    words = f"certainty of that promise (default: {_CHOICE['certainty']})"
+    add("--certainty", type=share, metavar="X", help=words)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym replay") -> int:
@@ -92,11 +80,30 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym replay") ->
     Returns:
         0; 4 if no threshold can be promised; 2 for wrong input; 130 after Ctrl-C.
     """
-    return exit_code(lambda: _run(parser_of(prog).parse_args(argv), prog))
+    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
 
 
-def _run(flags: argparse.Namespace, prog: str) -> int:
+def _run(flags: argparse.Namespace) -> int:
+    _check_together(flags)
     require("environments")
     from judgegym_trials.replay import cascade, replay  # late: help comes at once
 
-    return cascade.run(flags) if _is_cascade(prog) else replay.run(flags)
+    return cascade.run(flags) if flags.choose else replay.run(flags)
+
+
+def _check_together(flags: argparse.Namespace) -> None:
+    """Check that every flag is read, and set those of `--choose` that are unset.
+
+    Raises:
+        SettingsError: one has no effect beside the others.
+    """
+    for mode, names in _BESIDE.items():
+        unread = [name for name in names if getattr(flags, name) is not None and not getattr(flags, mode)]
+        if unread:
+            raise SettingsError(f"--{unread[0]}: it is read with --{mode} alone")
+    refused = [name for name in _NOT_CHOOSING if flags.choose and getattr(flags, name)]
+    if refused:
+        raise SettingsError(f"--{refused[0]}: not with --choose, which measures cascades of two runs alone")
+    for name, default in _CHOICE.items():
+        if getattr(flags, name) is None:
+            setattr(flags, name, default)

@@ -118,7 +118,7 @@ def run(flags: argparse.Namespace) -> int:
     """
     kind, word = ("jury", flags.jury) if flags.jury else ("cascade", flags.cascade)
     if not word and not flags.sweep:
-        raise SettingsError("expected what to compute: --jury RULE, --cascade RULE or --sweep")
+        raise SettingsError("expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep")
     if not word and flags.out is not None:
         raise SettingsError("--out: a sweep chooses nothing; name what to write: --jury RULE or --cascade RULE")
     if flags.cascade:

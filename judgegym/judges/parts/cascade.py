@@ -9,7 +9,7 @@ How sure the cheap judge is (`cascade_confidence`), from 0 to 1:
 * `members`: 1 − the distance between the highest and the lowest score of a jury's members.
 
 It decides where this is above the threshold, and of the rows where it equals the threshold a share, chosen by seed and
-row. `judgegym cascade` chooses both from recorded runs, for a promise that holds with certainty
+row. `judgegym replay --choose` chooses both from recorded runs, for a promise that holds with certainty
 (`judgegym.statistics.cascades`).
 
 Guarantees: a cheap judge that fails never decides; a strong judge that fails leaves no score, since the cheap one was
@@ -61,7 +61,8 @@ class CascadeSettings(JudgeSettings):
     """Measure how sure the first judge is by this: margin (of its score from 0.5), orders (which agree), votes (which
     agree), probability (of its verdict), members (of a jury, which agree)."""
     cascade_threshold: float = setting(1.0, ge=0, le=1, common=True)
-    """Let the first judge decide where its confidence is above this, from 0 to 1. judgegym cascade chooses it."""
+    """Let the first judge decide where its confidence is above this, from 0 to 1; `judgegym replay --choose` finds it
+    from two runs."""
     cascade_share: float = setting(1.0, ge=0, le=1)
     """Of the rows whose confidence is exactly the threshold, let the first judge decide this share, by seed and row."""
     cascade_recheck: float = setting(0.02, ge=0, le=1)

@@ -21,8 +21,8 @@ def replay(*words: object) -> Ended:
     return called(lambda: command.main(list(map(str, words)), prog="judgegym replay"), clean_environment())
 
 
-def cascade(*words: object) -> Ended:
-    return called(lambda: command.main(list(map(str, words)), prog="judgegym cascade"), clean_environment())
+def choose(*words: object) -> Ended:
+    return replay(*words, "--choose")
 
 
 def steady_judge(request: Json, number: int) -> Reply | str:

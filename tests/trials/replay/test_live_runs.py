@@ -14,7 +14,7 @@ from judgegym.engine.runs.recorded_calls import ledger_lines
 from tests.command import RunFiles, serving, write_lines
 from tests.core.datasets.scoring import samples_of, score
 from tests.scripted import ScriptedEndpoint
-from tests.trials.replay.recorded import cascade, replay, steady_judge
+from tests.trials.replay.recorded import choose, replay, steady_judge
 
 PRICES = {"judge_price_input": 1.0, "judge_price_output": 2.0}
 COUNTED = ("judge_calls", "judge_cost_usd", "judge_cached_calls", "judge_error_rate", "mean_score")
@@ -133,7 +133,7 @@ def test_a_preset_of_a_cascade_escalates_in_use_what_the_command_said(live: Live
     write_lines(live.data, rows(120))
     runs = [live.single("cheap", **VOTING), live.single("plain")]
     preset, numbers = live.folder / "preset.yaml", live.folder / "numbers.json"
-    ended = cascade(*runs, "--confidence=votes", "--keep=0.6", f"--out={preset}", f"--json={numbers}")
+    ended = choose(*runs, "--confidence=votes", "--keep=0.6", f"--out={preset}", f"--json={numbers}")
     assert ended.code == 0, ended.said
     found = json.loads(numbers.read_bytes())
     assert 0 < found["held_out"]["escalated"] < 1

@@ -126,7 +126,9 @@ def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "expected what to compute: --jury RULE, --cascade RULE or --sweep"),
+        ([], "expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep"),
+        (["--jury=mean", "--keep=0.9"], "--keep: it is read with --choose alone"),
+        (["--sweep", "--jury_weights=m1=1"], "--jury_weights: it is read with --jury alone"),
         (["--sweep", "--out=x.yaml"], "--out: a sweep chooses nothing"),
         (["--cascade=margin"], "--cascade: expected two runs, the cheap one first, found 3"),
         (["--jury=mean", "--jury_weights=auto"], "expected --labels, from which they are learned"),

@@ -1,4 +1,4 @@
-"""`judgegym cascade` on recorded scores whose harm is known."""
+"""`judgegym replay --choose` on recorded scores whose harm is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.statistics.cascades import rows_for
-from tests.trials.replay.recorded import cascade, written_labels, written_run
+from tests.trials.replay.recorded import choose, written_labels, written_run
 
 Scores = Mapping[str, float]
 
@@ -33,7 +33,7 @@ def runs(folder: Path, cheap: Scores, strong: Scores) -> tuple[Path, Path]:
 
 
 def chosen(folder: Path, *words: object) -> dict[str, Any]:
-    ended = cascade(*words, "--json", folder / "numbers.json")
+    ended = choose(*words, "--json", folder / "numbers.json")
     assert ended.code == 0, ended.said
     found: dict[str, Any] = json.loads((folder / "numbers.json").read_bytes())
     return found
@@ -67,7 +67,7 @@ def test_with_labels_only_what_the_strong_judge_gets_right_is_harmed(tmp_path: P
 
 
 def test_too_few_rows_certify_nothing_and_the_message_says_how_many_it_takes(tmp_path: Path) -> None:
-    ended = cascade(*runs(tmp_path, *planted(100)), "--json", tmp_path / "numbers.json")
+    ended = choose(*runs(tmp_path, *planted(100)), "--json", tmp_path / "numbers.json")
     assert ended.code == 4
     needed = rows_for(0.02, level=0.95)
     assert "not enough rows: 100, of which" in ended.out and f"takes {needed}, so {2 * needed} in all" in ended.out
@@ -77,7 +77,7 @@ def test_too_few_rows_certify_nothing_and_the_message_says_how_many_it_takes(tmp
 def test_a_cheap_judge_that_is_wrong_where_it_is_sure_is_refused(tmp_path: Path) -> None:
     _, strong = planted(600)
     opposite = {uid: 1.0 - score for uid, score in strong.items()}
-    ended = cascade(*runs(tmp_path, opposite, strong))
+    ended = choose(*runs(tmp_path, opposite, strong))
     assert ended.code == 4 and "escalate all" in ended.out
 
 
@@ -92,7 +92,7 @@ def test_orders_are_a_confidence_of_comparisons(tmp_path: Path) -> None:
 def test_graded_scores_agree_within_the_tolerance(tmp_path: Path) -> None:
     strong = {f"row-{n + 1}": 0.45 for n in range(400)}
     both = runs(tmp_path, dict.fromkeys(strong, 0.55), strong)
-    assert cascade(*both).code == 4
+    assert choose(*both).code == 4
     assert chosen(tmp_path, *both, "--tolerance=0.1")["held_out"]["escalated"] == 0.0
 
 
@@ -100,12 +100,18 @@ def test_graded_scores_agree_within_the_tolerance(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["--confidence=votes"], "small knows margin, and not votes"),
+        (["--cascade=margin"], "argument --choose: not allowed with argument --cascade"),
+        (["--sweep"], "--sweep: not with --choose"),
+        (["--reference=small"], "--reference: not with --choose"),
+        (["--html=page.html"], "--html: not with --choose"),
+        (["--jury_weights=auto"], "--jury_weights: it is read with --jury alone"),
         (["--keep=1"], "--keep, --certainty: expected a share between 0 and 1"),
+        (["--out=rows.jsonl"], "--out: rows.jsonl: with --choose expected FILE.yaml"),
         (["--out=preset.yaml"], "this one is of arena_hard, and takes part in tables"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
-    ended = cascade(*runs(tmp_path, *planted(400)), *words)
+    ended = choose(*runs(tmp_path, *planted(400)), *words)
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert said in ended.err
 
@@ -116,10 +122,10 @@ def test_it_takes_two_runs_and_overwrites_no_preset(tmp_path: Path) -> None:
         for name, scores in zip(("small", "large"), planted(400), strict=True)
     )
     for given in ([small], [small, large, small]):
-        ended = cascade(*given)
+        ended = choose(*given)
         assert (ended.code, ended.err) == (2, f"expected two runs, the cheap one first, found {len(given)}\n")
     preset = tmp_path / "cascade.yaml"
     preset.write_text("theirs", "utf-8")
-    ended = cascade(small, large, "--out", preset)
+    ended = choose(small, large, "--out", preset)
     assert (ended.code, ended.out) == (2, "") and f"--out: {preset} exists, and is not overwritten" in ended.err
     assert preset.read_text("utf-8") == "theirs"
