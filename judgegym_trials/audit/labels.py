@@ -45,11 +45,6 @@ class LabelledBy:
             UserError: it cannot be read.
             DataError: a line is no label.
         """
-        if path.suffix == ".json":
-            raise DataError(
-                f"{path}: expected a file of judgegym label, with one label a line; it makes one of Argilla's records: "
-                f"judgegym label RUN --import {path} --out labels.jsonl"
-            )
         self.labels: Labels = read_labels(path)
         self._by_row = self.labels.by_row()
         self._used: set[str] = set()

@@ -43,20 +43,20 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     overlap = "rows that every labeller gets, for their agreement (default: %(default)s)"
     add("--overlap", type=whole_number(0), default=OVERLAP, metavar="N", help=overlap)
     add_address(parser, PORT)
-    add("--export", nargs=2, metavar=("argilla", "FILE"), help="write rows and labels for Argilla 2 instead")
-    add("--import", dest="read", type=Path, metavar="FILE", help="add the labels of Argilla 2, or of a JSONL file")
+    words = "add the labels of a file of the same draw, and serve no page"
+    add("--import", dest="read", type=Path, metavar="FILE", help=words)
     return parser
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> int:
-    """Run the command until a signal stops it; with --export and --import to its end.
+    """Run the command until a signal stops it; with --import to its end.
 
     Args:
         argv: the command line without the program's name; the process's own by default.
         prog: the program's name in messages.
 
     Returns:
-        130 after Ctrl-C, which is how it ends, 143 after SIGTERM; 0 after an export or import; 2 for wrong input.
+        130 after Ctrl-C, which is how it ends, 143 after SIGTERM; 0 after an import; 2 for wrong input.
     """
     return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
 
@@ -79,8 +79,9 @@ def _run(flags: argparse.Namespace) -> int:
         if marked and has_images(run.path):  # a text may say [image 1], too
             report = shlex.join(["judgegym", "report", str(flags.run)])
             warn(f"rows have images, such as [image 1], which labellers are not shown here; {report} draws them")
-        if flags.read is not None or flags.export is not None:
-            return _exchange(session, flags)
+        if flags.read is not None:
+            _import(session, flags.read)
+            return 0
         code = event_loop.run(serve(session, flags.host, flags.port, opens=flags.open))
         found = session.labels
         rows, labellers = len({uid for uid, _ in found.given}), len(found.labellers)
@@ -90,31 +91,15 @@ def _run(flags: argparse.Namespace) -> int:
         return code
 
 
-def _exchange(session: Session, flags: argparse.Namespace) -> int:
-    """Read labels from a file, and write one."""
-    from judgegym.llm import wire
-    from judgegym.reports.document import write_file
+def _import(session: Session, path: Path) -> None:
+    """Add the labels of a file of the same draw."""
     from judgegym.reports.labels.correction import LabelledRows
     from judgegym.reports.labels.file import read_labels
-    from judgegym_trials.labelling.argilla import labels_of, records_of
 
-    if flags.read is not None:
-        if flags.read.suffix == ".jsonl":
-            labels = read_labels(flags.read)
-            if labels.draw != session.draw:
-                reason = f"these labels are not of the draw of {session.path}; report takes them by themselves"
-                raise SettingsError(f"{flags.read}: {reason}")
-            LabelledRows.read(session.run, labels)  # it checks them
-            added = list(labels.given.values())
-        else:
-            added = list(labels_of(session, flags.read))
-        session.add(added)
-        say(f"{len(added)} labels added to {session.path}")
-    if flags.export is not None:
-        form, target = flags.export
-        if form != "argilla":
-            raise SettingsError(f"--export {form}: expected argilla, and a file")
-        records = records_of(session, flags.rows)
-        write_file(Path(target), wire.dumps_readable(records))
-        say(f"{len(records)} rows are in {target}")
-    return 0
+    labels = read_labels(path)
+    if labels.draw != session.draw:
+        reason = f"these labels are not of the draw of {session.path}; report takes them by themselves"
+        raise SettingsError(f"{path}: {reason}")
+    LabelledRows.read(session.run, labels)  # it checks them
+    session.add([*labels.given.values()])
+    say(f"{len(labels.given)} labels added to {session.path}")

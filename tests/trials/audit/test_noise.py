@@ -5,7 +5,6 @@ Better responses are longer in 72 % of the pairs. With labels held fixed, length
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from pathlib import Path
@@ -16,8 +15,6 @@ import pytest
 from benchmarks.audit_planted import LONGER, ONE, OWN, REQUIRED, STATED, TWO, share_found
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.audit.command import FAULT, main
-from judgegym_trials.labelling.argilla import records_of
-from judgegym_trials.labelling.command import main as label
 from judgegym_trials.labelling.session import LabelPlan
 from tests.trials.audit.made import Row, audited, written
 from tests.trials.labelling.made import run_of, session_of
@@ -122,7 +119,7 @@ def test_labels_of_a_file_are_the_second_labels(tmp_path: Path) -> None:
     assert by_both["checks"] == by_column["checks"]
 
 
-def test_a_run_is_audited_by_what_two_people_say_of_it_on_the_page_or_in_argilla(tmp_path: Path) -> None:
+def test_a_run_is_audited_by_what_two_people_say_of_it_on_the_page(tmp_path: Path) -> None:
     numbers = random.Random(1)
     truth = [numbers.choice([0.0, 1.0]) for _ in range(40)]
     run = run_of(tmp_path / "run", [1 - each if n % 10 == 0 else each for n, each in enumerate(truth)])
@@ -134,15 +131,10 @@ def test_a_run_is_audited_by_what_two_people_say_of_it_on_the_page_or_in_argilla
                 is_wrong = who == "ben" and number % 8 == 0
                 key = "a" if (is_better != is_wrong) is session.is_first(uid, who) else "b"
                 session.save(uid, who, key, "")
-        records = records_of(session, 40)
-    (tmp_path / "records.json").write_text(json.dumps(records))
-    exchanged = tmp_path / "argilla.jsonl"
-    assert label([str(run), f"--import={tmp_path / 'records.json'}", f"--out={exchanged}"]) == 0
-    for path in (run / "labels.jsonl", exchanged):
-        found = audited(run, f"--labels={path}")
-        assert found["kind"] == "choice" and found["rows"] == 40
-        assert found["by_name"]["accuracy"]["value"] == pytest.approx(0.9)
-        assert "40 rows have labels of two people, who differ on 5: 6.7 %" in notes(found)
+    found = audited(run, f"--labels={run / 'labels.jsonl'}")
+    assert found["kind"] == "choice" and found["rows"] == 40
+    assert found["by_name"]["accuracy"]["value"] == pytest.approx(0.9)
+    assert "40 rows have labels of two people, who differ on 5: 6.7 %" in notes(found)
     assert SavedRun.open(run).is_complete
 
 
@@ -165,7 +157,6 @@ def test_yes_and_no_of_a_run_are_labels(tmp_path: Path) -> None:
         (("--label_noise=-0.1",), "from 0 (exact) to below 0.45, found -0.1"),
         (("--label_noise=nan",), "from 0 (exact) to below 0.45, found nan"),
         (("--labels=none.jsonl",), "none.jsonl: there is no such file of labels"),
-        (("--labels=records.json",), "it makes one of Argilla's records: judgegym label RUN --import"),
         ({"uid": "row-99", "labeller": "a", "label": 1}, "row 'row-99' is not in"),
         ({"uid": "row-1", "labeller": "a", "label": 0.25}, "row 'row-1': expected 1 for the first response of a pair"),
         ({"second_label": 3}, "expected a second label from 1 to 2, found 3"),
