@@ -24,7 +24,7 @@ def basic(user: str, password: str = "") -> dict[str, str]:
     return {"Authorization": f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
-async def test_the_token_of_a_urls_user_part() -> None:
+async def test_the_token_of_a_header_and_of_a_urls_user_part() -> None:
     headers = [
         basic(TOKEN),
         basic("trainer-a", TOKEN),
@@ -34,13 +34,21 @@ async def test_the_token_of_a_urls_user_part() -> None:
         basic(TOKEN[:-1]),
         {"Authorization": "Basic !"},
         {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": f"bearer {TOKEN}"},
+        {"Authorization": "Bearer swordfish"},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "Bearer "},
+        {},
     ]
     async with running(TOKENS) as server:
         statuses = [(await server.post("/v1/score", ASK, **each)).status for each in headers]
         with_user = server.url.replace("://", f"://{TOKEN}@")
         async with aiohttp.ClientSession() as session, session.post(f"{with_user}/get_reward", json=OPENRLHF) as answer:
             sent = answer.status
-    assert statuses == [200, 200, 200, 401, 401, 401, 401, 401]
+        closed = [(await server.get(path)).status for path in ("/metrics", "/v1/recent", "/reverify_mode")]
+        opened = [(await server.get(path)).status for path in ("/", "/healthz", "/readyz", "/openapi.json")]
+    assert (closed, opened) == ([401] * 3, [200] * 4)
+    assert statuses == [200] * 3 + [401] * 5 + [200] * 2 + [401] * 3
     assert sent == 200
 
 
@@ -92,7 +100,7 @@ async def test_no_token_is_shown_anywhere(caplog: pytest.LogCaptureFixture, capf
     lines = "".join(JsonLines().format(record) for record in caplog.records if record.name.startswith("judgegym"))
     out = capfd.readouterr()
     shown = "".join([lines, out.out, out.err, *(answer.text + str(dict(answer.headers)) for answer in answers)])
-    assert '"path":"/token/…/slime"' in lines
+    assert '"path":"/token/…/slime"' in lines and '"caller":"a"' in lines
     assert TOKEN not in shown
     assert "päss" not in shown
 

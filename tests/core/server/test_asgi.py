@@ -147,6 +147,13 @@ class Uvicorn:
         self.process = subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.said = ""
 
+    def __enter__(self) -> Uvicorn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
     def until(self, words: str) -> str:
         """Read on to a line with these words, or to the end; returns it."""
         assert self.process.stdout is not None
@@ -163,8 +170,7 @@ class Uvicorn:
 
 @pytest.mark.slow
 def test_uvicorn_as_a_process_logs_requests_shows_no_token_and_ends_when_told() -> None:
-    server = Uvicorn(JUDGEGYM_OFFLINE="true", JUDGEGYM_TOKENS='{"a": "open-sesame"}')
-    try:
+    with Uvicorn(JUDGEGYM_OFFLINE="true", JUDGEGYM_TOKENS='{"a": "open-sesame"}') as server:
         url = re.search(r"http://[\d.:]+", server.until("Uvicorn running on"))
         assert url is not None, server.said
         request = urllib.request.Request(f"{url[0]}/token/open-sesame/v1/score", data=json.dumps(ASK).encode())
@@ -172,9 +178,6 @@ def test_uvicorn_as_a_process_logs_requests_shows_no_token_and_ends_when_told() 
             assert 0 <= json.load(answer)["score"] <= 1
         server.process.send_signal(signal.SIGTERM)
         server.ended()
-    finally:
-        server.process.kill()
-        server.process.communicate()
     assert "Application shutdown complete" in server.said
     lines = [json.loads(line) for line in server.said.splitlines() if line.startswith("{")]
     assert [(line["path"], line["code"], line["caller"]) for line in lines] == [("/token/…/v1/score", 200, "a")]
@@ -183,12 +186,8 @@ def test_uvicorn_as_a_process_logs_requests_shows_no_token_and_ends_when_told() 
 
 @pytest.mark.slow
 def test_uvicorn_does_not_start_with_wrong_settings_and_says_why() -> None:
-    server = Uvicorn(JUDGEGYM_OFFLINE="true", JUDGEGYM_SCALE_MIN="5", JUDGEGYM_SCALE_MAX="5")
-    try:
+    with Uvicorn(JUDGEGYM_OFFLINE="true", JUDGEGYM_SCALE_MIN="5", JUDGEGYM_SCALE_MAX="5") as server:
         code = server.ended()
-    finally:
-        server.process.kill()
-        server.process.communicate()
     assert code != 0
     assert "scale_max" in server.said
     assert "Traceback" not in server.said
@@ -203,12 +202,8 @@ def test_several_uvicorn_workers_do_not_gather_responses_and_say_why(
 ) -> None:
     """Cohorts whose members reach several would never be full."""
     grouping = {"JUDGEGYM_JUDGE": "listwise", "JUDGEGYM_GROUP_SIZE": "4"}
-    server = Uvicorn(*flags, JUDGEGYM_OFFLINE="true", **grouping, **environment)
-    try:
+    with Uvicorn(*flags, JUDGEGYM_OFFLINE="true", **grouping, **environment) as server:
         server.ended()
-    finally:
-        server.process.kill()
-        server.process.communicate()
     assert "--group_size: a cohort needs one worker" in server.said
     assert "found 2 workers. Use --workers=1" in server.said
     assert "Traceback" not in server.said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +40,7 @@ async def test_an_empty_list_is_answered_by_empty_lists() -> None:
         for labels in ({"labels": []}, {}):
             answer = await server.post("/get_reward", {"query": [], "prompts": [], **labels})
             assert (answer.status, answer.json) == (200, {"rewards": [], "scores": [], "extra_logs": logs()})
+        assert (await server.post("/v1/score", {"prompt": "Q", "responses": []})).json == {"results": []}
     assert server.judge.requests == []
 
 
@@ -56,14 +56,6 @@ async def test_a_failed_judge_is_no_number_for_those_who_read_nothing_else(judge
         rewards, number = await server.post("/get_reward", OPENRLHF), await server.post("/slime", SLIME)
     assert rewards.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": logs(1.0)}
     assert (number.status, number.text, number.headers["X-Judge-Failed"]) == (200, "0.25", "1")
-
-
-async def test_one_failure_of_several_is_flagged_alone() -> None:
-    body = {"query": ["Q: 4", "Q: FAIL", "Q: no"], "prompts": ["Q: "] * 3, "labels": None}
-    async with running("--on_failure=score", "--fallback_score=-1", judge=by_response) as server:
-        answer = await server.post("/get_reward", body)
-    assert answer.json["rewards"] == [1.0, -1.0, 0.0]
-    assert answer.json["extra_logs"] == logs(0.0, 1.0, 0.0)
 
 
 async def test_a_label_may_hold_a_rubric() -> None:
@@ -136,16 +128,6 @@ async def test_layout_of_the_prompt_is_a_setting_of_the_server_and_of_its_mounts
     assert ends == [True, True, False]
 
 
-async def test_native_with_several_responses_and_one_failure() -> None:
-    async with running(judge=by_response) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["4", "FAIL", "5"]})
-        empty = await server.post("/v1/score", {"prompt": "Q", "responses": []})
-    results = answer.json["results"]
-    assert [each["score"] for each in results] == [1.0, None, 0.0]
-    assert [each["status"] for each in results] == ["ok", "unparsable", "ok"]
-    assert empty.json == {"results": []}
-
-
 async def test_aspects_of_a_request_replace_those_of_the_judge() -> None:
     def judge(request: Json, number: int) -> str:
         return f'{{"reason": "since", "verdict": {int("safe for children" in asked(request))}}}'
@@ -182,51 +164,6 @@ async def test_a_field_that_a_trainer_has_added_is_ignored() -> None:
     assert (slime.status, openrlhf.status) == (200, 200)
 
 
-async def test_peer_judge_revises_its_score() -> None:
-    def judge(request: Json, number: int) -> str:
-        revised = "YOUR PREVIOUS EVALUATION" in asked(request)
-        return f'{{"reasoning": "since", "score": {70 if revised else 90}}}'
-
-    async with running("--judge=peer", "--judge_critique_rounds=1", judge=judge) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
-    assert (answer.json["score"], answer.json["usage"]["judge_calls"]) == (0.7, 2)
-
-
-def stronger(request: Json, number: int) -> str:
-    """The longer answer wins."""
-    text = asked(request)
-    first = text.partition("Assistant A's Answer|>\n")[2].partition("\n<|The End")[0]
-    second = text.partition("Assistant B's Answer|>\n")[2].partition("\n<|The End")[0]
-    return "[[A=B]]" if len(first) == len(second) else "[[A>B]]" if len(first) > len(second) else "[[B>A]]"
-
-
-async def test_arena_hard_against_a_baseline_and_within_a_group() -> None:
-    async with running("--judge=arena_hard", judge=stronger) as server:
-        beaten = await server.post("/v1/score", {"prompt": "Q", "response": "aaaa", "baseline": "bb"})
-        by_reference = await server.post("/slime", {"prompt": "Q", "response": "a", "label": "bb"})
-        group = await server.post("/v1/score", {"prompt": "Q", "responses": ["aaa", "aa", "a"]})
-        alone = await server.post("/v1/score", {"prompt": "Q", "response": "a"})
-    assert (beaten.json["score"], by_reference.json) == (1.0, 0.0)
-    best, middle, worst = [each["score"] for each in group.json["results"]]
-    assert best > 0.75
-    assert middle == pytest.approx(0.5)
-    assert worst == pytest.approx(1 - best)
-    assert alone.status == 422
-    assert "baseline" in alone.json["error"]["message"]
-
-
-async def test_choice_judge_gives_one_to_the_best_response() -> None:
-    def judge(request: Json, number: int) -> str:
-        text = asked(request)
-        return "[[A]]" if text.index("BEST") < text.index("The End of Assistant A") else "[[B]]"
-
-    async with running("--judge=choice", judge=judge) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["BEST", "other"]})
-        failed = await server.post("/v1/score", {"prompt": "Q", "response": "alone"})
-    assert [each["score"] for each in answer.json["results"]] == [1.0, 0.0]
-    assert failed.status == 422
-
-
 def votes(request: Json, number: int) -> str:
     return '{"reason": "so", "verdict": 1}' if "[Submission]" in asked(request) else "[FEEDBACK] fine [SCORE] 4"
 
@@ -256,26 +193,6 @@ async def test_a_mount_with_one_vote_does_not_inherit_the_temperature_of_several
         await server.post("/single/v1/score", {"prompt": "Q", "response": "A"})
         single = {request["temperature"] for request in server.judge.bodies}
     assert single == {0.2}
-
-
-async def test_the_judges_system_prompt_comes_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "judge.txt"
-    path.write_bytes(b"Judge.\r\n")
-    async with running(f"--judge_system_prompt=@{path}") as server:
-        await server.post("/v1/score", {"prompt": "Q", "response": "A"})
-    assert server.judge.bodies[0]["messages"][0]["content"] == "Judge.\r\n"
-
-
-async def test_a_choice_and_its_critique() -> None:
-    def judge(request: Json, number: int) -> str:
-        text = asked(request)
-        first = text.index("BEST") < text.index("The End of Assistant A")
-        return "[[A]]" if first == ("YOUR PREVIOUS EVALUATION" in text) else "[[B]]"
-
-    async with running("--judge=choice", "--judge_critique_rounds=1", judge=judge) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["BEST", "other"]})
-    assert [(each["score"], each["label"]) for each in answer.json["results"]] == [(1.0, "best"), (0.0, "not the best")]
-    assert len(server.judge.requests) == 2
 
 
 async def test_mounted_judges_are_served_under_their_names() -> None:

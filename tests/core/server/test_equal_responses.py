@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from judgegym.server import pending
-from judgegym.server.settings import JudgeMount
-from judgegym_trainers.trl import close, judge_reward
 from tests.core.server.bodies import VERIFY
 from tests.core.server.running import Running, running
-from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.scripted import Json, Reply
 from tests.trainer import until
 
 TOKENS = 10
@@ -98,22 +96,6 @@ class Gate:
         return f"[FEEDBACK] number {number} [SCORE] {1 + number % 5}"
 
 
-async def test_requests_in_flight_share_the_judgments_of_their_equal_responses() -> None:
-    gate = Gate()
-    async with running(judge=gate) as server:
-        first = asyncio.create_task(scored(server, "A", "B"))
-        await server.judge.arrived(2)
-        second = asyncio.create_task(scored(server, "B", "C", "B"))
-        await server.judge.arrived(3)
-        gate.opened.set()
-        a, b, *of_second = (*await first, *await second)
-        metrics = (await server.get("/metrics")).text
-        assert len(server.judge.requests) == 3
-    assert [told(each) for each in (of_second[0], of_second[2])] == [told(b)] * 2
-    assert calls([a, b, *of_second]) == [1, 1, 0, 1, 0]
-    assert 'judgegym_equal_responses_total{judge=""} 2.0' in metrics
-
-
 async def test_other_protocols_join_equal_rows_in_flight() -> None:
     gate = Gate()
     slime = {"prompt": "Q", "response": "A", "label": None}
@@ -130,26 +112,6 @@ async def test_other_protocols_join_equal_rows_in_flight() -> None:
     assert row.json["reward"] == again.json["reward"]
 
 
-@pytest.mark.parametrize("over_http", [True, False])
-async def test_equal_completions_of_a_trainers_batch_are_one_request(over_http: bool) -> None:
-    async def rewards(reward: Any) -> None:
-        found = await reward(["Q", "Q", "P", "Q"], ["A", "B", "A", "A"])
-        assert found[0] == found[3]
-        assert len(set(found)) == 3
-        await close(reward)
-
-    if over_http:
-        async with running(judge=JUDGES["rubric"]) as server:
-            await rewards(judge_reward(server.url))
-            assert len(server.judge.requests) == 3
-            metrics = (await server.get("/metrics")).text
-        assert 'judgegym_requests_total{code="200",judge="",protocol="native"} 3.0' in metrics
-        return
-    async with ScriptedEndpoint(JUDGES["rubric"]) as endpoint:
-        await rewards(judge_reward(judge=JudgeMount(judge="rubric", judge_base_url=endpoint.base_url)))
-        assert len(endpoint.requests) == 3
-
-
 async def test_equal_responses_count_once_against_the_limit_of_pending_judgments() -> None:
     async with running("--max_pending=2") as server:
         assert [each["score"] for each in await scored(server, "A", "B", "A", "A")] == [0.75] * 4
@@ -157,16 +119,6 @@ async def test_equal_responses_count_once_against_the_limit_of_pending_judgments
         assert (await server.post("/get_reward", rows)).json["rewards"] == [0.75] * 3
         refused = await server.post("/v1/score", {"prompt": "Q", "responses": ["E", "F", "G"]})
     assert refused.status == 503
-
-
-async def test_late_judgment_of_equal_responses_fails_all_of_them_and_one_judge_call_goes_on() -> None:
-    gate = Gate()
-    async with running("--deadline=0.2", "--judge_deadline=900", judge=gate) as server:
-        results = await scored(server, "A", "A")
-        await server.judge.arrived(1)
-        gate.opened.set()
-        assert len(server.judge.requests) == 1
-    assert [each["status"] for each in results] == ["judge_failed"] * 2
 
 
 def longer(request: Json, number: int) -> str:

@@ -108,20 +108,6 @@ async def test_a_sample_that_comes_too_late_is_flagged_and_not_scored(name: str)
     assert len(server.judge.requests) == 1
 
 
-async def test_a_failed_row_says_that_it_came_too_late_or_stayed_alone() -> None:
-    async with running(*GATHERING, "--group_wait=0.1", judge=judge) as server:
-        alone = await server.post("/verify", rollout("good", 0))
-        native = await server.post("/v1/score", {"prompt": "Q", "response": "good"})
-    assert "nothing to compare with" in alone.json["failure_reason"]
-    assert "nothing to compare with" in native.json["explanation"]
-
-
-async def test_a_failed_row_is_an_http_error_for_those_who_know_no_other() -> None:
-    async with running(*GATHERING, "--group_wait=0.1", "--on_failure=http", judge=judge) as server:
-        alone = await server.post("/verify", rollout("good", 0))
-    assert (alone.status, alone.json["error"]["type"]) == (503, "judge_failed")
-
-
 @pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() - {"native"}))  # its result says so, at HTTP 200
 async def test_only_what_may_succeed_is_to_be_sent_again(name: str) -> None:
     """Others of a group may come yet (503); that all are there, and one alone is not empty, stays so (422)."""
@@ -179,17 +165,6 @@ async def test_rows_of_groups_cannot_be_verified_again_one_by_one() -> None:
     async with running(*GATHERING, mounts, judge=judge) as server:
         modes = [(await server.get(f"{mount}/reverify_mode")).json for mount in ("", "/alone", "/whole")]
     assert modes == ["unsupported", "stateless", "stateless"]
-
-
-async def test_a_task_that_comes_again_with_another_prompt_is_another_group() -> None:
-    """A trainer's next step may begin to count its tasks anew."""
-    async with running(*GATHERING, judge=judge) as server:
-        first = [rollout(text, number) for number, text in enumerate(POINTS)]
-        other = [{**row, "question": "Another?"} for row in reversed(first)]
-        answers = await asyncio.gather(*(server.post("/verify", row) for row in (*first, *other)))
-        asked_for = len(server.judge.requests)
-    assert [answer.json["reward"] for answer in answers] == [0.9, 0.5, 0.25, 0.25, 0.5, 0.9]
-    assert asked_for == 2
 
 
 @pytest.mark.parametrize("kind", ["listwise", "tournament", "arena_hard"])

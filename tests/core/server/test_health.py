@@ -43,6 +43,28 @@ def unused_url() -> str:
         return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
 
+async def until_ready(server: Running) -> None:
+    async def ready() -> bool:
+        return (await server.get("/readyz")).status == 200
+
+    await until(ready, "it is ready")
+
+
+async def fail(server: Running) -> None:
+    """Ask until the judge is down."""
+    for number in range(operation.FAILURES):
+        await server.post("/v1/score", {**ASK, "response": str(number)})
+    down = await server.get("/readyz")
+    assert (down.status, down.json["error"]["type"]) == (503, "judge_down")
+
+
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that is down is soon asked for a completion, again and again."""
+    monkeypatch.setattr(operation, "_QUIET_S", 0.05)
+    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+
+
 @pytest.mark.parametrize(
     "judge", [Reply(hang=True), BUSY, Reply(drop=True), DOWN], ids=["hangs", "429", "drops", "500"]
 )
@@ -123,11 +145,7 @@ async def test_a_judge_that_was_away_is_ready_again_before_anybody_asks_it(monke
             await server.post("/v1/score", {**ASK, "response": str(number)})
         assert (await server.get("/readyz")).status == 503
         async with listening_at(port, "I cannot say."):
-
-            async def ready() -> bool:
-                return (await server.get("/readyz")).status == 200
-
-            await until(ready, "it is ready")
+            await until_ready(server)
 
 
 async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
@@ -158,14 +176,6 @@ async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.Log
     assert [record.levelno for record in records] == [logging.WARNING] * 2
 
 
-async def test_a_judge_that_is_late_again_and_again_is_down() -> None:
-    async with running("--deadline=0.05", *GENEROUS, judge=Reply(hang=True)) as server:
-        for number in range(operation.FAILURES):
-            await server.post("/v1/score", {**ASK, "response": str(number)})
-        down = await server.get("/readyz")
-    assert (down.status, down.json["error"]["type"]) == (503, "judge_down")
-
-
 async def test_single_failures_and_unreadable_verdicts_are_no_dead_judge() -> None:
     answers = [DOWN, DOWN, VERDICT, DOWN, DOWN, "I cannot say.", *["I cannot say."] * 12]
     async with running(judge=lambda request, number: answers[min(number, len(answers)) - 1]) as server:
@@ -180,25 +190,18 @@ def probes(server: Running) -> list[Json]:
 
 
 async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_a_completion_succeeds(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    probed: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not before: its list of models answers all the time."""
-    monkeypatch.setattr(operation, "_QUIET_S", 0.05)
-    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
     broken = asyncio.Event()
     broken.set()
     async with running(judge=lambda request, number: DOWN if broken.is_set() else "I") as server:
-        for number in range(operation.FAILURES):
-            await server.post("/v1/score", {**ASK, "response": str(number)})
+        await fail(server)
         await until(lambda: len(probes(server)) > 2, "it is asked for completions")
         down = await server.get("/readyz")
         told = "is back" in caplog.text
         broken.clear()
-
-        async def ready() -> bool:
-            return (await server.get("/readyz")).status == 200
-
-        await until(ready, "it is ready")
+        await until_ready(server)
         await until(lambda: "is back" in caplog.text, "its return is logged")
         metrics = (await server.get("/metrics")).text
         asked = [request.path for request in server.judge.requests]
@@ -214,21 +217,17 @@ async def test_a_judge_that_is_there_again_and_completes_nothing_is_not_ready(
     monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
     replies = [VERDICT]
     async with running("--judge_max_retries=0", judge=lambda request, number: replies[-1]) as server:
-
-        async def ready() -> bool:
-            return (await server.get("/readyz")).status == 200
-
         await server.post("/v1/score", ASK)
         async with server.judge.away():
             await server.post("/v1/score", {**ASK, "response": "B"}, **{"X-Request-Deadline": "5"})
-            assert not await ready()
+            assert (await server.get("/readyz")).status == 503
             replies.append(Reply(status=500, body={"error": {"message": "loading"}}))
         await until(lambda: len(probes(server)) > 1, "it is asked for completions")
-        while_loading = await ready()
+        while_loading = await server.get("/readyz")
         await until(lambda: "answered no request since" in caplog.text, "it is logged")
         replies.append(VERDICT)
-        await until(ready, "it is ready")
-    assert not while_loading
+        await until_ready(server)
+    assert while_loading.status == 503
     assert "HTTP 500" in caplog.text
 
 
@@ -250,9 +249,7 @@ async def test_a_judgment_that_succeeds_ends_the_search(monkeypatch: pytest.Monk
         await until(ready, "it is ready")
 
 
-async def test_a_model_that_refuses_one_token_is_asked_as_it_is_for_judgments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation, "_QUIET_S", 0.05)
-    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+async def test_a_model_that_refuses_one_token_is_asked_as_it_is_for_judgments(probed: None) -> None:
     replies: list[str | Reply] = [DOWN]
 
     def judge(request: Json, number: int) -> str | Reply:
@@ -261,15 +258,9 @@ async def test_a_model_that_refuses_one_token_is_asked_as_it_is_for_judgments(mo
         return replies[-1]
 
     async with running(judge=judge) as server:
-        for number in range(operation.FAILURES):
-            await server.post("/v1/score", {**ASK, "response": str(number)})
-        assert (await server.get("/readyz")).status == 503
+        await fail(server)
         replies.append("I am.")
-
-        async def ready() -> bool:
-            return (await server.get("/readyz")).status == 200
-
-        await until(ready, "it is ready")
+        await until_ready(server)
 
 
 LATE = [Reply(status=503), BUSY, DOWN, Reply(drop=True)]
@@ -299,25 +290,6 @@ async def test_the_reason_arrives_before_the_deadline_by_default(flags: tuple[st
     assert sum(map(float, re.findall(r'judgegym_judge_failures_total{cause="\w+",judge=""} ([\d.]+)', metrics))) == 1
 
 
-async def test_a_failure_that_was_told_when_it_was_late_is_counted_once() -> None:
-    opened = asyncio.Event()
-
-    async def judge(request: Json, number: int) -> Reply:
-        await opened.wait()
-        return DOWN
-
-    async with running("--deadline=0.1", "--judge_deadline=900", "--judge_timeout=300", judge=judge) as server:
-        await server.post("/v1/score", ASK)
-        opened.set()
-
-        async def ended() -> bool:
-            return "judgegym_responses_total{" in (await server.get("/metrics")).text
-
-        await until(ended, "the judgment has ended")
-        metrics = (await server.get("/metrics")).text
-    assert re.findall(r"judgegym_judge_failures_total({.*)", metrics) == ['{cause="late",judge=""} 1.0']
-
-
 @pytest.mark.parametrize(
     ("judge", "cause"),
     [(Reply(status=400), "rejected"), (DOWN, "broken"), (BUSY, "429"), ("I cannot say.", "unparsable")],
@@ -338,23 +310,15 @@ async def test_a_mounted_judge_that_is_down_is_named() -> None:
     assert (down.status, "'safety'" in down.json["error"]["message"]) == (503, True)
 
 
-async def test_a_reward_model_is_asked_for_a_number_and_for_no_completion(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation, "_QUIET_S", 0.05)
-    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+async def test_a_reward_model_is_asked_for_a_number_and_for_no_completion(probed: None) -> None:
     answers, replies = reward_server("vllm_classify", lambda text: 1.5), [DOWN]
 
     def judge(request: Json, number: int) -> Reply:
         return replies[-1] if replies[-1] is DOWN else answers(request, number)
 
     async with running("--judge=reward_model", "--reward_scale=raw", judge=judge) as server:
-        for number in range(operation.FAILURES):
-            await server.post("/v1/score", {**ASK, "response": str(number)})
-        assert (await server.get("/readyz")).status == 503
+        await fail(server)
         replies.append(Reply())
-
-        async def ready() -> bool:
-            return (await server.get("/readyz")).status == 200
-
-        await until(ready, "it is ready")
+        await until_ready(server)
         asked = {request.path for request in server.judge.requests}
     assert asked == {"/classify"}

@@ -80,6 +80,8 @@ async def test_a_failed_judge_is_an_http_error_for_those_who_know_no_other() -> 
     async with running("--on_failure=http", judge=DOWN) as server:
         failed = await server.post("/verify", VERIFY)
         invalid = await server.post("/verify", {**VERIFY, "rubric": 5})
+        of_policy = await server.post("/verify", {**VERIFY, "response": {**VERIFY["response"], "status": "failed"}})
+    assert (of_policy.status, "status failed" in of_policy.text) == (422, True)
     assert (failed.status, failed.json["error"]["type"]) == (503, "judge_failed")
     assert "reward" not in failed.json
     assert "out of order" in failed.json["error"]["message"]
@@ -110,13 +112,6 @@ async def test_a_response_that_has_failed_is_masked_and_not_judged(fields: Json,
     assert words is None or words in answer["failure_reason"]
     assert "_ng_failure_terminal" not in answer
     assert answer["reward"] == (1.0 if words is None else 0.0)
-
-
-async def test_a_response_that_has_failed_is_an_http_error_for_those_who_know_no_other() -> None:
-    row = {**VERIFY, "response": {**VERIFY["response"], "status": "failed"}}
-    async with running("--on_failure=http", judge=by_response) as server:
-        answer = await server.post("/verify", row)
-    assert (answer.status, "status failed" in answer.text) == (422, True)
 
 
 @pytest.mark.parametrize("judge", [DOWN, "[FEEDBACK] fine [SCORE] 5"])

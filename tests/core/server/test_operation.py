@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,11 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.server.operation import JsonLines
 from tests.command import PATIENCE_S
-from tests.core.server.bodies import logs
-from tests.core.server.running import Running, running
+from tests.core.server.bodies import DOWN, logs
+from tests.core.server.running import running
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn
+from tests.trainer import until
 
 ASK = {"prompt": "Q", "response": "A"}
 OPENRLHF = {"query": ["QA"], "prompts": ["Q"], "labels": [None]}
@@ -124,31 +122,6 @@ async def test_a_judgment_that_was_paid_for_is_cached(tmp_path: Path) -> None:
 TOKENS = '--tokens={"trainer-a": "open-sesame", "trainer-b": "swordfish"}'
 
 
-async def test_tokens(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="judgegym.server.service"):
-        async with running(TOKENS, judge=VERDICT) as server:
-            statuses = [
-                (await server.post("/v1/score", ASK, **headers)).status
-                for headers in (
-                    {},
-                    {"Authorization": "Bearer wrong"},
-                    {"Authorization": "Bearer "},
-                    {"Authorization": "Basic open-sesame"},
-                    {"Authorization": "Bearer swordfish"},
-                    {"Authorization": "bearer open-sesame"},
-                )
-            ]
-            closed = [(await server.get(path)).status for path in ("/metrics", "/v1/recent", "/reverify_mode")]
-            opened = [(await server.get(path)).status for path in ("/", "/healthz", "/readyz", "/openapi.json")]
-    assert statuses == [401, 401, 401, 401, 200, 200]
-    assert (closed, opened) == ([401] * 3, [200] * 4)
-    lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
-    assert [line["caller"] for line in lines if line.get("path") == "/v1/score"][-2:] == ["trainer-b", "trainer-a"]
-    logged = json.dumps(lines)
-    assert "swordfish" not in logged
-    assert "open-sesame" not in logged
-
-
 async def test_an_open_address_needs_tokens() -> None:
     with pytest.raises(SettingsError, match=r"0\.0\.0\.0.*token"):
         async with running("--host=0.0.0.0") as server:
@@ -177,13 +150,6 @@ async def test_a_body_that_cannot_be_meant() -> None:
             assert answer.status == status, body[:80]
             assert words in answer.json["error"]["message"]
     assert server.judge.requests == []
-
-
-@pytest.mark.slow
-async def test_a_body_of_50_mb_is_refused() -> None:
-    async with running(judge=VERDICT) as server:
-        answer = await server.post("/get_reward", b'{"query": ["' + b"x" * (50 * 1024 * 1024) + b'"]}')
-    assert (answer.status, answer.json["error"]["type"]) == (413, "too_large")
 
 
 async def test_lists_that_do_not_fit() -> None:
@@ -228,35 +194,71 @@ async def test_metrics_and_the_last_judgments() -> None:
     assert {each["response"]: each["result"]["score"] for each in recent} == {"A": 1.0, "B": None}
 
 
-async def test_cached_prompt_tokens_are_counted_priced_and_told() -> None:
-    body = completion(VERDICT)
-    body["usage"]["prompt_tokens_details"] = {"cached_tokens": 8}
-    prices = ("--judge_price_input=1000000", "--judge_price_output=0", "--judge_price_cached_input=500000")
-    async with running(*prices, judge=Reply(body=body)) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
+PRICED = ("--judge_price_input=1000000", "--judge_price_output=0")
+UNKNOWN, CACHED = completion(VERDICT), completion(VERDICT)
+del UNKNOWN["usage"]
+CACHED["usage"]["prompt_tokens_details"] = {"cached_tokens": 8}
+COUNTED: dict[str, tuple[tuple[str, ...], list[Reply | str], list[str], str]] = {
+    "requests that are sent again are attempts of one call": (
+        ("--judge_max_retries=2",),
+        [Reply(status=429, headers={"Retry-After": "0"}), Reply(status=500), VERDICT],
+        ["A"],
+        'judge_calls_total{judge=""} 1.0, judge_attempts_total{judge=""} 3.0',
+    ),
+    "cached prompt tokens have their price": (
+        (*PRICED, "--judge_price_cached_input=500000"),
+        [Reply(body=CACHED)],
+        ["A"],
+        'prompt_tokens_total{judge=""} 10.0, cached_prompt_tokens_total{judge=""} 8.0, cost_usd_total{judge=""} 6.0',
+    ),
+    "a response whose cost is not known is counted beside the cost of the others": (
+        PRICED,
+        [VERDICT, Reply(body=UNKNOWN), VERDICT],
+        ["A", "B", "C"],
+        'cost_usd_total{judge=""} 20.0, unpriced_responses_total{judge=""} 1.0',
+    ),
+    "an empty completion is no failure of the judge": (
+        (),
+        [VERDICT],
+        ["", "A"],
+        'responses_total{judge="",status="invalid_completion"} 1.0, responses_total{judge="",status="ok"} 1.0',
+    ),
+}
+
+
+@pytest.mark.parametrize(("flags", "replies", "responses", "lines"), COUNTED.values(), ids=COUNTED)
+async def test_what_is_counted(
+    flags: tuple[str, ...], replies: list[Reply | str], responses: list[str], lines: str
+) -> None:
+    async with running(*flags, judge=in_turn(*replies)) as server:
+        for response in responses:
+            answer = await server.post("/v1/score", {"prompt": "Q", "response": response})
         metrics = (await server.get("/metrics")).text
-    usage = answer.json["usage"]
-    assert (usage["prompt_tokens"], usage["cached_prompt_tokens"], usage["cost_usd"]) == (10, 8, 6.0)
-    assert 'judgegym_prompt_tokens_total{judge=""} 10.0' in metrics
-    assert 'judgegym_cached_prompt_tokens_total{judge=""} 8.0' in metrics
-
-
-async def test_requests_that_are_sent_again_are_attempts_of_one_call() -> None:
-    replies = in_turn(Reply(status=429, headers={"Retry-After": "0"}), Reply(status=500), VERDICT)
-    async with running("--judge_max_retries=2", judge=replies) as server:
-        await server.post("/v1/score", ASK)
-        metrics = (await server.get("/metrics")).text
-    assert 'judgegym_judge_calls_total{judge=""} 1.0' in metrics
-    assert 'judgegym_judge_attempts_total{judge=""} 3.0' in metrics
-
-
-@pytest.mark.slow
-async def test_an_empty_completion_is_no_failure_of_the_judge() -> None:
-    async with running(judge=VERDICT) as server:
-        await server.post("/v1/score", {"prompt": "Q", "responses": ["", "A"]})
-        metrics = (await server.get("/metrics")).text
-    assert 'judgegym_responses_total{judge="",status="invalid_completion"} 1.0' in metrics
+    assert [line for line in lines.split(", ") if f"judgegym_{line}\n" not in metrics] == []
     assert "judgegym_judge_failures_total{" not in metrics
+    assert answer.json["status"] == "ok"
+
+
+@pytest.mark.parametrize("then", [VERDICT, DOWN], ids=["judged", "failed"])
+async def test_a_failure_that_is_told_before_the_judgment_ends_is_counted_once(then: Reply | str) -> None:
+    opened = asyncio.Event()
+
+    async def judge(request: Json, number: int) -> Reply | str:
+        await opened.wait()
+        return then
+
+    async with running("--deadline=0.2", "--judge_deadline=900", "--judge_timeout=300", judge=judge) as server:
+        late = await server.post("/v1/score", ASK)
+        opened.set()
+
+        async def ended() -> bool:
+            return "judgegym_responses_total{" in (await server.get("/metrics")).text
+
+        await until(ended, "the judgment has ended")
+        metrics = (await server.get("/metrics")).text
+    assert late.json["status"] == "judge_failed"
+    assert 'judgegym_unjudged_answers_total{cause="late",judge=""} 1.0' in metrics
+    assert re.findall(r"judgegym_judge_failures_total({.*)", metrics) == ['{cause="late",judge=""} 1.0']
 
 
 async def test_cost_without_a_price_has_no_series_and_is_null(tmp_path: Path) -> None:
@@ -271,32 +273,6 @@ async def test_cost_without_a_price_has_no_series_and_is_null(tmp_path: Path) ->
     assert [result["usage"]["cost_usd"] for result in answer.json["results"]] == [None]
     assert "judgegym_judge_calls_total" in metrics
     assert "judgegym_cost_usd_total{" not in metrics
-
-
-async def test_a_response_whose_cost_is_not_known_is_counted_beside_the_cost_of_the_others() -> None:
-    unknown = completion(VERDICT)
-    del unknown["usage"]
-    prices = "--judge_price_input=1000000", "--judge_price_output=0"
-    async with running(*prices, judge=in_turn(VERDICT, Reply(body=unknown), VERDICT)) as server:
-        for number in range(3):
-            await server.post("/v1/score", {"prompt": "Q", "response": f"{number}"})
-        metrics = (await server.get("/metrics")).text
-    assert 'judgegym_cost_usd_total{judge=""} 20.0' in metrics
-    assert 'judgegym_unpriced_responses_total{judge=""} 1.0' in metrics
-
-
-async def test_a_failure_that_is_told_before_the_judgment_is_counted() -> None:
-    """The judgment ends well after its caller was told a failure."""
-    gate = Gate()
-    async with running("--deadline=0.2", "--judge_deadline=900", judge=gate) as server:
-        late = await server.post("/v1/score", ASK)
-        gate.opened.set()
-        judged = await server.post("/v1/score", ASK)
-        metrics = (await server.get("/metrics")).text
-    assert (late.json["status"], judged.json["status"]) == ("judge_failed", "ok")
-    assert 'judgegym_responses_total{judge="",status="ok"} 1.0' in metrics
-    assert 'judgegym_unjudged_answers_total{cause="late",judge=""} 1.0' in metrics
-    assert re.findall(r"judgegym_judge_failures_total({.*)", metrics) == ['{cause="late",judge=""} 1.0']
 
 
 async def test_a_judge_that_raises_is_one_failure() -> None:
@@ -315,21 +291,6 @@ async def test_nothing_new_is_taken_while_stopping() -> None:
         unready = await server.get("/readyz")
         alive = await server.get("/healthz")
     assert (refused.status, unready.status, alive.status) == (503, 503, 200)
-
-
-async def many(server: Running, count: int) -> list[int]:
-    answers = await asyncio.gather(
-        *(server.post("/get_reward", {**OPENRLHF, "query": [f"Q{number}"]}) for number in range(count))
-    )
-    return [answer.status for answer in answers]
-
-
-@pytest.mark.slow
-async def test_hundreds_at_once() -> None:
-    async with running("--judge_max_concurrency=300", judge=VERDICT) as server:
-        assert await many(server, 300) == [200] * 300
-        assert server.service.core.pending == 0
-    assert len(server.judge.requests) == 300
 
 
 async def test_a_long_text_among_the_last_judgments_is_cut_with_a_word() -> None:

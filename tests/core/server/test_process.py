@@ -153,16 +153,6 @@ def test_the_preset_for_groups_can_be_tried_without_a_key(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_workers_share_the_port_and_end_together() -> None:
-    with as_process("--offline", "--workers=2") as url:
-        bodies = [json.dumps({"prompt": "Why?", "response": f"Because {n}."}).encode() for n in range(20)]
-        scores = [post(url, body=body)["score"] for body in bodies]
-        assert all(isinstance(score, float) for score in scores)
-        metrics = urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S).read().decode()
-        assert 'judgegym_requests_total{code="200",judge="",protocol="native"} 20.0' in metrics
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc")
 def test_all_connections_that_are_allowed_may_be_open() -> None:
     with started("--offline") as (process, _):

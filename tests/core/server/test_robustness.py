@@ -51,19 +51,6 @@ def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: 
     assert int(read.stdout) <= len(text)
 
 
-@pytest.mark.slow
-async def test_a_group_too_large_to_be_compared_is_refused() -> None:
-    """256 responses against each other are 32,640 battles; against a baseline, 256."""
-    body = {"prompt": "Q", "responses": [f"response {number}" for number in range(256)]}
-    async with running("--judge=arena_hard", judge="It is a tie: [[A=B]]") as server:
-        refused = await server.post("/v1/score", body)
-        asked_for_it = len(server.judge.requests)
-        compared = await server.post("/v1/score", {**body, "baseline": "B"})
-    assert (refused.status, refused.json["error"]["type"]) == (422, "unusable")
-    assert asked_for_it == 0
-    assert [each["score"] for each in compared.json["results"]] == [0.5] * 256
-
-
 @pytest.mark.parametrize("judge", ["rubric", "aspect", "peer"])
 async def test_a_level_beyond_every_scale_is_no_server_error(judge: str) -> None:
     rubric = {"criteria": "Is it right?", "score99999999999999999999999_description": "Perfect."}

@@ -10,7 +10,7 @@ import pytest
 from tests.core.server.bodies import VERIFY
 from tests.core.server.running import asked, running
 from tests.scripted import Json
-from tests.thinking import DRAFTS, stand_in, thoughts
+from tests.thinking import stand_in
 
 THOUGHT = "◁think▷SECRET PLAN◁/think▷\n"
 WRITTEN = f"{THOUGHT}It is 42."
@@ -92,28 +92,3 @@ async def test_gathered_responses_that_differ_in_their_thinking_alone_are_two() 
         assert 'judgegym_thinking_removed_total{judge=""} 2.0' in (await server.get("/metrics")).text
     assert [answer.json["status"] for answer in answers] == ["ok"] * 3
     assert answers[0].json["score"] == answers[1].json["score"]
-
-
-@pytest.mark.slow(*(kind for kind in DRAFTS if kind != "aspect"))
-@pytest.mark.parametrize("kind", DRAFTS)
-async def test_a_judge_that_thinks_gives_the_scores_of_one_that_does_not(kind: str) -> None:
-    thought, expected = next(
-        (text, ended) for text, ended in thoughts(f"{DRAFTS[kind]} Hmm.") if "[THINK]" in text and ended
-    )
-    never = thought.replace("[/THINK]", "")
-    criteria = [{"criterion": "It says why.", "points": 1}]
-    several = {"prompt": "Why?", "responses": ["Because.", "So."]}
-    one = {"prompt": "Why?", "response": "Because.", "baseline": "So."}
-    body = (
-        several
-        if kind in ("choice", "listwise")
-        else {**one, **({"criteria": criteria} if kind == "checklist" else {})}
-    )
-
-    async def judged(shape: str) -> list[tuple[object, object]]:
-        async with running(f"--judge={kind}", judge=lambda request, number: shape + stand_in(request)) as server:
-            answer = await server.post("/v1/score", body)
-        return [(result["score"], result["status"]) for result in answer.json.get("results") or [answer.json]]
-
-    assert expected and await judged(thought) == await judged("")
-    assert {score for score, _ in await judged(never)} == {None}

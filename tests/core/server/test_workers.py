@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import sqlite3
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any
@@ -60,6 +58,7 @@ def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> Non
             metrics = [urllib.request.urlopen(f"{url}/metrics").read().decode() for _ in range(2 * WORKERS)]
             process.send_signal(SIGTERM)
             process.communicate(PATIENCE_S)
+            assert process.returncode == 0
     assert {(each["score"], each["explanation"]) for each in same} == {(again[0]["score"], again[0]["explanation"])}
     assert [each["explanation"] for each in different] == [each["explanation"] for each in again[1:]]
     assert all(each["cached"] for each in again if not each["shared"])
@@ -68,9 +67,6 @@ def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> Non
         assert count(each, "judgegym_requests") == posted
         assert count(each, "judgegym_responses") + count(each, "judgegym_equal_responses") == posted
         assert "judgegym_in_flight 0.0" in each
-    with closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert database.execute("SELECT count(*) FROM answers").fetchall() == [(1 + len(set(others)),)]
 
 
 def children(pid: int) -> list[int]:

@@ -14,7 +14,7 @@ import pytest
 from judgegym_trainers.scores.in_process import InProcessSource
 from judgegym_trainers.scores.requests import CompletionRow
 from tests.command import PATIENCE_S, eventually, serving
-from tests.core.server.group_judges import arena_judge, listwise_judge, metric
+from tests.core.server.group_judges import arena_judge, listwise_judge
 from tests.core.server.running import Answer, Running, asked, running
 from tests.core.server.served import started
 from tests.core.server.test_process import post
@@ -148,47 +148,14 @@ async def test_games_of_a_tournament_begin_while_members_arrive() -> None:
     assert len(server.judge.requests) == 6
 
 
-async def test_rows_of_one_request_of_openrlhf_meet_in_one_cohort() -> None:
-    texts = [said(member, quality) for member, quality in enumerate((0.1, 0.9, 0.4))]
-    rewards = {"query": [f"Q: {text}" for text in texts], "prompts": ["Q: "] * 3, "labels": ["L"] * 3}
-    async with running(*FLAGS, judge=listwise_judge) as server:
-        answer = await server.post("/get_reward", rewards)
-    assert answer.json["rewards"] == [0.1, 0.9, 0.4]
-    assert len(server.judge.requests) == 1
-
-
-async def test_responses_of_another_label_or_prompt_are_another_cohort() -> None:
+async def test_responses_of_another_prompt_label_rubric_or_group_are_another_cohort() -> None:
     """The first would be judged with the others, and nobody would be alone."""
-    bodies = [body(0), {**body(1), "prompt": "P"}, {**body(2), "reference": "R"}]
+    others = {"prompt": "P"}, {"reference": "R"}, {"rubric": "S"}, {"group": "7"}, {"group": "8"}
+    bodies = [body(0), *({**body(number), **other} for number, other in enumerate(others, 1))]
     async with running(*SHORT, judge=listwise_judge) as server:
         answers = await posted(server, *bodies)
-    assert [answer.json["explanation"].partition(" members")[0] for answer in answers] == ["1 of 3"] * 3
+    assert [answer.json["explanation"].partition(" members")[0] for answer in answers] == ["1 of 3"] * 6
     assert server.judge.requests == []
-
-
-async def test_judge_that_is_down_fails_the_cohort_in_time_and_a_retry_is_judged_anew() -> None:
-    replies: list[Reply | None] = [Reply(status=500)]
-
-    async def judge(request: Json, number: int) -> Any:
-        return replies[0] or await listwise_judge(request, number)
-
-    async with running(*FLAGS, judge=judge) as server:
-        failed = await posted(server, *(body(member) for member in range(3)))
-        replies[0] = None
-        judged = await posted(server, *(body(member) for member in range(3)))
-    assert [answer.json["status"] for answer in failed] == ["judge_failed"] * 3
-    assert scores(judged) == [0.5] * 3
-
-
-async def test_judge_that_goes_away_while_a_cohort_waits_is_named_when_the_deadline_comes() -> None:
-    flags = ("--judge=listwise", "--group_size=3", "--deadline=4", "--group_wait=2")
-    async with running(*flags, judge=listwise_judge) as server:
-        waiting = asyncio.ensure_future(posted(server, body(0), body(1)))
-        await until(lambda: server.service.core.pending == 2, "both wait")
-        async with server.judge.away():
-            answers = await waiting
-    assert [answer.json["status"] for answer in answers] == ["judge_failed"] * 2
-    assert all("deadline" in answer.json["explanation"] for answer in answers)
 
 
 async def test_member_that_is_told_that_the_judge_is_away_has_its_place_in_the_cohort() -> None:
@@ -211,46 +178,6 @@ async def test_member_that_is_told_that_the_judge_is_away_has_its_place_in_the_c
         last = await asyncio.wait_for(server.post("/v1/score", body(2, 0.4)), PATIENCE_S)
         again = await posted(server, *(body(member, quality) for member, quality in enumerate((0.1, 0.9))))
     assert scores([*again, last]) == [0.1, 0.9, 0.4]
-
-
-@pytest.mark.parametrize("judge", ["listwise", "tournament", "choice"])
-@pytest.mark.parametrize("garbage", ["", "I cannot say.", '{"scores": []}', '{"scores": [{"id": "x", "score": 7}]}'])
-async def test_garbage_of_the_judge_is_a_flagged_failure_of_all_members(garbage: str, judge: str) -> None:
-    async with running(f"--judge={judge}", *FLAGS[1:], judge=garbage) as server:
-        answers = await posted(server, *(body(member) for member in range(3)))
-        metrics = (await server.get("/metrics")).text
-    assert scores(answers) == [None] * 3
-    assert metric(metrics, "judgegym_judge_failures_total") == 3
-    assert metric(metrics, "judgegym_judge_calls_total") == len(server.judge.requests)
-
-
-async def test_judgment_that_takes_too_long_goes_on_and_a_repeated_request_finds_it() -> None:
-    opened = asyncio.Event()
-
-    async def judge(request: Json, number: int) -> str:
-        await opened.wait()
-        return await listwise_judge(request, number)
-
-    flags = *FLAGS[:2], "--deadline=3", "--judge_deadline=900", "--group_wait=2"
-    async with running(*flags, judge=judge) as server:
-        overdue = await posted(server, *(body(member) for member in range(3)))
-        opened.set()
-        found = await posted(server, *(body(member) for member in range(3)))
-    assert scores(overdue) == [None] * 3
-    assert scores(found) == [0.5] * 3
-    assert len(server.judge.requests) == 1
-
-
-async def test_members_that_wait_count_against_the_limit_of_pending_judgments() -> None:
-    async with running(*FLAGS, "--max_pending=2", judge=listwise_judge) as server:
-        waiting = asyncio.ensure_future(posted(server, body(0), body(1)))
-        await until(lambda: server.service.core.pending == 2, "both wait")
-        refused = await server.post("/v1/score", {**body(2), "prompt": "of another group"})
-        unready = await server.get("/readyz")
-        last = await server.post("/v1/score", body(2))  # without it the others would wait for nothing
-        answers = await waiting
-    assert (refused.status, refused.json["error"]["type"], unready.status) == (503, "overloaded", 503)
-    assert scores([*answers, last]) == [0.5] * 3
 
 
 async def test_page_and_metrics_show_each_member_once_and_the_cohorts() -> None:
