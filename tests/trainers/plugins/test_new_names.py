@@ -1,0 +1,99 @@
+"""The page of new names: each is there, none is missing, and the earlier ones stand nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.docs.tables import DOCS, names_in, tables
+from tests.forking import ROOT
+
+PAGE = DOCS / "trainers" / "new_names.md"
+(TABLE,) = tables(PAGE, header="where")
+NAMES = [(names_in(row[1])[0], names_in(row[2])[0]) for row in TABLE]
+NEW = [new for _, new in NAMES]
+
+EARLIER = (b"judgegym.integrations", b"judgegym/integrations", b"judgegym.validation", b"judgegym/validation")
+_NAME = re.compile(r"\bjudgegym_trainers(?:\.[A-Za-z_]\w*)+(?::\w+)?|\bjudgegym_trainers(?:/\w+)+\.py")
+_FOLDERS = ("docs", "examples", "deploy", "benchmarks")
+_READ = {".md", ".py", ".toml", ".yaml", ".yml", ".json", ".ipynb", ".sh", ""}
+
+
+def _shown() -> list[Path]:
+    """Files that a reader copies names from."""
+    found = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return [ROOT / "README.md", *(path for path in found if path.suffix in _READ and "__pycache__" not in path.parts)]
+
+
+@cache
+def _bound(module: Path) -> frozenset[str]:
+    """The names at the top of a module, those that it imports late included."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_bytes())):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(alias.asname or alias.name for alias in node.names)
+    return frozenset(names)
+
+
+def _module(dotted: str) -> Path | None:
+    place = ROOT.joinpath(*dotted.split("."))
+    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
+
+
+def _is_there(name: str) -> bool:
+    """Whether a name is a module, a name in one, a command of `python -m`, or a file; no trainer is needed to tell."""
+    if "/" in name.removeprefix("pkg://"):
+        return (ROOT / name).is_file()
+    dotted = name.removeprefix("pkg://").removeprefix("python -m ").replace(":", ".")
+    module = _module(dotted)
+    if name.startswith("python -m "):
+        return module is not None and (module.name != "__init__.py" or (module.parent / "__main__.py").is_file())
+    if module is not None:
+        return True
+    within, _, last = dotted.rpartition(".")
+    module = _module(within)
+    return module is not None and last in _bound(module)
+
+
+@pytest.mark.parametrize(("earlier", "new"), NAMES, ids=NEW)
+def test_a_name_of_the_page_is_there(earlier: str, new: str) -> None:
+    assert re.sub(r"judgegym[./]integrations", "judgegym_trainers", earlier) == new
+    assert _is_there(new)
+    assert not _is_there(earlier)
+
+
+def test_what_the_handbook_and_the_examples_name_is_there_and_on_the_page() -> None:
+    listed = {_dotted(new) for new in NEW}
+    for path in _shown():
+        for name in _NAME.findall(path.read_text(encoding="utf-8", errors="ignore")):
+            assert _is_there(name), f"{path}: {name}"
+            assert _dotted(name) in listed, f"{path}: {name}"
+
+
+def _dotted(name: str) -> str:
+    """The module that a name is of."""
+    return re.sub(r"^pkg://|^python -m |\.py$|:\w+$", "", name).replace("/", ".")
+
+
+@pytest.mark.parametrize("folder", ["judgegym", "judgegym_trainers", "judgegym_trials", "tests"])
+def test_an_earlier_name_stands_nowhere_in_the_code(folder: str) -> None:
+    paths = [path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    assert [str(path) for path in paths if _has_earlier_name(path)] == []
+
+
+def test_an_earlier_name_stands_on_no_other_page() -> None:
+    assert [str(path) for path in _shown() if path != PAGE and _has_earlier_name(path)] == []
+
+
+def _has_earlier_name(path: Path) -> bool:
+    text = path.read_bytes()
+    return any(name in text for name in EARLIER)
