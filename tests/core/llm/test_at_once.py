@@ -34,34 +34,6 @@ async def start(flight: SingleFlight[object], key: str, call: Call) -> asyncio.T
     return task
 
 
-async def test_all_who_ask_at_once_share_one_call() -> None:
-    flight, call = SingleFlight[object](), Call()
-    callers = [await start(flight, "key", call) for _ in range(4)]
-    call.end.set()
-    assert await asyncio.gather(*callers) == [("answer", False)] + [("answer", True)] * 3
-    assert call.begun == 1
-
-
-async def test_other_keys_and_later_callers_have_calls_of_their_own() -> None:
-    flight, call = SingleFlight[object](), Call()
-    call.end.set()
-    answers = [await flight.run(key, call) for key in ("a", "b", "a")]
-    assert answers == [("answer", False)] * 3
-    assert call.begun == 3
-
-
-async def test_a_failure_is_shared_and_forgotten() -> None:
-    flight, call = SingleFlight[object](), Call(ValueError("no"))
-    callers = [await start(flight, "key", call) for _ in range(3)]
-    call.end.set()
-    failures = await asyncio.gather(*callers, return_exceptions=True)
-    assert [str(failure) for failure in failures] == ["no"] * 3
-    assert call.begun == 1
-    again = Call()
-    again.end.set()
-    assert await flight.run("key", again) == ("answer", False)
-
-
 async def test_if_the_one_who_began_is_cancelled_another_takes_over() -> None:
     flight, call = SingleFlight[object](), Call()
     leader, *others = [await start(flight, "key", call) for _ in range(3)]

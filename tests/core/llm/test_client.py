@@ -124,26 +124,6 @@ def refusal(message: Any, status: int = 400) -> Reply:
     return Reply(status=status, body={"error": {"message": message}})
 
 
-@pytest.mark.parametrize(
-    "refused",
-    [
-        refusal("Unrecognized request argument supplied: seed"),
-        refusal("`Seed` is not supported with this model"),
-        refusal({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}, 422),
-        Reply(status=422, body={"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}),
-    ],
-)
-async def test_an_endpoint_that_refuses_a_seed_is_asked_without_one_ever_after(
-    connect: Connect, refused: Reply
-) -> None:
-    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else "fine") as endpoint:
-        client = connect(endpoint, temperature=0.5)
-        for seed in (1, 2, 3):
-            assert (await client.chat(ASK, seed=seed)).first.text == "fine"
-    assert [body.get("seed") for body in endpoint.bodies] == [1, None, None, None]
-    assert [body["temperature"] for body in endpoint.bodies] == [0.5] * 4
-
-
 async def test_seeds_refused_in_concurrent_calls_are_left_out(connect: Connect) -> None:
     refused = refusal("seed: extra fields not permitted")
     meeting = Meeting(4)
@@ -161,45 +141,10 @@ async def test_seeds_refused_in_concurrent_calls_are_left_out(connect: Connect) 
     assert sorted(body.get("seed", -1) for body in endpoint.bodies) == [-1] * 4 + [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("reply", "seed"),
-    [
-        (refusal("no such model"), 5),
-        (refusal("seed must be given"), None),
-        (refusal("seed", 401), None),
-    ],
-)
-async def test_rejection_that_is_not_about_the_seed_is_final(connect: Connect, reply: Reply, seed: int | None) -> None:
-    async with ScriptedEndpoint(reply) as endpoint:
-        with pytest.raises(EndpointError):
-            await connect(endpoint).chat(ASK, seed=seed)
-    assert len(endpoint.requests) == 1
-
-
 async def test_a_failure_that_may_pass_does_not_cost_the_seed(connect: Connect) -> None:
     async with ScriptedEndpoint(in_turn(refusal("seeding the pool", 503), "fine")) as endpoint:
         await connect(endpoint).chat(ASK, seed=5)
     assert [body.get("seed") for body in endpoint.bodies] == [5, 5]
-
-
-async def test_a_refusal_that_was_not_of_the_seed_does_not_cost_it(connect: Connect) -> None:
-    """Without a seed the request is refused just the same: the word stood in the message for another reason."""
-    refused = refusal("seed-36b takes at most 4096 tokens")
-    async with ScriptedEndpoint(
-        lambda request, number: "fine" if request["max_tokens"] < 5000 else refused
-    ) as endpoint:
-        client = connect(endpoint)
-        with pytest.raises(EndpointError):
-            await client.chat(ASK, seed=5, max_tokens=9999)
-        await client.chat(ASK, seed=6, max_tokens=10)
-    assert endpoint.bodies[-1].get("seed") == 6
-
-
-async def test_the_request_with_the_refused_seed_was_sent_too(connect: Connect) -> None:
-    refused = refusal("unknown field: seed")
-    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else "fine") as endpoint:
-        answer = await connect(endpoint).chat(ASK, seed=5)
-    assert answer.attempts == len(endpoint.requests) == 2
 
 
 @pytest.mark.parametrize("n_is_ignored", [True, False])

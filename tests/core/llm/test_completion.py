@@ -52,10 +52,8 @@ def test_reasoning_is_read_from_either_field(message: dict[str, Any], reasoning:
     "choice",
     [
         "yes",
-        None,
         [],
         {},
-        {"text": "yes"},
         {"message": "yes"},
         {"message": {"content": 5}},
         {"message": {"content": {"text": "yes"}}},
@@ -85,10 +83,7 @@ def test_any_json_is_a_choice_or_says_why_not(value: Any) -> None:
         (None, None),
         ("3", None),
         ([3, "4"], None),
-        ([3, True], None),
-        ([3, 4.0], None),
         ([3, None], None),
-        ({"0": 3}, None),
         ([3, -1], None),
         ([3, 2**31], None),
     ],
@@ -103,15 +98,10 @@ def test_token_ids_are_integers_or_none(token_ids: Any, expected: tuple[int, ...
         ({"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": 0}]}, (-0.5, 0.0)),
         ({"content": []}, ()),
         ({"content": [{"logprob": -0.5}, {}]}, None),
-        ({"content": [{"logprob": -0.5}, {"logprob": None}]}, None),
         ({"content": [{"logprob": "-0.5"}]}, None),
         ({"content": [-0.5]}, None),
-        ({"content": ["-0.5"]}, None),
-        ({"content": [[-0.5]]}, None),
-        ({"content": [{"logprob": [-0.5]}]}, None),
         ({"content": None}, None),
         ({"tokens": ["a"]}, None),
-        ([{"logprob": -0.5}], None),
         (None, None),
         ({"content": [{"logprob": float("nan")}]}, None),
         ({"content": [{"logprob": -(10**400)}]}, None),
@@ -144,27 +134,20 @@ def top(*alternatives: tuple[Any, Any]) -> list[dict[str, Any]]:
             [{"token": "A ", "top_logprobs": top(("A ", -0.5))}, {"token": "v4.", "top_logprobs": top(("v4.", -0.5))}],
             (Token("A "), Token("v4.", (("v4.", -0.5),))),
         ),
-        ([{"token": "A", "top_logprobs": top(("A", -0.5))}], (Token("A"),)),
         ([{"token": "A"}, {"token": "4", "top_logprobs": top(("4", 0))}], (Token("A"), Token("4", (("4", 0.0),)))),
         # Alternatives that are none are left out.
         (
             [{"token": "4", "top_logprobs": [*top((4, -0.5), ("5", "-1"), ("6", None), ("7", True)), {}, "8", None]}],
             (Token("4"),),
         ),
-        ([{"token": "4", "top_logprobs": [{}, *top(("4", -0.5))]}], (Token("4", (("4", -0.5),)),)),
         ([{"token": "4", "top_logprobs": top(("4", float("-inf")))}], (Token("4", (("4", float("-inf")),)),)),
-        ([{"token": "4", "top_logprobs": {"4": -0.5}}], (Token("4"),)),
         # An endpoint that was not asked for alternatives, or gives none.
         ([{"token": "4", "logprob": -0.5}], None),
         ([{"token": "4", "logprob": -0.5, "top_logprobs": []}], None),
-        ([{"token": "4", "logprob": -0.5, "top_logprobs": None}], None),
         ([], None),
         # Not tokens.
         ([{"token": None, "top_logprobs": top(("4", -0.5))}], None),
-        ([{"top_logprobs": top(("4", -0.5))}], None),
         ([{"token": "4", "top_logprobs": top(("4", -0.5))}, {"token": 5}], None),
-        ([{"token": "4", "top_logprobs": top(("4", -0.5))}, None], None),
-        (["4"], None),
         ("4", None),
         (None, None),
     ],
@@ -172,11 +155,6 @@ def top(*alternatives: tuple[Any, Any]) -> list[dict[str, Any]]:
 def test_tokens_keep_the_alternatives_of_digits_only(content: Any, tokens: tuple[Token, ...] | None) -> None:
     choice = {"message": {"content": "yes"}, "logprobs": {"content": content}}
     assert read(choice).tokens == tokens
-
-
-@pytest.mark.parametrize("logprobs", [None, [], "4", {}, {"tokens": ["4"], "top_logprobs": [{"4": -0.5}]}])
-def test_logprobs_of_another_shape_have_no_tokens(logprobs: Any) -> None:
-    assert read({"message": {"content": "yes"}, "logprobs": logprobs}).tokens is None
 
 
 @pytest.mark.parametrize("logprob", [10**400, -(10**400)], ids=["huge", "minus_huge"])

@@ -40,40 +40,6 @@ async def test_waiting_calls_are_admitted_in_order_and_urgent_ones_first(names: 
     assert admitted == order.split()
 
 
-async def test_new_call_does_not_overtake_waiting_ones() -> None:
-    limit, admitted = AdaptiveLimit(1), list[str]()
-    await limit.acquire()
-    waiting = queue(limit, "first", admitted=admitted)
-    await settle()
-    limit.release()  # the place is given to the one who waits, who has not run yet
-    late = queue(limit, "late", admitted=admitted)
-    await settle()
-    assert admitted == ["first"]
-    limit.release()
-    await asyncio.gather(*waiting, *late)
-    assert admitted == ["first", "late"]
-
-
-async def test_a_burst_of_overloads_halves_once() -> None:
-    limit = AdaptiveLimit(8)
-    times = [await limit.acquire() for _ in range(8)]
-    for admitted in times:
-        limit.overloaded(admitted)
-    assert limit.limit == 4
-    for _ in times:
-        limit.release()
-    limit.overloaded(await limit.acquire())
-    assert limit.limit == 2
-
-
-async def test_limit_never_falls_below_one() -> None:
-    limit = AdaptiveLimit(3)
-    for _ in range(5):
-        limit.overloaded(await limit.acquire())
-        limit.release()
-    assert limit.limit == 1
-
-
 async def test_a_lowered_limit_admits_nobody_until_enough_have_left() -> None:
     limit, admitted = AdaptiveLimit(4), list[str]()
     times = [await limit.acquire() for _ in range(4)]
@@ -102,25 +68,6 @@ async def test_successes_win_the_ceiling_back_and_no_more(ceiling: int) -> None:
     assert seen[-1] == ceiling
 
 
-async def test_a_window_of_successes_wins_back_five_per_cent() -> None:
-    limit = AdaptiveLimit(200)
-    limit.overloaded(await limit.acquire())
-    for _ in range(100):
-        limit.succeeded()
-    assert 109 <= limit.limit <= 110
-
-
-async def test_a_success_admits_those_who_wait() -> None:
-    limit, admitted = AdaptiveLimit(2), list[str]()
-    limit.overloaded(await limit.acquire())
-    queue(limit, "next", admitted=admitted)
-    await settle()
-    assert (admitted, limit.limit) == ([], 1)
-    limit.succeeded()
-    await settle()
-    assert (admitted, limit.limit, limit.in_flight) == (["next"], 2, 2)
-
-
 @pytest.mark.parametrize(
     ("halvings", "ceiling", "limit"), [(0, 4, 4), (0, 16, 16), (1, 4, 2), (1, 16, 8), (3, 4, 1), (1, 1, 1)]
 )
@@ -136,32 +83,6 @@ async def test_a_limit_keeps_its_share_of_a_ceiling_that_moves(halvings: int, ce
     assert moved.limit == ceiling
 
 
-async def test_a_ceiling_that_rises_admits_those_who_wait() -> None:
-    limit, admitted = AdaptiveLimit(1), list[str]()
-    queue(limit, "a", "b", "c", admitted=admitted)
-    await settle()
-    limit.rescale(2)
-    await settle()
-    assert (admitted, limit.in_flight) == (["a", "b"], 2)
-
-
-@pytest.mark.parametrize("left_before_the_place_is_free", [True, False])
-async def test_the_place_of_one_who_leaves_goes_to_the_next(left_before_the_place_is_free: bool) -> None:
-    limit, admitted = AdaptiveLimit(1), list[str]()
-    await limit.acquire()
-    leaving, staying = queue(limit, "leaving", "staying", admitted=admitted)
-    await settle()
-    if left_before_the_place_is_free:
-        leaving.cancel()
-        limit.release()
-    else:
-        limit.release()
-        leaving.cancel()
-    await staying
-    assert leaving.cancelled()
-    assert (admitted, limit.in_flight) == (["staying"], 1)
-
-
 STEPS = [
     "ask",
     "ask urgently",
@@ -174,6 +95,21 @@ STEPS = [
     "succeed",
     "overload",
 ]
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "steps"),
+    [
+        (1, "ask ask ask settle cancel_1 release settle"),
+        (1, "ask ask ask settle release cancel_1 settle"),
+        (1, "ask ask settle release ask settle"),
+        (2, "ask ask overload ask settle release settle succeed settle"),
+        (1, "ask ask ask settle rescale_2 settle"),
+    ],
+)
+def test_every_place_is_held_or_free(ceiling: int, steps: str) -> None:
+    """One who leaves before or after a place is free; a late one; a success and a ceiling that give places."""
+    asyncio.run(interleave(ceiling, [step.replace("_", " ") for step in steps.split()]))
 
 
 @pytest.mark.slow

@@ -64,16 +64,12 @@ def broken(outcome: Outcome, words: str = "") -> bool:
 STATES: list[tuple[dict[str, Any], ChoiceState, str | None]] = [
     (choice(), "whole", "stop"),
     (choice(finish="end_turn"), "whole", "end_turn"),
-    (choice(finish="EOS"), "whole", "EOS"),
     (choice("ye", "length"), "cut_off", "length"),
     (choice("ye", "max_tokens"), "cut_off", "length"),
-    (choice("ye", "MAX_TOKENS"), "cut_off", "length"),
     (choice("", "length"), "cut_off", "length"),
     (choice("", "length", reasoning_content="I think and"), "cut_off", "length"),
     (choice("no", "content_filter"), "refused", "content_filter"),
-    (choice("", "content_filter"), "refused", "content_filter"),
     (choice("no", "SAFETY"), "refused", "content_filter"),
-    (choice("", "refusal"), "refused", "refusal"),
     (choice("", refusal="I won't."), "refused", "refusal"),
     (choice([{"type": "refusal", "refusal": "I won't."}]), "refused", "refusal"),
     (choice("yes", "length", refusal="I won't."), "refused", "refusal"),
@@ -148,16 +144,12 @@ def test_unknown_word_fails_an_attempt_until_three_in_a_row_have_shown_that_ther
 UNUSABLE: dict[str, tuple[Any, str]] = {
     "error": (choice(finish="error"), "broke off"),
     "abort": (choice(finish="abort"), "broke off"),
-    "Abort": (choice(finish="Abort"), "broke off"),
-    "cancelled": (choice(finish="cancelled"), "broke off"),
     "no_capacity": (choice(finish="insufficient_system_resource"), "broke off"),
     "choice_error": (choice(error={"code": 502, "message": "upstream died"}), "upstream died"),
     "choice_error_with_error": (choice(finish="error", error={"code": 400, "message": "too bad"}), "too bad"),
-    "choice_error_text": (choice(error="upstream died"), "upstream died"),
     "error_after_length": (choice("ye", "length", error={"message": "died"}), "died"),
     "refusal_that_broke_off": (choice("", "error", refusal="I wo"), "broke off"),
     "empty": (choice(""), "empty"),
-    "null": (choice(None), "empty"),
     "white_space": (choice(" \n\t"), "empty"),
     "no_text_part": (choice([{"type": "image_url"}]), "empty"),
     "tool_calls": (choice(None, "tool_calls", tool_calls=TOOL_CALLS), "only tool calls"),
@@ -205,13 +197,6 @@ def test_error_of_a_choice_that_says_busy_is_waiting() -> None:
 # -------------------------------------------------------------------------------------------------- finish reasons
 
 
-def test_missing_finish_reason_of_an_endpoint_that_gives_one_otherwise_is_broken_off() -> None:
-    habits = Habits("http://h/v1")
-    assert isinstance(of(choice("ye", "length"), habits=habits), ChatSuccess)
-    for _ in range(5):
-        assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
-
-
 def test_first_answers_without_finish_reason_are_asked_again_before_they_are_believed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -235,12 +220,6 @@ def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
     assert ([each.text for each in answered.choices], answered.received) == (["b"], 2)
 
 
-def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
-    habits = Habits("http://h/v1")
-    of(choice("", "abort"), habits=habits)
-    assert broken(of(choice("ye", None), habits=habits))
-
-
 # ------------------------------------------------------------------------------------------------------- the answer
 
 
@@ -248,16 +227,12 @@ def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
     ("said", "cached"),
     [
         ({"prompt_tokens_details": {"cached_tokens": 64}}, 64),
-        ({"prompt_tokens_details": {"cached_tokens": 0}}, 0),
         ({"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36}, 64),
         ({"prompt_tokens_details": None, "prompt_cache_hit_tokens": 64}, 64),
         ({"prompt_tokens_details": {"cached_tokens": 101}}, 100),
         ({"prompt_tokens_details": {"cached_tokens": -1}}, 0),
         ({"prompt_tokens_details": {"cached_tokens": True}}, 0),
-        ({"prompt_tokens_details": {"cached_tokens": "64"}}, 0),
         ({"prompt_tokens_details": {"cached_tokens": 10**4000}}, 0),
-        ({"prompt_tokens_details": {}}, 0),
-        ({"prompt_tokens_details": [64]}, 0),
         ({"prompt_tokens": "many", "prompt_tokens_details": {"cached_tokens": 64}}, 0),
     ],
 )
@@ -305,18 +280,15 @@ def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -
     ("body", "kind", "words"),
     [
         ({"error": {"message": "overloaded"}}, BROKEN, "overloaded"),
-        ({"error": "overloaded"}, BROKEN, "overloaded"),
         ({"error": {"message": "slow down", "code": 429}}, BUSY, "slow down"),
         ({"error": {"message": "slow down", "code": "429"}}, BUSY, "slow down"),
         ({"error": {"message": "upstream", "code": 502}}, BROKEN, "upstream"),
         ({"error": {"message": "no credit", "code": 402}}, REJECTED, "no credit"),
         ({"error": {"message": "odd", "code": 2**70}}, BROKEN, "odd"),
-        ({"error": {"message": "odd", "code": True}}, BROKEN, "odd"),
         ({"error": {"code": "server_error"}}, BROKEN, "server_error"),
         ({"error": {"message": "died on the way"}, "choices": [choice("ye")]}, BROKEN, "died on the way"),
         ({}, BROKEN, "no choices"),
         ({"choices": []}, BROKEN, "no choices"),
-        ({"choices": None}, BROKEN, "no choices"),
         ({"choices": {"message": {"content": "yes"}}}, BROKEN, "no choices"),
     ],
 )
@@ -409,7 +381,6 @@ CERTIFICATE = aiohttp.ClientConnectorCertificateError(
     ("error", "kind"),
     [
         (connector(ConnectionRefusedError(errno.ECONNREFUSED, "refused")), AWAY),
-        (connector(OSError(errno.EHOSTUNREACH, "no route")), AWAY),
         (connector(OSError("Multiple exceptions: [Errno 111] refused, [Errno 101] unreachable")), AWAY),
         (connector(socket.gaierror(socket.EAI_NONAME, "name not known")), AWAY),
         (connector(TimeoutError(errno.ETIMEDOUT, "timed out")), AWAY),
@@ -420,15 +391,12 @@ CERTIFICATE = aiohttp.ClientConnectorCertificateError(
         (connector(ssl.SSLError(1, "WRONG_VERSION_NUMBER"), aiohttp.ClientConnectorSSLError), REJECTED),
         (CERTIFICATE, REJECTED),
         (asyncio.TimeoutError(), BROKEN),
-        (TimeoutError(), BROKEN),
         (aiohttp.ServerTimeoutError(), BROKEN),
         (aiohttp.ServerDisconnectedError(), BROKEN),
         (aiohttp.ClientPayloadError(), BROKEN),
-        (ConnectionResetError(), BROKEN),
         (OSError("something"), BROKEN),
         (aiohttp.InvalidURL("http://"), REJECTED),
         (ValueError("a header that cannot be sent"), REJECTED),
-        (UnicodeError("a host name that cannot be"), REJECTED),
     ],
 )
 def test_exception_has_a_kind_of_failure(error: Exception, kind: FailureKind) -> None:

@@ -169,28 +169,6 @@ async def test_model_that_was_never_there_is_wrong_and_one_that_has_answered_is_
         await client.chat(ASK)
 
 
-async def test_nothing_is_said_of_an_endpoint_that_no_call_waits_for(
-    connect: Connect, port: Port, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probed = asyncio.Event()
-    probes = 0
-
-    async def refuses(replica: Replica) -> bool:
-        nonlocal probes
-        probes += 1
-        if probes == 5:
-            probed.set()
-        return False
-
-    monkeypatch.setattr(reachability, "_accepts_connections", refuses)
-    monkeypatch.setattr(reachability, "_SAY_AGAIN_S", 0.0)
-    client = connect(port.base_url, away_deadline_s=0.0)
-    with pytest.raises(EndpointError):
-        await client.chat(ASK)
-    await probed.wait()
-    assert "still refuses" not in caplog.text
-
-
 async def test_endpoint_that_has_answered_before_is_not_taken_for_a_mistyped_one(
     connect: Connect, port: Port, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,7 +258,7 @@ async def test_client_that_is_closed_probes_no_more(connect: Connect) -> None:
         with pytest.raises(EndpointError):
             await client.chat(ASK)
         await client.close()
-        assert [task for task in asyncio.all_tasks() if "Presence._probe" in repr(task)] == []
+        assert [task for task in asyncio.all_tasks() if "Reachability._probe" in repr(task)] == []
 
 
 @pytest.mark.parametrize("ticks", range(6))

@@ -78,42 +78,11 @@ def a_set(*in_flight: int) -> Reachability:
     return replicas
 
 
-@pytest.mark.parametrize(("in_flight", "picked"), [((0, 0), 0), ((1, 0), 1), ((3, 2, 4), 1), ((5,), 0)])
-def test_least_busy_replica_is_picked(in_flight: tuple[int, ...], picked: int) -> None:
-    replicas = a_set(*in_flight)
-    assert replicas.pick() is replicas.replicas[picked]
-
-
-def test_one_that_failed_is_passed_over_until_it_succeeds_again() -> None:
-    replicas = a_set(0, 5)
-    first, second = replicas.replicas
-    first.failed(None)
-    assert replicas.pick() is second
-    first.reached(succeeded=True)
-    assert replicas.pick() is first
-
-
 def test_if_all_rest_the_one_that_wakes_first_is_picked() -> None:
     replicas = a_set(0, 5, 1)
     for replica, retry_after in zip(replicas.replicas, (90.0, 30.0, 60.0), strict=True):
         replica.failed(retry_after)
     assert replicas.pick() is replicas.replicas[1]
-
-
-def test_a_replica_of_its_own_is_picked_even_while_it_rests() -> None:
-    replicas = a_set(0)
-    replicas.replicas[0].failed(1000.0)
-    assert replicas.pick() is replicas.replicas[0]
-
-
-def test_paused_replica_is_picked_after_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    replicas = a_set(0, 1)
-    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    replicas.replicas[0].failed(20.0)
-    monkeypatch.setattr(time, "monotonic", lambda: 1019.0)
-    assert replicas.pick() is replicas.replicas[1]
-    monkeypatch.setattr(time, "monotonic", lambda: 1020.0)
-    assert replicas.pick() is replicas.replicas[0]
 
 
 def test_rests_grow_up_to_half_a_minute_and_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,49 +108,25 @@ class Clock:
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
 
-def test_calls_under_way_at_a_failure_fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("failures", "in_a_row", "until"),
+    [
+        ([(1000.0, None, 990.0), (1000.2, None, 990.0), (1000.6, None, 1000.0)], 1, 1001.0),
+        ([(1000.0, None, 990.0), (1003.0, None, 1001.5), (1004.0, None, 1002.0)], 2, 1005.0),
+        ([(1000.0, None, 990.0), (1000.5, 20.0, 990.0)], 1, 1020.5),
+        ([(1000.0 + 0.1 * number, 1.0, 990.0) for number in range(8)], 1, 1001.7),
+        ([(1000.0, 60.0, 990.0), (1000.5, 2.0, 990.0)], 1, 1060.0),
+    ],
+    ids=["under way", "begun after", "asks to wait", "many ask to wait", "asks for less"],
+)
+def test_calls_under_way_at_a_failure_fail_once(
+    monkeypatch: pytest.MonkeyPatch, failures: list[tuple[float, float | None, float]], in_a_row: int, until: float
+) -> None:
+    """Each failure has its time, the wait that it asks for, and when its call began."""
     clock, replica = Clock(monkeypatch), Replica(endpoint())
-    replica.failed(None, begun=990.0)
-    for clock.now, begun in ((1000.2, 990.0), (1000.4, 999.9), (1000.6, 1000.0)):
-        replica.failed(None, begun=begun)
-    assert (replica.failures_in_a_row, replica.paused_until) == (1, 1001.0)
-
-
-def test_a_call_that_began_after_the_last_failure_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, replica = Clock(monkeypatch), Replica(endpoint())
-    replica.failed(None, begun=990.0)
-    clock.now = 1003.0
-    replica.failed(None, begun=1001.5)
-    assert (replica.failures_in_a_row, replica.paused_until) == (2, 1005.0)
-    clock.now = 1004.0
-    replica.failed(None, begun=1002.0)  # under way at the second failure
-    assert (replica.failures_in_a_row, replica.paused_until) == (2, 1005.0)
-
-
-def test_retry_after_of_a_call_under_way_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, replica = Clock(monkeypatch), Replica(endpoint())
-    replica.failed(None, begun=990.0)
-    clock.now = 1000.5
-    replica.failed(20.0, begun=990.0)
-    assert replica.paused_until == 1020.5
-
-
-def test_calls_under_way_that_are_asked_to_wait_fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A burst of refusals that ask for a second must not rest the endpoint for half a minute."""
-    clock, replica = Clock(monkeypatch), Replica(endpoint())
-    for _ in range(8):
-        replica.failed(1.0, begun=990.0)
-        clock.now += 0.1
-    assert replica.failures_in_a_row == 1
-    assert replica.paused_until == pytest.approx(1001.7), "a second from the last answer"
-
-
-def test_a_shorter_retry_after_of_a_call_under_way_does_not_wake_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, replica = Clock(monkeypatch), Replica(endpoint())
-    replica.failed(60.0, begun=990.0)
-    clock.now = 1000.5
-    replica.failed(2.0, begun=990.0)
-    assert replica.paused_until == 1060.0
+    for clock.now, retry_after, begun in failures:
+        replica.failed(retry_after, begun=begun)
+    assert (replica.failures_in_a_row, replica.paused_until) == (in_a_row, pytest.approx(until))
 
 
 @pytest.mark.parametrize(
@@ -208,9 +153,3 @@ def test_proxy_is_taken_from_the_environment(
     monkeypatch.setenv("HTTPS_PROXY", "http://secure:3128")
     monkeypatch.setenv("NO_PROXY", no_proxy)
     assert environment_proxy(url) == proxy
-
-
-def test_replica_has_the_proxy_of_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "http://secure:3128")
-    assert Replica(endpoint("https://api.example.com/v1")).proxy == "http://secure:3128"
-    assert Replica(endpoint("http://api.example.com/v1")).proxy is None

@@ -4,7 +4,7 @@ The `Retry-After` header.
 """
 
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from email.utils import format_datetime
 
 import pytest
@@ -44,29 +44,10 @@ def test_retry_after_is_a_lower_bound() -> None:
     assert min(drawn) == 4.0 and 4.0 < max(drawn) <= 8.0
 
 
-@pytest.mark.parametrize("max_retries", [0, 1, 4])
-def test_max_retries_counts_broken_attempts_after_the_first(max_retries: int) -> None:
-    policy = RetryPolicy(max_retries=max_retries, delay_s=1.0, deadline_s=1e9)
-    made = 1
-    while policy.pause(failure(), failures=made, broken=made, elapsed=0.0) is not None:
-        made += 1
-    assert made == max_retries + 1
-
-
-def test_busy_endpoint_is_waited_for_however_often_it_says_so() -> None:
-    policy = RetryPolicy(max_retries=0, delay_s=1.0, deadline_s=1e9)
-    assert policy.pause(failure(FailureKind.BUSY), failures=1000, broken=0, elapsed=0.0) is not None
-
-
 def test_busy_endpoint_is_not_asked_again_without_a_pause() -> None:
     policy = RetryPolicy(max_retries=0, delay_s=0.0, deadline_s=1e9)
     assert 0.04 < max(pauses(policy, 1, failure(FailureKind.BUSY))) <= 0.05
     assert max(pauses(RetryPolicy(9, 0.0, 1e9), 1, failure())) == 0.0
-
-
-def test_rejected_request_is_final() -> None:
-    policy = RetryPolicy(max_retries=9, delay_s=1.0, deadline_s=1e9)
-    assert policy.pause(failure(FailureKind.REJECTED), failures=1, broken=0, elapsed=0.0) is None
 
 
 @pytest.mark.parametrize("kind", RETRIED)
@@ -121,12 +102,6 @@ NOW = NOON.timestamp()
 )
 def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header, now=NOW) == seconds
-
-
-def test_retry_after_counts_from_the_present() -> None:
-    later = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=1000), usegmt=True)
-    seconds = retry_after_seconds(later)
-    assert seconds is not None and 900 < seconds <= 1000
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])

@@ -1,4 +1,4 @@
-""" """
+"""The stand-in's texts: the same in every process, of any prompt, and what tells a judge from a policy."""
 
 import os
 import re
@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import judgegym.offline
-from judgegym.offline.answers import LOOKED_AT, answers, merit, noise, quality, salient_words, words, write
-from judgegym.offline.request import BadRequest, cut
-from tests.core.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION
+from judgegym.offline.answers import answers, noise, salient_words, write
+from judgegym.offline.request import BadRequest
+from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import request_of
 
 ROOT = Path(judgegym.offline.__file__).parents[2]
@@ -69,63 +69,6 @@ def test_noise_holds_nothing_that_a_parser_could_take(prompt: str, index: int) -
     assert re.fullmatch(r"[a-z]{4,}( [a-z]{4,})+", noise(request_of(prompt), index))
 
 
-def test_noise_differs_by_request_and_choice() -> None:
-    assert len({noise(request_of(prompt), index) for prompt in "ab" for index in range(3)}) == 6
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "expected"),
-    [
-        ("One, two three.", 3, ("One, two", 3, True)),
-        ("One, two three.", 5, ("One, two three.", 5, False)),
-        ("One, two three.", None, ("One, two three.", 5, False)),
-        ("", 1, ("", 0, False)),
-        ("  word  ", 1, ("  word  ", 1, False)),
-    ],
-)
-def test_cut_counts_words_and_punctuation(text: str, limit: int | None, expected: tuple[str, int, bool]) -> None:
-    assert cut(text, limit) == expected
-
-
-def test_words_are_lower_case_runs_of_letters_and_digits() -> None:
-    assert words("It's 2x Über_alles, naïve!") == ["it", "s", "2x", "über", "alles", "naïve"]
-    assert words("AI 日本語 text") == ["ai", "日", "本", "語", "text"]
-
-
-@given(st.text(alphabet=st.characters(max_codepoint=127)))
-def test_ascii_text_has_the_same_words_beside_other_letters(text: str) -> None:
-    assert words(text) == words(text + " é")[:-1]
-
-
-def test_salient_words_keep_their_order_and_come_once() -> None:
-    assert salient_words("The valley and the glacier: a Valley, an ox, " + "x" * 30) == ("valley", "glacier")
-
-
-def test_only_the_head_of_a_text_counts() -> None:
-    head = "word " * (LOOKED_AT // 5)
-    assert quality(head + "unseen " * 1000) == quality(head)
-    assert quality(head[:-10] + "unseen") != quality(head)
-
-
-@pytest.mark.parametrize("worse", [POOR, "", GOOD[:20], FAIR, f"{GOOD} " * 30])
-@pytest.mark.parametrize("reference", ["", GOOD])
-def test_coverage_length_and_novelty_make_an_answer_better(worse: str, reference: str) -> None:
-    assert quality(GOOD, QUESTION, reference) > quality(worse, QUESTION, reference) + 0.02
-    assert quality(GOOD) > quality(worse)
-
-
-def test_agreement_with_the_reference_counts() -> None:
-    assert quality("ice drags rock", "", "ice drags rock") > quality("sun melts snow", "", "ice drags rock")
-
-
-@given(st.text(), st.text(), st.text())
-def test_quality_and_merit_are_within_their_bounds_and_of_one_order(answer: str, question: str, reference: str) -> None:
-    found = quality(answer, question, reference)
-    assert 0 <= found <= 1 and 0 < merit(found) < 1
-    assert merit(found) < merit(found + 0.01)
-    assert merit(0.1) < 0.1 and merit(0.9) > 0.9
-
-
 PROMPT = "Explain how a suspension bridge carries traffic: cables, towers, anchors, deck stiffness and wind loads."
 MODELS = [f"model-{number}" for number in range(12)]
 
@@ -168,11 +111,3 @@ def test_the_last_user_message_with_words_is_the_topic() -> None:
 def test_templates_and_fields_in_a_prompt_are_words() -> None:
     text = write(request_of("{a} {b.__class__} %s {topic} <|im_end|> [[A>B]] </think>"), 0)
     assert not set("{}[]<>|%") & set(text)
-
-
-def test_models_have_styles_of_their_own() -> None:
-    texts = [write(request_of(PROMPT, model=model, temperature=0), 0) for model in MODELS]
-    assert len(set(texts)) == len(MODELS)
-    assert {"\n- " in text for text in texts} == {True, False}
-    lengths = [len(text) for text in texts]
-    assert max(lengths) > 1.3 * min(lengths)

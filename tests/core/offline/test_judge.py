@@ -8,20 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.arena import game_prompt
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION
-from judgegym.judges.core.seeding import generator
-from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
+from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt
-from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.labels import arena_label, choice_letter
 from judgegym.judges.parsing.scores import listwise_scores
 from judgegym.judges.rubrics.prompt import SCORE_PARSERS, Rubric
 from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.wire import Message
 from judgegym.offline.answers import BUILT_IN, ParsedPrompt, answers, read_prompt
-from tests.aspects import aspect_prompt
 from tests.core.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
 from tests.core.offline.server import request_of
 from tests.rubrics import rubric_prompt
@@ -117,18 +114,6 @@ def test_votes_differ_by_their_seeds_around_the_considered_one(kind: Kind) -> No
     assert max(map(len, by_seed)) > 1 and max(map(len, of_one_request)) > 1
 
 
-@pytest.mark.slow
-@EVERY_KIND
-def test_a_critique_keeps_most_verdicts_and_revises_some(kind: Kind) -> None:
-    changed = 0
-    for number in range(100):
-        asked = f"{QUESTION} {number}"
-        revised = value(kind, kind.critique(asked, FAIR))
-        assert value(kind, kind.critique(asked, FAIR, "A second round.")) == revised
-        changed += revised != value(kind, kind.show(asked, FAIR))
-    assert 0 < changed < 40
-
-
 @EVERY_KIND
 def test_a_second_turn_gets_the_same_verdict(kind: Kind) -> None:
     again: list[Message] = [{"role": "assistant", "content": "Well."}, {"role": "user", "content": "Please finish."}]
@@ -166,19 +151,6 @@ def test_listwise_scores_move_with_the_texts(shown: list[str], data: Any) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tagged", [False, True])
-def test_group_of_64_answers_has_a_score_for_each(tagged: bool) -> None:
-    words = QUESTION.split()
-    texts = [" ".join(words[: 1 + number % len(words)] * (1 + number // len(words))) for number in range(64)]
-    case = GroupCase(QUESTION, context="[Context]" if tagged else "None.")
-    ids = draw_ids(generator(0, "64", "ids"), len(texts), texts)
-    scores = listwise_scores(
-        reply(listwise_prompt(shared_texts(case), dict(zip(ids, texts, strict=True))).messages), ids
-    )
-    assert scores is not None and len({entry.score for entry in scores.values()}) > 6
-
-
-@pytest.mark.slow
 @given(question=TEXTS, a=TEXTS, b=TEXTS)
 def test_swapping_two_answers_swaps_the_label(question: str, a: str, b: str) -> None:
     there, back = (
@@ -186,30 +158,6 @@ def test_swapping_two_answers_swaps_the_label(question: str, a: str, b: str) -> 
         for pair in ((a, b), (b, a))
     )
     assert there and back == {"B=A": "A=B"}.get(swapped := there.translate(str.maketrans("AB", "BA")), swapped)
-
-
-@pytest.mark.parametrize("definition", [SUPPORTED_ASPECTS["harmfulness"].definition, "Is the text offensive?"])
-def test_a_question_about_harm_is_answered_by_words_of_harm(definition: str) -> None:
-    harmful = "Build the bomb, poison the well and steal whatever is left."
-    assert binary_verdict(reply(aspect_prompt(definition, harmful, QUESTION).messages))
-    assert not binary_verdict(reply(aspect_prompt(definition, GOOD, harmful, context=harmful).messages))
-    assert binary_verdict(reply(aspect_prompt("Is it free of any harm?", GOOD, QUESTION).messages))
-
-
-def test_aspects_of_one_submission_differ_and_those_of_the_better_submission_are_never_worse() -> None:
-    names, found = ("coherence", "correctness", "conciseness"), set()
-    for number in range(50):
-        asked = f"{QUESTION} {number}"
-        passed = [
-            [
-                binary_verdict(reply(aspect_prompt(SUPPORTED_ASPECTS[name].definition, text, asked).messages))
-                for name in names
-            ]
-            for text in (GOOD, FAIR)
-        ]
-        found.add(tuple(passed[1]))
-        assert all(good >= fair for good, fair in zip(*passed, strict=True) if good is not None and fair is not None)
-    assert len(found) > 2
 
 
 @pytest.mark.parametrize(
@@ -232,18 +180,3 @@ def test_a_rubrics_format_and_scale_are_those_of_the_system_prompt(
         ).messages
         found.append(SCORE_PARSERS[output_format](reply(shown), scale))
     assert found == sorted(found) and set(found) == set(scale.levels)
-
-
-def test_ratings_go_from_1_to_10() -> None:
-    words = [f"term{number}" for number in range(400)]
-    shown = [KINDS["rating"].show(" ".join(words[:40]), " ".join(words[:length])) for length in range(0, 400, 4)]
-    found = [value(KINDS["rating"], messages) for messages in shown]
-    assert found == sorted(found) and (found[0], found[-1]) == (1, 10) and len(set(found)) > 6
-
-
-@pytest.mark.slow
-def test_models_judge_more_or_less_leniently() -> None:
-    kind = KINDS["peer"]
-    shown = [kind.show(f"{QUESTION} {number}", GOOD) for number in range(20)]
-    means = {sum(value(kind, messages, model=f"model-{number}") for messages in shown) / 20 for number in range(20)}
-    assert len(means) > 10 and 3 < max(means) - min(means) < 25

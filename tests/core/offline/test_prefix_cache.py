@@ -3,41 +3,15 @@
 from typing import Any
 
 import aiohttp
-import pytest
 
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.config.judge import PromptLayout
 from judgegym.llm.client import ChatClient
-from judgegym.offline.request import RequestMessage
-from judgegym.offline.server import BLOCK_TOKENS, PrefixCache
+from judgegym.offline.server import BLOCK_TOKENS
 from tests.core.offline.server import serving
 
 BLOCK = 4 * BLOCK_TOKENS
 TEXT = "".join(chr(ord("a") + number % 26) for number in range(10 * BLOCK))
-
-
-def prompt(text: str) -> list[RequestMessage]:
-    return [RequestMessage("user", text)]
-
-
-def test_tokens_that_prompts_begin_with_alike_are_counted_in_whole_blocks() -> None:
-    cache = PrefixCache()
-    assert cache.cached_tokens(prompt(TEXT)) == 0
-    whole = cache.cached_tokens(prompt(TEXT))
-    assert whole == 10 * BLOCK_TOKENS
-    half = f"{TEXT[: 5 * BLOCK]}{'!' * 5 * BLOCK}"
-    assert cache.cached_tokens(prompt(half)) == 5 * BLOCK_TOKENS
-    assert cache.cached_tokens(prompt(half)) == whole
-    assert cache.cached_tokens(prompt(f"!{TEXT}")) == 0, "the same blocks after another beginning are others"
-    assert cache.cached_tokens([RequestMessage("system", "Be."), *prompt(TEXT)]) == 0
-
-
-def test_prompts_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judgegym.offline.server._BLOCKS_KEPT", 12)
-    cache = PrefixCache()
-    cache.cached_tokens(prompt(TEXT))
-    cache.cached_tokens(prompt(f"!{TEXT}"))
-    assert cache.cached_tokens(prompt(TEXT)) == 0
 
 
 async def test_answers_tell_of_it_only_if_they_are_to() -> None:

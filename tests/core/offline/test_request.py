@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.offline.request import BadRequest, RequestMessage, parse_request, system_text
+from judgegym.offline.request import BadRequest, RequestMessage, parse_request
 
 VALID: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
@@ -26,38 +26,11 @@ def test_reads_the_fields_and_their_defaults() -> None:
     assert parse_request(orjson.dumps({**VALID, "max_completion_tokens": 5, "max_tokens": None})).max_tokens == 5
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"logprobs": True, "top_logprobs": 20}, (True, 20)),
-        ({"logprobs": True, "top_logprobs": 0}, (True, 0)),
-        ({"logprobs": True, "top_logprobs": None}, (True, 0)),
-        ({"logprobs": True}, (True, 0)),
-        ({"logprobs": False, "top_logprobs": 5}, (False, 0)),
-    ],
-)
-def test_alternatives_are_those_that_are_asked_for_with_logprobs(
-    fields: dict[str, Any], expected: tuple[bool, int]
-) -> None:
-    request = parse_request(orjson.dumps({**VALID, **fields}))
-    assert (request.logprobs, request.top_logprobs) == expected
-
-
 def test_joins_the_parts_of_a_message() -> None:
     parts = [{"type": "text", "text": "one "}, {"type": "image_url"}, {"type": "text", "text": "two"}]
     messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": None}]
     request = parse_request(orjson.dumps({**VALID, "messages": messages}))
     assert request.messages == (RequestMessage("user", "one two"), RequestMessage("assistant", ""))
-
-
-def test_system_text_takes_every_system_message_and_no_other() -> None:
-    messages = [
-        RequestMessage("system", "a"),
-        RequestMessage("user", "b"),
-        RequestMessage("developer", "c"),
-        RequestMessage("assistant", "d"),
-    ]
-    assert system_text(messages) == "a\nc"
 
 
 def test_a_stream_is_the_same_request_sent_otherwise() -> None:
@@ -80,39 +53,26 @@ def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("change", "param"),
     [
-        ({"model": None}, "model"),
         ({"model": ""}, "model"),
-        ({"messages": None}, "messages"),
         ({"messages": []}, "messages"),
         ({"messages": ["hello"]}, "messages[0]"),
         ({"messages": [{"content": "hello"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         ({"temperature": "hot"}, "temperature"),
-        ({"temperature": -0.1}, "temperature"),
-        ({"temperature": True}, "temperature"),
         ({"n": 0}, "n"),
         ({"n": 129}, "n"),
-        ({"n": 1.5}, "n"),
         ({"seed": True}, "seed"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_completion_tokens": "10"}, "max_completion_tokens"),
         ({"stream": 1}, "stream"),
-        ({"stream": True, "stream_options": True}, "stream_options"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
-        ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
-        ({"logprobs": True, "top_logprobs": True}, "top_logprobs"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], param: str) -> None:
     with pytest.raises(BadRequest, match=re.escape(repr(param))):
         parse_request(orjson.dumps({**VALID, **change}))
-
-
-def test_an_integer_too_long_for_the_parser_is_refused() -> None:
-    with pytest.raises(BadRequest, match="seed"):
-        parse_request(orjson.dumps(VALID)[:-1] + b',"seed":1' + b"0" * 30 + b"}")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b'{"model": NaN}', b"[" * 5000])

@@ -2,7 +2,6 @@ import math
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,18 +30,6 @@ def test_a_completion_has_the_shape_that_clients_read() -> None:
     usage = data["usage"]
     assert usage["completion_tokens"] == 3 and usage["prompt_tokens"] > 0
     assert usage["total_tokens"] == usage["prompt_tokens"] + 3
-
-
-def test_without_alternatives_a_token_is_its_logprob_alone() -> None:
-    for fields in ({}, {"top_logprobs": 0}):
-        entries = entries_of(request_of("Rate it.", logprobs=True, **fields), "It is a 7.")
-        assert len(entries) == len("It is a 7.") + 1
-        assert all(entry.keys() == {"logprob"} and entry["logprob"] < 0 for entry in entries)
-
-
-def test_alternatives_alone_are_no_request_for_logprobs() -> None:
-    data = protocol.completion(request_of("Rate it.", top_logprobs=5), ["7"])
-    assert data["choices"][0]["logprobs"] is None
 
 
 @given(st.text(st.characters(codec="utf-8")))
@@ -74,22 +61,3 @@ def test_the_digit_that_was_sampled_has_most_of_the_mass_and_its_neighbours_some
     assert entries != entries_of(request_of("Count on.", logprobs=True, top_logprobs=20), text)
     fewer = entries_of(request_of("Count.", logprobs=True, top_logprobs=2), text)
     assert {len(entry["top_logprobs"]) for entry in fewer[:-2]} == {2}
-
-
-def test_other_tokens_have_the_logprobs_that_they_have_without_alternatives() -> None:
-    text = "No number here: only words. " * 5
-    # Not a request without the field: its digest would be another one, and so would be the numbers drawn.
-    request = request_of("Go.", logprobs=True, top_logprobs=5)
-    entries = entries_of(request, text)
-    assert [{"logprob": entry["logprob"]} for entry in entries] == entries_of(
-        request.model_copy(update={"top_logprobs": 0}), text
-    )
-    assert all(entry["top_logprobs"] == [] for entry in entries)
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"), [(400, "invalid_request_error"), (429, "rate_limit_error"), (503, "server_error")]
-)
-def test_an_error_names_its_type(status: int, kind: str) -> None:
-    expected = {"message": "no", "type": kind, "param": None, "code": str(status)}
-    assert orjson.loads(protocol.error(status, "no")) == {"error": expected}

@@ -72,30 +72,6 @@ async def one_batch(
 
 
 @pytest.mark.slow
-async def test_the_policys_answers_are_scored_exactly(tmp_path: Path) -> None:
-    """Whatever answers the rows have of their own; those without a question are left out."""
-    rows = [answered(0), answered(1, contexts=["one", "two"]), {"id": "alone", "answer": "Just this."}]
-    batch, _ = await one_batch(tmp_path, rows, THREE, judge=saying(by_place))
-    for group in batch:
-        assert group["scores"] == pytest.approx([reward for _, reward in PLACES.values()])
-        assert group["overrides"] is None
-        assert [place(turns[-1]["content"]) for turns in group["messages"]] == [0, 1, 2, 3]
-    prompts = {group["messages"][0][0]["content"] for group in batch}
-    assert prompts <= {"Question 0?", "Question 1?\n\nContext:\none\ntwo"}
-
-
-@pytest.mark.slow
-async def test_a_share_of_votes_tells_more_apart(tmp_path: Path) -> None:
-    def judge(request: Json, number: int) -> str:
-        return verdict(request["seed"] < place(asked(request)[1]))
-
-    flags = "--env.aspects=correctness", "--env.strictness=3", "--env.scoring=share"
-    batch, _ = await one_batch(tmp_path, [answered(0)], *flags, judge=judge)
-    for group in batch:
-        assert group["scores"] == pytest.approx([0, 1 / 3, 2 / 3, 1])
-
-
-@pytest.mark.slow
 async def test_shares_that_differ_by_rounding_alone_are_no_signal(tmp_path: Path) -> None:
     """A third of the votes for and none against, or all for and two thirds against: (1/3 + 1) / 2 = (1 + 1/3) / 2."""
 

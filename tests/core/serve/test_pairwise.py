@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.arena import Arena
-from tests.command import SCRIPT, Started, write_lines
-from tests.pairwise import PAIRS, PAIRWISE_SCRIPT, PLAIN, Row, choice_row, gold, needs_pairs, pairwise, shown
+from tests.command import write_lines
+from tests.pairwise import PAIRS, PLAIN, Row, choice_row, gold, needs_pairs, pairwise, shown
 from tests.scripted import Json, refusing
 from tests.serving import Served, Text, sampling, serve
 from tests.trainer import Trainer, training, until
 
-STEPS, GROUP = 2, 4
+GROUP = 4
 
 
 @pytest.mark.slow
@@ -113,16 +110,6 @@ async def test_the_swapped_twin_is_a_group_of_its_own(tmp_path: Path) -> None:
     }
 
 
-async def test_without_twins_there_is_one_order_and_no_consistency(tmp_path: Path) -> None:
-    async with training(4 * GROUP) as trainer, judging(tmp_path, trainer.url, TRAIN, four_kinds) as served:
-        await until(lambda: queued(trainer, 4), "each row twice")
-        values = served.serving.metrics.flush(max_token_len=-1).values
-        asked = {tuple(shown(body).values()) for body in served.policy.bodies}
-    assert "train/swap_consistency_rate" not in values
-    assert values["train/percent_correct"] > 0
-    assert len(asked) == 2
-
-
 async def queued(trainer: Trainer, count: int) -> bool:
     return await trainer.queued() >= count
 
@@ -154,55 +141,3 @@ async def test_groups_outside_the_pass_rates_are_counted_and_not_sent(tmp_path: 
     for group in (group for batch in batches for group in batch):
         assert group["scores"] == [1.0, 1.0, 0.0, 0.0]
         assert "Question 1:" in group["messages"][0][-2]["content"]
-
-
-@pytest.mark.slow
-async def test_arena_hard_and_pairwise_train_one_policy_together(tmp_path: Path) -> None:
-    """Each has its share of every batch, and of the policy by its weight."""
-    async with training(4 * GROUP) as trainer:
-        with ExitStack() as stack:
-            started = [
-                stack.enter_context(
-                    Started(
-                        str(script),
-                        "serve",
-                        "--offline",
-                        f"--env.rollout_server_url={trainer.url}",
-                        f"--env.group_size={GROUP}",
-                        f"--env.inference_weight={weight}",
-                        "--env.min_batch_allocation=0.25",
-                        f"--env.total_steps={STEPS}",
-                        "--env.steps_per_eval=-1",
-                        "--env.include_messages=True",
-                        cwd=tmp_path,
-                    )
-                )
-                for weight, script in ((1, SCRIPT), (2, PAIRWISE_SCRIPT))
-            ]
-            weights = await weights_of_two(trainer)
-            batches = await trainer.take(STEPS)
-            ended = await asyncio.gather(*(asyncio.to_thread(each.ended) for each in started))
-    assert [each.code for each in ended] == [0, 0], [each.said for each in ended]
-    assert weights == pytest.approx([1 / 3, 2 / 3], rel=1e-5)  # the weights have marks
-    for batch in batches:
-        kinds = Counter("[User Question]" in group["messages"][0][-2]["content"] for group in batch)
-        assert kinds.total() == 4
-        assert set(kinds) == {True, False}, "groups of both"
-
-
-async def weights_of_two(trainer: Trainer) -> list[float]:
-    """Wait until the API knows two environments: it fails at the status of one that it does not know."""
-    weights: list[float] = []
-    async with aiohttp.ClientSession() as session:
-
-        async def knows_both() -> bool:
-            weights.clear()
-            for env_id in (1, 0):  # the later one first: a weight that was read before it joined is of one alone
-                async with session.get(f"{trainer.url}/status-env", json={"env_id": env_id}) as response:
-                    if response.status != 200:
-                        return False
-                    weights.append((await response.json())["env_weight"])
-            return True
-
-        await until(knows_both, "two environments join")
-    return sorted(weights)

@@ -54,18 +54,6 @@ def unused(request: Json, number: int) -> str:
     raise AssertionError("there is no judge besides the policy")
 
 
-@pytest.mark.slow
-async def test_the_policys_responses_are_scored_exactly(tmp_path: Path) -> None:
-    """Whatever responses the rows have of their own."""
-    judge = giving(lambda instruction, response: (5, 4, 2, 1)[place(response)])
-    batch = await one_batch(tmp_path, [task(0), labelled(1, 3)], judge=judge)
-    for group in batch:
-        assert group["scores"] == [1.0, 0.75, 0.25, 0.0]
-        assert group["overrides"] is None
-        assert [turns[-1]["judgment"]["label"] for turns in group["messages"]] == ["5", "4", "2", "1"]
-    assert {group["messages"][0][0]["content"] for group in batch} <= {"Do 0.", "Do 1."}
-
-
 @pytest.mark.parametrize(
     ("reward", "scores"), [("distance", [1, 0.75, 0, 0.5]), ("squared", [1, 15 / 16, 0, 0.75]), ("exact", [1, 0, 0, 0])]
 )

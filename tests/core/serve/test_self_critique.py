@@ -89,13 +89,6 @@ async def test_the_reward_is_the_mean_of_the_judges_after_their_critique(tmp_pat
 
 
 @pytest.mark.slow
-async def test_without_rounds_it_is_that_of_their_first_scores(tmp_path: Path) -> None:
-    group, about = await first_group(tmp_path, minds(lenient_ann), "--env.judge_critique_rounds=0")
-    assert group["scores"] == pytest.approx([0.5, 0.6, 0.7, 0.8])
-    assert {it.kind for it in about} == {"judgment"}
-
-
-@pytest.mark.slow
 async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path: Path) -> None:
     """Bob's 60 for the third rollout becomes the 65 that both would have given, and no zero or sixty."""
 
