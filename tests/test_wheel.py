@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import configparser
 import json
 import os
@@ -9,23 +10,28 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import urllib.request
 import zipfile
+from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import built_in
 from judgegym.judges.scorers.registry import JUDGES
 from tests.command import ROOT, RunFiles, clean_environment
 from tests.house.counting import PACKAGES
+from tests.trainer import training
 
 PLUGIN = "judgegym_trainers/verifiers_plugin/__init__.py"
 """It is a top-level package of the wheel under the name of each plugin: verifiers finds one by such a name."""
 PLUGINS = {f"judgegym_{name}" for name in ("environment", "group", *JUDGES, *built_in())}
 OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
-ENTRY_POINTS = ("console_scripts", "inspect_ai", "rllm.evaluators")
+ENTRY_POINTS = ("console_scripts", "inspect_ai", "judgegym.commands", "rllm.evaluators")
 DOCUMENTS = (".md", ".png")
 """What a package's folder holds for readers of the repository; nothing reads it at run time."""
 COPIED = "/resources_servers/"
@@ -51,8 +57,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in OUTSIDE_OF_PACKAGES:
         shutil.copy(ROOT / name, copy / name)
+    return built(copy, folder)
+
+
+def built(source: Path, folder: Path) -> Path:
+    """Build the wheel of a project into a folder."""
     command = [sys.executable, "-c", BUILD, str(folder)]
-    ended = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=LONGEST_S)
+    ended = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=LONGEST_S)
     assert ended.returncode == 0, ended.stderr
     return folder / ended.stdout.splitlines()[-1]
 
@@ -102,7 +113,8 @@ class Installed:
 
     def __init__(self, folder: Path, cwd: Path) -> None:
         self.bin, self.cwd = folder / "bin", cwd
-        self.variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
+        variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
+        self.variables = {**variables, "PATH": f"{self.bin}{os.pathsep}{variables['PATH']}", "COLUMNS": "80"}
 
     def run(self, *words: str, code: int = 0) -> str:
         """Run a command of the environment to its end; gives its output, or its errors."""
@@ -118,35 +130,49 @@ class Installed:
         return ended.stdout if code == 0 else ended.stderr
 
 
-def empty_environment(folder: Path) -> list[str]:
-    """An environment without packages; the command that installs into it."""
+def install(folder: Path, wheels: Sequence[Path], *extras: str) -> None:
+    """Make an environment with wheels, the first of them ours, and with what that one needs.
+
+    What it needs is linked from this environment: of the distributions that its metadata names, no other.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=LONGEST_S)
-    python = str(folder / "bin" / "python")
-    uv = shutil.which("uv")
-    if uv is None:
-        return [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index"]
-    return [uv, "pip", "install", "--quiet", "--offline", "--python", python]
+    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    ended = subprocess.run(
+        [*command, "--no-index", "--no-deps", *map(str, wheels)], capture_output=True, text=True, timeout=LONGEST_S
+    )
+    if ended.returncode != 0:
+        pytest.skip(f"pip cannot install a wheel here: {ended.stderr.strip().splitlines()[-1:]}")
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    (ours,) = metadata.distributions(name="judgegym", path=[str(site)])
+    for distribution in needed(ours, extras):
+        for top in {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            if not (site / top).exists():  # a namespace that several distributions share
+                (site / top).symlink_to(str(distribution.locate_file(top)))
 
 
-def with_dependencies(install: list[str], wheel: Path, extra: str) -> bool:
-    """Install the wheel with what it needs, as far as that is on this machine."""
-    what = f"judgegym{extra} @ {wheel.as_uri()}"
-    command = [*install, what, "-c", str(ROOT / "constraints.txt")]
-    return subprocess.run(command, capture_output=True, timeout=LONGEST_S).returncode == 0
+def needed(ours: metadata.Distribution, extras: Sequence[str]) -> Iterator[metadata.Distribution]:
+    """The distributions of this environment that ours needs with its extras, and those that they need."""
+    queue, seen = [("judgegym", extra) for extra in ("", *extras)], set()
+    while queue:
+        name, wanted = queue.pop()
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        distribution = ours if name == "judgegym" else metadata.distribution(name)
+        if distribution is not ours:
+            yield distribution
+        for line in distribution.requires or ():
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": wanted}):
+                name = canonicalize_name(requirement.name)
+                queue += [(name, "")] + [(name, each) for each in sorted(requirement.extras)]
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel with the dependencies of `environments`; those of this environment where they cannot be installed."""
+    """The wheel with the dependencies of `environments`."""
     folder = tmp_path_factory.mktemp("installed") / "environment"
-    install = empty_environment(folder)
-    if not with_dependencies(install, wheel, "[environments]"):
-        ended = subprocess.run([*install, "--no-deps", str(wheel)], capture_output=True, text=True, timeout=LONGEST_S)
-        if ended.returncode != 0:
-            pytest.skip(f"neither uv nor pip can install a wheel here: {ended.stderr.strip().splitlines()[-1:]}")
-        site = next((folder / "lib").glob("python*/site-packages"))
-        # A .pth file in a folder that is itself named by one is not read: the editable install stays out.
-        (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install(folder, [wheel], "environments")
     return Installed(folder, tmp_path_factory.mktemp("elsewhere"))
 
 
@@ -154,8 +180,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The wheel without extras."""
     folder = tmp_path_factory.mktemp("core") / "environment"
-    if not with_dependencies(empty_environment(folder), wheel, ""):
-        pytest.skip("the core's dependencies cannot be installed without the network")
+    install(folder, [wheel])
     return Installed(folder, tmp_path_factory.mktemp("elsewhere"))
 
 
@@ -264,6 +289,27 @@ def test_core_lists_environments_and_runs_the_servers(core: Installed) -> None:
     core.run("judgegym", "offline-server", "--help")
 
 
+def test_core_loads_nothing_of_the_other_packages(core: Installed) -> None:
+    code = (
+        "import sys; from judgegym import RubricJudge; "
+        "print([name for name in sys.modules if name.partition('.')[0] in ('judgegym_trainers', 'judgegym_trials')])"
+    )
+    assert core.run("python", "-c", code) == "[]\n"
+
+
+def test_every_command_of_an_empty_environment_answers_within_80_columns(core: Installed) -> None:
+    overview = core.run("judgegym", "--help")
+    points = metadata.distributions(name="judgegym", path=[str(*core.bin.parent.glob("lib/python*/site-packages"))])
+    entries = next(iter(points)).entry_points.select(group="judgegym.commands").names
+    commands = [*COMMANDS, *entries]
+    assert {"evaluate", "score", "audit", "replay"} < {*commands}
+    for name in commands:
+        assert f"\n  {name} " in overview
+        shown = core.run("judgegym", name, "--help")
+        assert shown.startswith(f"usage: judgegym {name}")
+        assert [line for line in shown.splitlines() if len(line) > 80] == [], name
+
+
 @pytest.mark.parametrize("room", ["environments", "eval_environments", "judges"])
 def test_link_of_a_checkout_is_no_second_package(room: str) -> None:
     """Classes that were imported twice would not be the same."""
@@ -271,3 +317,39 @@ def test_link_of_a_checkout_is_no_second_package(room: str) -> None:
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST_S)
     assert ended.returncode == 1
     assert f"ImportError: the package is judgegym.{room}" in ended.stderr
+
+
+@pytest.fixture(scope="module")
+def with_plugin(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel with what `serve` needs, and the wheel of `examples/plugin`."""
+    folder = tmp_path_factory.mktemp("plugin")
+    source = shutil.copytree(ROOT / "examples" / "plugin", folder / "source")
+    install(folder / "environment", [wheel, built(source, folder)], "environments", "training")
+    return Installed(folder / "environment", tmp_path_factory.mktemp("elsewhere"))
+
+
+def test_command_of_the_example_stands_in_help_and_prints_the_best_answers(with_plugin: Installed) -> None:
+    assert "  best RUN [COUNT]          print the best answers of a run" in with_plugin.run("judgegym", "--help")
+    with_plugin.run("judgegym", "evaluate", "haiku", "--offline", "--env.data_dir_to_save_evals=run")
+    samples = RunFiles(with_plugin.cwd / "run").samples
+    best = max(sample["score"] for sample in samples)
+    assert [sample["status"] for sample in samples] == ["ok"] * 3
+    shown = with_plugin.run("judgegym", "best", "run", "1")
+    assert shown.partition(" ")[2].partition("\n")[0].endswith(f": {best:g}")
+    assert "nowhere" in with_plugin.run("judgegym", "best", "nowhere", code=2)
+
+
+def test_environment_of_the_example_is_listed_and_writes_groups(with_plugin: Installed) -> None:
+    listed = with_plugin.run("judgegym", "list")
+    assert "haiku: Poems of three lines, scored by a rubric.\n  package   haiku-plugin 0.1\n" in listed
+    with_plugin.run("judgegym", "process", "haiku", "--offline", "--env.total_steps=2", "--env.group_size=2")
+    groups = map(json.loads, (with_plugin.cwd / "data" / "haiku.jsonl").read_text().splitlines())
+    assert [len(group["scores"]) for group in groups] == [2, 2]
+
+
+async def test_environment_of_the_example_serves_a_trainer(with_plugin: Installed) -> None:
+    async with training(8) as trainer:
+        flags = (f"--env.rollout_server_url={trainer.url}", "--env.group_size=4", "--env.total_steps=2")
+        serving = asyncio.to_thread(with_plugin.run, "judgegym", "serve", "haiku", "--offline", *flags)
+        (batch, _), _ = await asyncio.gather(trainer.take(2), serving)
+    assert len(batch) == 2 and all(0 <= score <= 1 for group in batch for score in group["scores"])

@@ -13,10 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, cast
 
-import argcomplete
-from argcomplete.completers import FilesCompleter
-from argcomplete.lexers import split_line
-
 from judgegym.cli.commands import COMMANDS, NAME, find_command, installed_commands
 from judgegym.cli.environments import environment_names, load_environment
 from judgegym.environments.command_line.program import VERBS
@@ -58,6 +54,9 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def complete() -> NoReturn:
     """Answer the shell, and end the process; for a line that is wrong already there is no answer."""
+    import argcomplete  # late, as all of it: it is an extra
+    from argcomplete.lexers import split_line
+
     _, _, _, typed, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
     with suppress(Exception):  # whatever is wrong with the line, or with the file that it names: Enter will say it
         read, parser = _parser(typed[1:])
@@ -78,19 +77,21 @@ def _parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
         assert command is not None  # else the line is wrong: see `complete`
         return 1, command.load().parser_of(name)
     if len(words) == 1:
-        return 1, _words(dict.fromkeys(environment_names(), "environment"), "--help", files=FilesCompleter(["py"]))
+        return 1, _words(dict.fromkeys(environment_names(), "environment"), "--help", ending="py")
     return 2, _settings(name, words[1])
 
 
-def _words(choices: Mapping[str, str], *flags: str, files: FilesCompleter | None = None) -> argparse.ArgumentParser:
-    """One word out of several, each with what it is; or a file, once its name has begun."""
+def _words(choices: Mapping[str, str], *flags: str, ending: str = "") -> argparse.ArgumentParser:
+    """One word out of several, each with what it is; or a file with this ending, once its name has begun."""
+    from argcomplete.completers import FilesCompleter
+
     parser = argparse.ArgumentParser(add_help=False)
     for flag in flags:
         parser.add_argument(flag, action="store_true")
 
     def choose(prefix: str, **_: object) -> Mapping[str, str]:
-        found = {} if files is None or not prefix else dict.fromkeys(files(prefix), "file")
-        return {**found, **choices}
+        files = FilesCompleter([ending])(prefix) if ending and prefix else ()
+        return {**dict.fromkeys(files, "file"), **choices}
 
     cast(Any, parser.add_argument("word")).completer = choose
     return parser

@@ -23,6 +23,7 @@ from judgegym.llm.urls import is_public
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.docs.blocks import Block, Command
 from tests.forking import ROOT
+from tests.gate import tomllib
 
 SHELL = frozenset({"cat", "cp", "curl", "head", "ls", "mkdir", "printf", "tail"})
 """The programs of the shell that run as they are."""
@@ -40,6 +41,9 @@ _MODULES = {
     "judgegym.offline": "offline-server",
     "judgegym.server": "judge-server",
 }
+_PLUGIN = tomllib.loads((ROOT / "examples" / "plugin" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_OF_PLUGIN = {name for group in _PLUGIN["entry-points"].values() for name in group}
+"""Commands and environments of the example that `tests/test_wheel.py` installs and runs."""
 PORT = re.compile(r"(?P<before>(?:127\.0\.0\.1|localhost):|--port[= ])(?P<port>\d{4,5})\b")
 
 
@@ -47,12 +51,16 @@ def words_of_judgegym(command: Command) -> list[str] | None:
     """The words after `judgegym`, also of a command that is another form of it; none for any other program."""
     words = list(command.words)
     if command.program == "judgegym":
-        return words
+        return None if _is_of_plugin(command) else words
     if command.program == "python" and words[0] == "-m" and words[1] in _MODULES:
         return [_MODULES[words[1]], *words[2:]]
     if command.program == "python" and words[0].endswith("_environment.py") and len(words) > 1:
         return [words[1], words[0], *words[2:]]
     return None
+
+
+def _is_of_plugin(command: Command) -> bool:
+    return command.program == "judgegym" and not _OF_PLUGIN.isdisjoint(command.words[:2])
 
 
 def why_not_run(command: Command, files: Collection[str], served: Collection[int]) -> str:
@@ -79,6 +87,8 @@ def why_not_run(command: Command, files: Collection[str], served: Collection[int
     for word in command.words:
         if _PLACEHOLDER.search(word) and not word.startswith(("{", "[")):
             return f"a placeholder: {word}"
+    if _is_of_plugin(command):
+        return "a package that is not installed: examples/plugin"
     if words is not None:
         return _of_endpoints(words, served)
     return _of_python(command.words, files) if command.program == "python" else ""

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def completions(line: str, env: dict[str, str], cwd: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("judgegym ", list(COMMANDS)),
+        ("judgegym ", [*COMMANDS, *metadata.entry_points(group="judgegym.commands").names]),
         ("judgegym eval", ["evaluate"]),
         ("judgegym evaluate ", list(built_in())),
         ("judgegym process rub", ["rubric_absolute", "rubric_checklist"]),

@@ -1,0 +1,1 @@
+"""An environment and a command that JudgeGym knows by their entry points."""
