@@ -14,7 +14,6 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -32,9 +31,9 @@ from judgegym.datasets.score.settings import OUT, RowsRunSettings, ScoreSettings
 from judgegym.engine.command import interruptible
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.records import Sample, SampleReader
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.runs.lines import whole_lines
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import TASK_FIELDS
@@ -222,8 +221,8 @@ def _columns(task: JudgeTask) -> dict[str, JSON]:
 def _samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
     """The judged responses of each row, from the lines of a run."""
     found, reader = [dict[int, Sample[ScoreDetail]]() for _ in rows], SampleReader(ScoreDetail)
-    for line in chain(whole_lines(run / SAMPLES), whole_lines(run / FAILURES)):
-        sample = reader.read(line.data)
-        row, place = response_of(line, sample.uid)
-        found[row][place or 0] = sample
+    for name in (SAMPLES, FAILURES):
+        for _, sample in read_lines(run / name, lambda line: reader.read(line.data)):
+            row, place = response_of(sample.uid)
+            found[row][place or 0] = sample
     return {uid: tuple(of[place] for place in sorted(of)) for uid, of in zip(rows, found, strict=True)}

@@ -59,8 +59,8 @@ def _run_of(path: Path) -> Path:
         DataError: there is no such run, or it has no batches.
     """
     require("environments")
-    from judgegym.engine.runs.batches import BATCHES
     from judgegym.engine.runs.directory import run_directory_of
+    from judgegym.engine.runs.recorded_calls import BATCHES
 
     run = path if path.is_dir() else run_directory_of(path)
     if not path.exists() and not run.exists():

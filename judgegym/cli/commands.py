@@ -42,7 +42,6 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command("compare runs on the rows they share", "judgegym.reports.compare.__main__", "RUN RUN …", _RUNS),
     "view": Command("show all runs of a folder in a browser", "judgegym.reports.view.__main__", "FOLDER", _RUNS),
     "batch": Command("show and cancel the batches of a run", "judgegym.cli.batch", "RUN", _RUNS),
-    "repair": Command("keep what can be read of a damaged run", "judgegym.cli.repair", "RUN", _RUNS),
     "judge-server": Command("serve judges to trainers over HTTP", "judgegym.server.command", "…", _SERVERS),
     "offline-server": Command("serve the stand-in for policy and judge", "judgegym.offline.command", "…", _SERVERS),
     "completion": Command("complete judgegym in bash, zsh or fish", "judgegym.cli.completion", "SHELL", _SHELL),

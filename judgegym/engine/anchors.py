@@ -28,9 +28,10 @@ from pydantic import TypeAdapter, ValidationError
 from judgegym.data.rows import Row, by_uid, load_rows, read_text_cell
 from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import digest, explained
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.lines import whole_lines
+from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
@@ -221,15 +222,17 @@ def read_state(path: Path) -> list[AnchorRecord]:
     """The lines of the state beside a file of anchors, or that of a run, in their order.
 
     Raises:
-        UserError: a line is damaged.
+        UserError: the file cannot be read, or an object in it is no record.
     """
-    found = []
-    for line in whole_lines(path):
-        try:
-            found.append(_RECORD.validate_json(line.data))
-        except ValidationError as error:
-            raise line.error(f"{explained(error)}; remove the line") from None
-    return found
+    return [record for _, record in read_lines(path, _read_record, may_grow=True)]
+
+
+def _read_record(line: RawLine) -> AnchorRecord:
+    try:
+        return _RECORD.validate_json(line.data)
+    except ValidationError as error:
+        line.fields()  # a line that holds no object is damaged
+        raise line.error(f"{explained(error)}; remove the line") from None
 
 
 class _OtherRows:
@@ -310,8 +313,9 @@ def plan_anchors(judge: AnchorJudge, run: Path | None) -> tuple[list[Anchor], in
 
 def _append(path: Path, line: bytes) -> None:
     try:
-        with path.open("ab") as file:
-            file.write(line)
+        with path.open("ab+") as file:
+            file.seek(max(0, path.stat().st_size - 1))
+            file.write(line if file.read() in (b"", b"\n") else b"\n" + line)  # the last line may be torn
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
 

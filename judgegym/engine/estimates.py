@@ -123,7 +123,7 @@ class EarlierCalls:
         """Read the ledger of a run's directory, which may not exist; `is_left` says which rows are to be run.
 
         Raises:
-            RunDirectoryError: a line is damaged.
+            RunDirectoryError: its ledger cannot be read.
         """
         found = cls(judged)
         for call in read_calls(run):

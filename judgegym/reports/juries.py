@@ -185,7 +185,7 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     """Return what a run says of a jury; labels are from 0 to 1, by row.
 
     Raises:
-        RunDirectoryError: a line of the run is damaged.
+        RunDirectoryError: a file of the run cannot be read.
     """
     import numpy as np
 
@@ -273,7 +273,7 @@ def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
     """Return what a run says of a cascade, and whether its promise still holds.
 
     Raises:
-        RunDirectoryError: a line of the run is damaged.
+        RunDirectoryError: a file of the run cannot be read.
     """
     import numpy as np
 

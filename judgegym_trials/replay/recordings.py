@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow, Place
-from judgegym.engine.runs.recorded_calls import ledger_lines, read_answer
+from judgegym.engine.runs.recorded_calls import read_answer, read_ledger
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, EndpointError, FailureKind
@@ -51,7 +51,7 @@ class RecordedAnswers:
 
         Raises:
             DataError: the run has none.
-            RunDirectoryError: a line is damaged.
+            RunDirectoryError: it cannot be read.
         """
         self.run = run
         self.takes_formats = False
@@ -61,13 +61,8 @@ class RecordedAnswers:
         self._last: dict[tuple[str, str], _Outcome] = {}
         self._keys: dict[str, CallKeys] = defaultdict(CallKeys)
         self._failed_rows = set[str]()
-        line = None
-        for line in ledger_lines(run):
-            try:
-                self._note(line.fields())
-            except (KeyError, TypeError, ValueError) as error:
-                raise line.damage(f"not of a ledger of calls: {error!r}") from error
-        if line is None:
+        lines = sum(1 for _ in read_ledger(run, lambda line: self._note(line.fields())))
+        if not lines:
             raise DataError(
                 f"{run}: it has no ledger of calls to replay; expected a run whose judge asks an endpoint (a rule asks "
                 "none, so that judgegym score judges it again at no cost), with --keep_calls"

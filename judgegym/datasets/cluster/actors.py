@@ -39,8 +39,9 @@ from urllib.parse import urlsplit
 
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
 from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow
-from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
+from judgegym.engine.runs.lines import LineWriter, RawLine
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.judgment import NamedVerdict
@@ -461,6 +462,13 @@ _KEY = re.compile(f"[0-9a-f]{{{2 * KEY_BYTES}}}")
 _FIELDS = ("score", "status", "label", "explanation", "components")
 
 
+def _read_key(line: RawLine) -> bytes:
+    key = line.fields()["key"]
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise ValueError("expected the result of a judged row, with its key")
+    return bytes.fromhex(key)
+
+
 class ResultLedger:
     """The results of earlier processes, and a file for those of this one."""
 
@@ -472,7 +480,7 @@ class ResultLedger:
 
         Raises:
             SettingsError: it cannot be used.
-            RunDirectoryError: a line is damaged that is not the last of its file.
+            RunDirectoryError: a file cannot be read.
         """
         self._places: dict[bytes, tuple[Path, int]] = {}
         try:
@@ -481,11 +489,8 @@ class ResultLedger:
         except OSError as error:
             raise SettingsError(f"ledger: {folder} cannot be used: {error.strerror}") from error
         for file in files:
-            for line in whole_lines(file):
-                key = line.fields().get("key")
-                if not isinstance(key, str) or not _KEY.fullmatch(key):
-                    raise line.error("expected the result of a judged row, with its key")
-                self._places.setdefault(bytes.fromhex(key), (file, line.offset))
+            for line, key in read_lines(file, _read_key, may_grow=True):
+                self._places.setdefault(key, (file, line.offset))
         path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
         self._lines = LineWriter(path, self._refused)
 

@@ -20,10 +20,10 @@ from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import compared_settings
 from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.results import conclude, write_quarantine
-from judgegym.datasets.score.saved import open_run, read_ended
+from judgegym.datasets.score.saved import open_run, read_ended, read_response
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
-from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.fields import declared_settings
@@ -83,7 +83,8 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
 
 
 def _lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
-    return (line.data for path in runs for line in whole_lines(path / name))
+    lines = (line for path in runs for line, _ in read_lines(path / name, read_response))
+    return (line.data.rstrip(b"\n") + b"\n" for line in lines)
 
 
 def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, out: Path) -> ScoreSettings:

@@ -22,7 +22,7 @@ from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.counting import AskedInAll, CountingClient, with_responses
 from judgegym.datasets.score.run import ScoreRun
-from judgegym.datasets.score.saved import missing_tasks, samples_of_lines
+from judgegym.datasets.score.saved import missing_tasks, place_of, read_response
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.anchors import LOOKS, AnchorJudge, plan_anchors
@@ -40,8 +40,8 @@ from judgegym.engine.estimates import (
     range_words,
     sum_costs,
 )
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
-from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
@@ -125,8 +125,8 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         RunDirectoryError: the run cannot be read.
     """
     judged, judge = bytearray(tasks.places.count), _BothWays(settings)
-    for _, _, place in () if run is None else samples_of_lines(whole_lines(run / SAMPLES), tasks):
-        if place is not None:
+    for _, sample in () if run is None else read_lines(run / SAMPLES, read_response):
+        if (place := place_of(sample, tasks)) is not None:
             judged[place] = 1
     left = missing_tasks(tasks, (place for place, is_judged in enumerate(judged) if not is_judged))
     rows, earlier = frozenset(tasks.uid(number) for number in left), EarlierCalls()

@@ -33,9 +33,10 @@ from judgegym.datasets.score.saved import (
     missing_tasks,
     open_run,
     open_saved,
+    place_of,
+    read_response,
     response_of,
     samples_of,
-    samples_of_lines,
     task_end,
 )
 from judgegym.datasets.score.settings import ScoreSettings
@@ -155,19 +156,20 @@ class ScoreRun:
         Failures are judged again.
 
         Raises:
-            RunDirectoryError: a line cannot be read, or is of a row that this run leaves out on purpose.
+            RunDirectoryError: a file cannot be read, or a line is of a row that this run leaves out on purpose.
         """
         changed, limit, tasks = 0, self.settings.limit, self.tasks
-        for line in run.lines(FAILURES):
+        for line, _ in run.lines(FAILURES, read_response):
             saved.begin_after(FAILURES, line.offset + len(line.data))
-        for line, sample, place in samples_of_lines(run.lines(SAMPLES), tasks):
+        for line, sample in run.lines(SAMPLES, read_response):
+            place = place_of(sample, tasks)
             saved.begin_after(SAMPLES, line.offset + len(line.data))
             gold = {} if place is None or self.gold is None else self.gold.values(*tasks.places.row(place))
             if place is not None and gold == {label.name: label.gold for label in sample.gold}:
                 saved.note(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)
                 continue
-            row, _ = response_of(line, sample.uid)
+            row, _ = response_of(sample.uid)
             if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
                 raise RunDirectoryError(
                     f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; --resume would lose "

@@ -18,9 +18,10 @@ from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine.loop import RowEnd
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun, read_sample
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, response_of_uid, run_directory_of
 from judgegym.engine.runs.disk import Disk
-from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.core.judgment import Judgment, NamedVerdict, Status
 from judgegym.judges.core.tasks import ResponseJudgment
@@ -144,18 +145,21 @@ def task_end(task: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
     return RowEnd(not any(failed), results[0].explanation if all(failed) else None, was_asked and not is_silent)
 
 
-def samples_of_lines(lines: Iterable[RawLine], tasks: ScoreTasks) -> Iterator[tuple[RawLine, Sample[JSON], int | None]]:
-    """The sample of each line of an earlier run, with the place of its response.
-
-    The place is `None` if the row is gone, or what the judge sees of its task, or the category, was another.
+def read_response(line: RawLine) -> Sample[JSON]:
+    """Read a line of a scored data set.
 
     Raises:
-        RunDirectoryError: a line cannot be read.
+        ValueError: it is none.
     """
-    for line in lines:
-        sample = read_sample(line)
-        place = tasks.places.find(*response_of(line, sample.uid))
-        yield line, sample, place if place is not None and _is_of(tasks, place, sample) else None
+    sample = read_sample(line)
+    response_of(sample.uid)
+    return sample
+
+
+def place_of(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
+    """The place of a sample's response; `None` if its row is gone, or it was judged as another."""
+    place = tasks.places.find(*response_of(sample.uid))
+    return place if place is not None and _is_of(tasks, place, sample) else None
 
 
 def _is_of(tasks: ScoreTasks, place: int, sample: Sample[JSON]) -> bool:
@@ -172,13 +176,12 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     """The responses of a run directory in which each has a line.
 
     Raises:
-        RunDirectoryError: a line cannot be read, or is missing.
+        RunDirectoryError: a file cannot be read, or a line is missing.
     """
     saved = open_saved(tasks, run)
     for name in (FAILURES, SAMPLES):
-        for line in whole_lines(run.path / name):
-            sample = read_sample(line)
-            place = tasks.places.find(*response_of(line, sample.uid))
+        for line, sample in read_lines(run.path / name, read_response):
+            place = tasks.places.find(*response_of(sample.uid))
             if place is None:
                 raise line.error("not of a response of this data set")
             saved.note(place, line, sample.status, is_complete=sample.status in FINISHED)
@@ -188,11 +191,15 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     return saved
 
 
-def response_of(line: RawLine, uid: str) -> tuple[int, int | None]:
-    """The row of the response of a line, and its number if the row has several."""
+def response_of(uid: str) -> tuple[int, int | None]:
+    """The row of a response, and its number if the row has several.
+
+    Raises:
+        ValueError: it is the id of something else.
+    """
     found = response_of_uid(uid)
     if found is None:
-        raise line.damage(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
+        raise ValueError(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
     return found
 
 

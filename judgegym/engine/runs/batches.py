@@ -14,7 +14,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judgegym.engine.runs.lines import whole_lines
+from judgegym.engine.runs.damaged_lines import read_lines
+from judgegym.engine.runs.lines import RawLine
+from judgegym.engine.runs.recorded_calls import BATCHES
 from judgegym.llm import wire
 from judgegym.llm.batches.kinds import BatchState
 from judgegym.llm.batches.queue import VOID, Batch, Batches, Line
@@ -26,33 +28,35 @@ if TYPE_CHECKING:
     from judgegym.engine.runs.ledger import CallLedger
     from judgegym.judges.config.batches import JudgeBatchSettings
 
-BATCHES = "batches.jsonl"
 
-
-def read_batches(run: Path) -> tuple[str, dict[int, Batch]]:
+def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
     """The name of a run in the names of its batches, and these by their numbers; none without the file.
 
     Raises:
-        RunDirectoryError: a line is damaged.
+        RunDirectoryError: the file cannot be read.
     """
     name, batches = "", dict[int, Batch]()
-    for line in whole_lines(run / BATCHES):
+
+    def note(line: RawLine) -> None:
+        nonlocal name
         fields: Mapping[str, Any] = line.fields()
-        try:
-            if "run" in fields:
-                name = str(fields["run"])
-                continue
-            number = fields["batch"]
-            if "requests" in fields:
-                requests = [(sent, str(identity)) for sent, identity in fields["requests"]]
-                where = (fields["kind"], fields["endpoint"], fields["model"])
-                batches[number] = Batch(number, f"{name}-{number}", fields["at"], *where, requests, is_earlier=True)
-            elif "id" in fields:
-                batches[number].id = str(fields["id"])
-            else:
-                batches[number].state = BatchState(str(fields["state"]), fields.get("done", 0), fields.get("of", 0))
-        except (KeyError, TypeError, ValueError) as error:
-            raise line.damage(f"not of a file of batches: {error!r}") from error
+        if "run" in fields:
+            name = str(fields["run"])
+            return
+        number = fields["batch"]
+        if "requests" in fields:
+            requests = [(sent, str(identity)) for sent, identity in fields["requests"]]
+            where = (fields["kind"], fields["endpoint"], fields["model"])
+            batches[number] = Batch(number, f"{name}-{number}", fields["at"], *where, requests, is_earlier=True)
+        elif number not in batches:
+            return  # a damaged line had its requests
+        elif "id" in fields:
+            batches[number].id = str(fields["id"])
+        else:
+            batches[number].state = BatchState(str(fields["state"]), fields.get("done", 0), fields.get("of", 0))
+
+    for _ in read_lines(run / BATCHES, note) if isinstance(run, Path) else run.lines(BATCHES, note):
+        pass
     return name, batches
 
 
@@ -62,7 +66,7 @@ async def judged_in_batches(run: RunDirectory, ledger: CallLedger, settings: Jud
 
     Raises:
         SettingsError: requests of the run are in batches, and the settings would send them live.
-        RunDirectoryError: `batches.jsonl` is damaged.
+        RunDirectoryError: `batches.jsonl` cannot be read.
     """
     if settings.judge_batch is None:
         if ledger.in_batches:
@@ -72,7 +76,7 @@ async def judged_in_batches(run: RunDirectory, ledger: CallLedger, settings: Jud
             )
         yield
         return
-    name, earlier = read_batches(run.path)
+    name, earlier = read_batches(run)
     lines = run.writer(BATCHES)
 
     def record(fields: Mapping[str, JSON]) -> None:

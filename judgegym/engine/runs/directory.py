@@ -21,6 +21,7 @@ import logging
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -28,11 +29,11 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel
 
+from judgegym.engine.runs.damaged_lines import Loss, ReadLine, T, mend_lines
 from judgegym.engine.runs.disk import Disk, write_atomic
-from judgegym.engine.runs.lines import CONFIG as CONFIG
-from judgegym.engine.runs.lines import LineWriter, RawLine, whole_lines
+from judgegym.engine.runs.lines import LOCK, LineWriter, RawLine
 from judgegym.engine.runs.log import RunLog
-from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.engine.runs.recorded_calls import BATCHES, CALLS, PACKED_CALLS
 from judgegym.judges.config.explaining import suggestion
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.removed import in_file, refusals, take_removed, unknown_settings
@@ -40,8 +41,6 @@ from judgegym.judges.core.naming import file_part
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
-
-LOCK = ".lock"
 
 
 class DirectoryLock:
@@ -91,8 +90,15 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 
 logger = logging.getLogger(__name__)
 
-SAMPLES, FAILURES, METRICS = "samples.jsonl", "failures.jsonl", "metrics.json"
+CONFIG, SAMPLES, FAILURES, METRICS = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json"
 REPORT = "report.html"
+_LOST_ROWS: Loss = ("row", "will be judged again")
+_LOSSES: Mapping[str, Loss] = {
+    SAMPLES: _LOST_ROWS,
+    FAILURES: _LOST_ROWS,
+    CALLS: ("answer", "will be asked for again if a row needs it"),
+    BATCHES: ("upload", "may be unknown now, and its requests be sent again"),
+}
 
 
 def read_settings(run: Path) -> Mapping[str, JSON]:
@@ -223,6 +229,7 @@ class RunDirectory:
         path: the directory.
         disk: writes the files.
         log: takes the log records of the task that has opened the directory, and of the tasks that this begins.
+        damage: how many damaged lines, or parts, each of its files had.
     """
 
     def __init__(
@@ -255,6 +262,7 @@ class RunDirectory:
         """
         self.path, self.disk, self._lock = path, disk or Disk(), DirectoryLock(path)
         self._writers: dict[str, LineWriter] = {}
+        self.damage = Counter[str]()
         try:
             there = _entries(path)
             if not resume:
@@ -294,13 +302,13 @@ class RunDirectory:
                 f"--resume needs the same one:\n  " + "\n  ".join(differences)
             )
 
-    def lines(self, name: str) -> Iterator[RawLine]:
-        """Read the lines of one of the run's files, those of an earlier run at first.
+    def lines(self, name: str, read: ReadLine[T]) -> Iterator[tuple[RawLine, T]]:
+        """Read the lines of one of the run's files, those of an earlier run at first; the file is mended if it must be.
 
         Raises:
             RunDirectoryError: it cannot be read.
         """
-        return whole_lines(self.path / name)
+        self.damage[name] += yield from mend_lines(self.path / name, read, _LOSSES[name], salvage=True)
 
     def writer(self, name: str) -> LineWriter:
         """Return the writer of one of the run's files of lines."""

@@ -18,17 +18,27 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import IO, Any, TypeAlias, cast
 
 from judgegym.engine.runs.batches import read_batches
-from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.damaged_lines import read_objects
+from judgegym.engine.runs.directory import FAILURES, RunDirectory
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.runs.lines import damage, whole_lines
-from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, file_of, read_answer, unpack
+from judgegym.engine.runs.lines import RawLine
+from judgegym.engine.runs.recorded_calls import (
+    CALLS,
+    Texts,
+    call_line,
+    file_of,
+    read_answer,
+    recorded_call,
+    unpack,
+)
 from judgegym.llm import wire
 from judgegym.llm.batches.queue import VOID
 from judgegym.llm.cost.budget import Expense
-from judgegym.llm.errors import EndpointError, RunStop
+from judgegym.llm.errors import EndpointError, RunDirectoryError, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Prices, Usage
@@ -89,6 +99,32 @@ class RunUsage:
             self.usage[model] = self.usage.get(model, Usage()) + paid
 
 
+def _read_entry(line: RawLine, finished: Container[str]) -> Mapping[str, Any]:
+    """Read a line of a ledger; raises an error for one of another file. Answers to finished rows are not needed."""
+    fields: Mapping[str, Any] = line.fields()
+    match fields:
+        case {"call": {"id": int() | None, "row": str(), "group": int() | None, "key": str(), "part": int()} as call}:
+            RunUsage().note_answer(call)
+            if call["row"] not in finished:
+                recorded_call({**call, "messages": None}, Texts(keep=False), None)
+        case {"failed": int()}:
+            RunUsage().note_failure(fields)
+        case (
+            {"row_failed": str(), "group": int() | None}
+            | {"begun": {"number": int(), "row": str(), "step": int(), "epoch": int(), "position": int()}}
+            | {"state": {"step": int() | None, "last_group": int(), "place": [int(), int()] | None}}
+            | {"sent": int()}
+            | {"again": int()}
+            | {"unsent": int()}
+            | {"resumed": int()}
+            | {"done": int()}
+        ):
+            pass
+        case _:
+            raise ValueError("not of a ledger of calls")
+    return fields
+
+
 RowKey: TypeAlias = "tuple[str, int | None]"
 Place: TypeAlias = "tuple[int, bool]"
 """Where an answer's line begins in the file, and whether the answer has a verdict."""
@@ -113,7 +149,7 @@ class CallLedger:
             keep_texts: record the messages, too.
 
         Raises:
-            RunDirectoryError: a line other than the last one is damaged.
+            RunDirectoryError: it cannot be read.
         """
         self._run = run
         self.disk = run.disk
@@ -128,10 +164,10 @@ class CallLedger:
         self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
-        batches = [batch for batch in read_batches(run.path)[1].values() if batch.state.words != VOID]
+        batches = [batch for batch in read_batches(run)[1].values() if batch.state.words != VOID]
         self._batched = {number for batch in batches for number, _ in batch.requests if number is not None}
         self.in_batches = set[int]()
-        unpack(run.path)
+        run.damage[CALLS] += unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:
             self._index(finished)
@@ -139,11 +175,16 @@ class CallLedger:
         self._reader: IO[bytes] | None = None
 
     def _index(self, finished: Container[str]) -> None:
-        for line in whole_lines(self._path):
-            try:
-                self._note(line.fields(), line.offset, finished)
-            except (KeyError, TypeError) as error:
-                raise line.damage(f"not of a ledger of calls: {error!r}") from error
+        self.in_flight.update(dict.fromkeys(self._batched))  # the line that one was sent may be damaged
+        self.last_number = max(self._batched, default=0)
+        for line, entry in self._run.lines(CALLS, partial(_read_entry, finished=finished)):
+            self._note(entry, line.offset, finished)
+        if self._run.damage[CALLS]:  # the mark of a row that failed may be among what is lost
+            for _, failure in read_objects(self._run.path / FAILURES):
+                uid = str(failure.get("uid"))
+                for row in {uid, uid.partition("/")[0]}:
+                    self._note({"row_failed": row, "group": None}, 0, finished)
+                    self.append({"row_failed": row, "group": None})
         self.in_batches = self._batched & self.in_flight.keys()
         self.lost = len(self.in_flight) - len(self.in_batches)
         self._forget_in_flight()
@@ -186,6 +227,7 @@ class CallLedger:
     def _ended(self, number: int | None) -> None:
         """Note that a request of the earlier run has ended; its line says how often it was sent."""
         if number is not None:
+            self.last_number = max(self.last_number, number)
             self.in_flight.pop(number, None)
             self._repeated.pop(number, None)
 
@@ -232,7 +274,7 @@ class CallLedger:
             call = cast("Mapping[str, Any]", wire.loads(self._reader.readline()))["call"]
             return call["part"], read_answer(call)
         except (KeyError, TypeError, ValueError) as error:
-            raise damage(self._path, f", at byte {place}: not a recorded call: {error}") from error
+            raise RunDirectoryError(f"{self._path}, at byte {place}: not a recorded call: {error}") from error
 
     def close(self) -> None:
         """Close the file that answers are read from."""

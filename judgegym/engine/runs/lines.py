@@ -1,7 +1,4 @@
-"""Read back a file of JSON lines that a run has appended.
-
-A process that was killed, or a disk that was full, leaves at most a last line without its newline; it is cut off.
-Anything else that is wrong is an error that names the file and the line, and the command that repairs it (`repair.py`).
+"""Split a file of JSON lines into its lines (`damaged_lines.py` reads them).
 
 Append whole lines to a file.
 
@@ -15,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,20 +21,9 @@ from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
 
-CONFIG = "config.yaml"
+LOCK = ".lock"
+"""The file in a run directory that the process that uses it holds locked."""
 _CHUNK = 1 << 16
-
-
-def damage(path: Path, what: object) -> RunDirectoryError:
-    """Return the error for a damaged file; of a file of a run it names the command that repairs the run."""
-    if (path.parent / CONFIG).is_file():
-        run = path.parent
-    elif (path.with_suffix(".run") / CONFIG).is_file():  # a file of groups
-        run = path
-    else:
-        return RunDirectoryError(f"{path}{what}")
-    command = shlex.join(["judgegym", "repair", str(run)])
-    return RunDirectoryError(f"{path}{what}; to drop what cannot be read, and keep the rest: {command}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +46,20 @@ class RawLine:
         """Return an error that names the file and the line."""
         return RunDirectoryError(f"{self.path}, line {self.number}: {reason}")
 
-    def damage(self, reason: object) -> RunDirectoryError:
-        """Return an error that names the file, the line, and for a file of a run the command that repairs it."""
-        return damage(self.path, f", line {self.number}: {reason}")
-
     def fields(self) -> Mapping[str, JSON]:
         """Return the object in the line.
 
         Raises:
-            RunDirectoryError: it is not a JSON object.
+            ValueError: it is not a JSON object.
         """
-        try:
-            value = wire.loads(self.data)
-        except ValueError as error:
-            raise self.damage(f"not JSON: {error}") from error
+        value = wire.loads(self.data)
         if not isinstance(value, Mapping):
-            raise self.damage("expected an object")
+            raise ValueError("expected a JSON object")
         return value
 
 
-def whole_lines(path: Path) -> Iterator[RawLine]:
-    """Read the lines of a file one by one; leave out a last line without its newline. A missing file has none.
+def split_lines(path: Path) -> Iterator[RawLine]:
+    """Read the lines of a file one by one; the last one may lack its newline. A missing file has none.
 
     Raises:
         RunDirectoryError: the file cannot be read.
@@ -90,30 +68,12 @@ def whole_lines(path: Path) -> Iterator[RawLine]:
         with path.open("rb") as file:
             offset = 0
             for number, data in enumerate(file, start=1):
-                if data.endswith(b"\n"):
-                    yield RawLine(path, number, offset, data)
-                    offset += len(data)
+                yield RawLine(path, number, offset, data)
+                offset += len(data)
     except FileNotFoundError:
         return
     except OSError as error:
         raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def read_lines(path: Path) -> Iterator[RawLine]:
-    """Read the lines of a file one by one; each holds a JSON object.
-
-    At the end, a last line without its newline is cut off.
-
-    Raises:
-        RunDirectoryError: the file cannot be read, or a line is not a JSON object; then the file stays as it is.
-    """
-    for line in whole_lines(path):
-        line.fields()
-        yield line
-    if path.exists():
-        file = DiskFile(path)
-        file.size()
-        file.close()
 
 
 class DiskFile:

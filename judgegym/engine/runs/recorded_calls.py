@@ -15,8 +15,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import itertools
 import logging
 import math
+import mmap
+import os
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,18 +28,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 import orjson
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from judgegym.engine.runs.damaged_lines import ReadLine, T, keep_aside, read_lines, report_damage
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.engine.runs.lines import RawLine, damage, whole_lines
+from judgegym.engine.runs.lines import RawLine
 from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.urls import without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON, Image, Message, Role
 
-CALLS, PACKED_CALLS, IMAGES = "calls.jsonl", "calls.jsonl.gz", "images"
+CALLS, PACKED_CALLS, IMAGES, BATCHES = "calls.jsonl", "calls.jsonl.gz", "images", "batches.jsonl"
 
 _LONG = 200
 _TEXTS_KEPT = 4096
@@ -52,7 +58,7 @@ class RecordedCall:
         component: which call of the row, such as `policy`, `game_1` or `rollout_2/score`.
         vote: which of several independent answers to one question.
         model: the model's name.
-        messages: what the model was asked; `None` if the run did not keep texts.
+        messages: what the model was asked; `None` if the run did not keep texts, or a damaged line held one of them.
         parameters: the other fields of the request, but for the number of completions.
         answer: the answer as it was received, with usage, seconds and attempts.
         has_verdict: whether it had what it was asked for.
@@ -103,9 +109,11 @@ class Texts:
             written["content"] = content
         return written
 
-    def read(self, line: Mapping[str, Any]) -> Message:
-        """A message that was written; raises `KeyError` for a text that was never written."""
+    def read(self, line: Mapping[str, Any]) -> Message | None:
+        """A message that was written; `None` if its text is in no line."""
         name = line.get("text")
+        if "content" not in line and name not in self._texts:
+            return None
         content = line["content"] if "content" in line else self._texts[line["text"]]
         if not isinstance(content, str) or line["role"] not in get_args(Role):
             raise TypeError("a message has a role and a content, which is a text")
@@ -163,46 +171,34 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
     """All calls in the ledger of a run, or those of some rows, in the order of their answers; none without a ledger.
 
     Raises:
-        RunDirectoryError: a line is damaged.
+        RunDirectoryError: the ledger cannot be read.
     """
     texts = Texts(keep=True)
-    for line in ledger_lines(run_path):
-        call = line.fields().get("call")
-        if call is None:
-            continue
-        if not isinstance(call, Mapping):
-            raise line.damage("not a recorded call: expected an object")
-        try:
-            recorded = recorded_call(call, texts, rows)
-        except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise line.damage(f"not a recorded call: {wrong}") from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise line.damage(f"not a recorded call: {error!r}") from error
-        if recorded is not None:
-            yield recorded
+
+    def read(line: RawLine) -> RecordedCall | None:
+        fields: Mapping[str, Any] = line.fields()
+        return recorded_call(fields["call"], texts, rows) if "call" in fields else None
+
+    return (call for call in read_ledger(run_path, read) if call is not None)
 
 
-def ledger_lines(run_path: Path) -> Iterator[RawLine]:
-    """All lines of the ledger of a run, whether or not it is compressed; none without a ledger.
+def read_ledger(run_path: Path, read: ReadLine[T]) -> Iterator[T]:
+    """Read the ledger of a run, whether or not it is compressed; nothing without a ledger.
 
     Raises:
         RunDirectoryError: it cannot be read.
     """
     plain, packed = run_path / CALLS, run_path / PACKED_CALLS
-    if plain.exists():
-        yield from whole_lines(plain)
-    elif packed.exists():
-        yield from _unpacked_lines(packed)
-
-
-def _unpacked_lines(path: Path) -> Iterator[RawLine]:
+    if plain.exists() or not packed.exists():
+        yield from (value for _, value in read_lines(plain, read))
+        return
+    lines = _PackedLines(packed)
     try:
-        with gzip.open(path) as file:
-            for number, data in enumerate(file, start=1):
-                yield RawLine(path, number, 0, data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise damage(path, f" cannot be read: {error}") from error
+        yield from (value for _, value in read_lines(packed, read, source=lines))
+    except OSError as error:
+        raise RunDirectoryError(f"{packed} cannot be read: {error.strerror}") from error
+    if lines.damaged:
+        report_damage(packed, lines.damaged, noun=_DAMAGED_PART)
 
 
 def recorded_call(line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None) -> RecordedCall | None:
@@ -214,13 +210,15 @@ def recorded_call(line: Mapping[str, Any], texts: Texts, rows: Collection[str] |
     lines: Sequence[Mapping[str, Any]] | None = line.get("messages")
     if not all(isinstance(message, Mapping) for message in lines or ()):
         raise TypeError("messages are objects")
-    messages = None if lines is None else tuple(texts.read(message) for message in lines)
+    texts_read = [texts.read(message) for message in lines or ()]
+    messages = tuple(message for message in texts_read if message is not None)
     if rows is not None and line["row"] not in rows:
         return None
     answer = read_answer(line)
     if not answer.choices or not math.isfinite(answer.latency_s):
         raise ValueError("an answer has choices and its seconds")
-    read = {"messages": messages, "answer": answer, "verdict_at": _place(line.get("verdict_at"))}
+    are_known = lines is not None and len(messages) == len(lines)
+    read = {"messages": messages if are_known else None, "answer": answer, "verdict_at": _place(line.get("verdict_at"))}
     return RecordedCall(**{**line, **read})
 
 
@@ -239,6 +237,8 @@ logger = logging.getLogger(__name__)
 _COMPRESSION = 3
 _GZIP = 31  # zlib's number for that format
 _PART = 1 << 20
+_MEMBER = re.compile(re.escape(b"\x1f\x8b\x08\0\0\0\0\0\0"))
+"""How a part of a compressed ledger begins."""
 
 
 def pack(run_path: Path, *, keep: bool) -> None:
@@ -255,21 +255,75 @@ def pack(run_path: Path, *, keep: bool) -> None:
         logger.warning("%s is not compressed: %s", plain, error.strerror)
 
 
-def unpack(run_path: Path) -> None:
-    """Make the ledger a plain file again.
+_DAMAGED_PART = "damaged part"
+
+
+class _PackedLines:
+    """The lines in the parts of a compressed ledger that are whole; a line that ends in another part is left out.
+
+    Attributes:
+        damaged: how many parts are damaged, of those that were read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read nothing yet."""
+        self._path = path
+        self.damaged = 0
+
+    def __iter__(self) -> Iterator[RawLine]:
+        """Read all lines."""
+        self.damaged, numbers, rest, is_cut = 0, itertools.count(1), b"", False
+        for part in self._parts():
+            if part is None:
+                self.damaged, rest, is_cut = self.damaged + 1, b"", True
+                continue
+            *lines, rest = (rest + part).split(b"\n")
+            if is_cut and lines and not lines[0].startswith(b'{"'):
+                del lines[0]
+            is_cut = is_cut and not lines
+            yield from (RawLine(self._path, next(numbers), 0, line + b"\n") for line in lines)
+        if rest:
+            yield RawLine(self._path, next(numbers), 0, rest)
+
+    def _parts(self) -> Iterator[bytes | None]:
+        """What each part holds; `None` for one that misses its checksum, after what can be read of a cut last one."""
+        with self._path.open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                yield None
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as packed:
+                starts = [member.start() for member in _MEMBER.finditer(packed)]
+                for start, end in itertools.pairwise([0, *filter(None, starts), len(packed)]):
+                    try:
+                        yield gzip.decompress(packed[start:end])
+                        continue
+                    except (EOFError, OSError, zlib.error) as error:
+                        is_cut = isinstance(error, EOFError) and end == len(packed)
+                    if is_cut:
+                        yield zlib.decompressobj(_GZIP).decompress(packed[start:end])
+                    yield None
+
+
+def unpack(run_path: Path) -> int:
+    """Make the ledger a plain file again; return how many parts of the compressed one are damaged, which is kept then.
 
     Raises:
-        RunDirectoryError: the compressed file is damaged, or there is no room.
+        RunDirectoryError: there is no room.
     """
     plain, packed = run_path / CALLS, run_path / PACKED_CALLS
     if not packed.exists():
-        return
-    if not plain.exists():
-        try:
-            write_atomic(plain, lambda: _parts(packed, unpack=True))
-        except (EOFError, OSError, zlib.error) as error:
-            raise damage(packed, f" cannot be unpacked: {error}") from error
-    packed.unlink()
+        return 0
+    lines = _PackedLines(packed)
+    try:
+        if not plain.exists():
+            write_atomic(plain, lambda: (line.data for line in lines))
+            if lines.damaged:
+                loss = "the answers in it will be asked for again if a row needs them"
+                report_damage(packed, lines.damaged, keep_aside(packed), loss, noun=_DAMAGED_PART)
+        packed.unlink()
+    except OSError as error:
+        raise RunDirectoryError(f"{packed} cannot be unpacked: {error.strerror}") from error
+    return lines.damaged
 
 
 def join(run_paths: Sequence[Path], target: Path) -> None:
@@ -303,7 +357,7 @@ def _compressed(path: Path) -> Iterator[bytes]:
         yield packer.compress(part) + packer.flush()
 
 
-def _parts(path: Path, *, unpack: bool = False) -> Iterator[bytes]:
-    with gzip.open(path) if unpack else path.open("rb") as file:
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
         while part := file.read(_PART):
             yield part

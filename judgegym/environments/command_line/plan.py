@@ -26,8 +26,9 @@ from judgegym.engine import terminal
 from judgegym.engine.anchors import plan_anchors
 from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.estimates import EarlierCalls, ModelPlan, Range, enough, plan_line
+from judgegym.engine.records import read_sample
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
-from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.terminal.output import UNKNOWN, dollars
 from judgegym.environments.command_line.arguments import EnvType
@@ -100,8 +101,8 @@ class RunPlan:
         self._batch_share = settings.env.batch_share
         self._limits = settings.env.budget_calls, settings.env.budget_usd
         self.parts, self.shown = dict[str, CountedPart](), dict[str, int]()
-        lines = whole_lines(run / SAMPLES) if run is not None and settings.verb == "evaluate" else ()
-        self.finished = frozenset(str(line.fields()["uid"]) for line in lines)
+        lines = read_lines(run / SAMPLES, read_sample) if run is not None and settings.verb == "evaluate" else ()
+        self.finished = frozenset(sample.uid for _, sample in lines)
         earlier, usual = EarlierCalls(), settings.plan_tokens
         if run is not None:
             earlier = EarlierCalls.of_run(run, lambda row: row not in self.finished)

@@ -234,17 +234,17 @@ def read_earlier(
     numbers = positions_of(saved.tasks)
     finished, changed, failed, former = 0, 0, list[int](), list[int]()
     was_finished = bytearray(len(saved))
+
+    def read(line: RawLine) -> Sample[DetailT]:
+        return saved.reader.read(line.data)
+
     for name in _FILES:
         last = array("q", [0]) * len(numbers)  # the number of the last line of each row
-        for line in saved.run.lines(name):
-            if (number := numbers.get(str(line.fields().get("uid")))) is not None:
+        for line, sample in saved.run.lines(name, read):
+            if (number := numbers.get(sample.uid)) is not None:
                 last[number] = line.number
-        for line in saved.run.lines(name):
+        for line, sample in saved.run.lines(name, read):
             saved.begin_after(name, line.offset + len(line.data))
-            try:
-                sample = saved.reader.read(line.data)
-            except ValueError as error:
-                raise line.damage(f"not a sample of this environment: {error}") from error
             number = numbers.get(sample.uid)
             if number is None:
                 raise line.error(f"the row {sample.uid!r} is not in the dataset")

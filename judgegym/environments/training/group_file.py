@@ -14,12 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from judgegym.engine.runs.damaged_lines import mend_lines
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
 from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.lines import read_lines, whole_lines
+from judgegym.engine.runs.lines import RawLine, split_lines
 from judgegym.engine.settings import EnvSettings
 from judgegym.llm.errors import RunDirectoryError, SettingsError, UserError
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class GroupFile:
 
         Raises:
             SettingsError: it cannot be created.
+            RunDirectoryError: it is damaged, and cannot be replaced.
         """
         self.path = path
         self._disk = disk
@@ -50,7 +53,7 @@ class GroupFile:
         except OSError as error:
             raise SettingsError(f"--env.data_path_to_save_groups: {path}: {error.strerror}") from error
         self._writer = disk.appender(path)
-        for place, line in enumerate(read_lines(path)):
+        for place, (line, _) in enumerate(mend_lines(path, _read_scores, ("group", "will be made again"))):
             self._numbers.append(None)
             self._kept[_digest(line.data)].append(place)
         self.kept = len(self._numbers)
@@ -95,12 +98,16 @@ class GroupFile:
         if self._numbers == sorted(number for number in self._numbers if number is not None):
             return
         self._writer.close()
-        lines = [line.data for line in whole_lines(self.path)]
+        lines = [line.data for line in split_lines(self.path)]
         # The last ones are missing if the disk refused them; those without a number were made anew and differ.
         found = [(number, line) for number, line in zip(self._numbers, lines, strict=False) if number is not None]
         numbered = sorted(found, key=lambda pair: pair[0])
         write_atomic(self.path, b"".join(line for _, line in numbered))
         self._numbers = [number for number, _ in numbered]
+
+
+def _read_scores(line: RawLine) -> JSON:
+    return line.fields()["scores"]
 
 
 def _digest(line: bytes) -> bytes:

@@ -59,7 +59,7 @@ class GroupLedger(CallLedger):
             keep: keep all calls, with their messages.
 
         Raises:
-            RunDirectoryError: a line other than the last one is damaged.
+            RunDirectoryError: it cannot be read.
         """
         self._keep = keep
         self._in_progress: dict[int, BegunGroup] = {}
@@ -74,6 +74,9 @@ class GroupLedger(CallLedger):
         super().__init__(run, finished=(), keep_texts=keep)
         # Answers are read from the file as it is now, also after it is replaced: their places are those in this one.
         self._reader = self._path.open("rb") if self.is_resumed else None
+        self._last_group = max([self._last_group, *(number or 0 for _, number in self._places)])
+        for key in [key for key in self._places if key[1] not in self._in_progress]:
+            del self._places[key]  # a damaged line said that the group began, and at which step
         self._interrupted = list(self._in_progress.values())
         self._answers: dict[int | None, list[int]] = defaultdict(list)
         """Where the answers of each group in progress are in the file."""
@@ -87,8 +90,9 @@ class GroupLedger(CallLedger):
             self._last_group = max(self._last_group, group.number)
             self._step, self._place = group.step, (group.epoch, group.position)
         elif "done" in line:
-            group = self._in_progress.pop(line["done"])
-            self._places.pop((group.row, group.number), None)
+            done = self._in_progress.pop(line["done"], None)
+            if done is not None:  # else a damaged line said that it began
+                self._places.pop((done.row, done.number), None)
         elif "state" in line:
             state = line["state"]
             self._last_group, self._step = state["last_group"], state["step"]

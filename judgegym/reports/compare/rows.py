@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from judgegym.engine.runs.damaged_lines import skipped_lines
+from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.engine.terminal.output import printable
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
@@ -39,7 +41,7 @@ class RowsOfRun:
         """Read the samples of a run.
 
         Raises:
-            RunDirectoryError: a line is damaged, lines are missing, or no row has a value.
+            RunDirectoryError: lines are missing, and not because they are damaged, or no row has a value.
         """
         self.places: dict[str, int] = {}
         self.failed = self.uncounted = 0
@@ -68,7 +70,8 @@ class RowsOfRun:
             self.units.append(prompts.setdefault(sample.prompt_key, len(prompts)))
             self.tasks.append(tasks.setdefault(sample.task_digest, len(tasks)) if self.is_grouped else 0)
         selected = wire.lookup(run.general, "rows.selected")
-        if isinstance(selected, int) and selected != len(self):
+        is_damaged = any(skipped_lines(run.path / name) for name in (SAMPLES, FAILURES))
+        if isinstance(selected, int) and selected != len(self) and not is_damaged:
             raise RunDirectoryError(
                 f"{run.path}: metrics.json is of {selected} rows, and samples.jsonl and failures.jsonl hold {len(self)}"
             )

@@ -131,7 +131,7 @@ class LabelledRows:
         """Read the rows of a finished run.
 
         Raises:
-            RunDirectoryError: the run is not finished, or a line is damaged.
+            RunDirectoryError: the run is not finished, or cannot be read.
             DataError: a label is of a row that the run lacks, of another completion, or outside of the scale.
         """
         import numpy as np
@@ -207,7 +207,7 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
     """Correct the result of a finished run by labels, as a whole and by category.
 
     Raises:
-        RunDirectoryError: the run is not finished, or a line is damaged.
+        RunDirectoryError: the run is not finished, or cannot be read.
         DataError: labels do not fit the run (`LabelledRows.read`).
     """
     import numpy as np

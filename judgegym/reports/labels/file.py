@@ -4,8 +4,8 @@ A label is on the scale of the row's headline value: a win is 1 and a tie 0.5, a
 the rows were drawn; without it they are not known to be a random sample. The last line of a row and labeller counts, so
 that a label is changed, or undone, by one more line.
 
-Guarantees: a line is on the disk when `LabelWriter.append` returns; a last line that a crash has cut off is left out;
-any other line that is no label is an error that names the file and the line.
+Guarantees: a line is on the disk when `LabelWriter.append` returns; an object that is no label is an error that names
+the file and the line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from judgegym.engine.records import Sample, digest, explained
-from judgegym.engine.runs.lines import DiskFile, RawLine, whole_lines
+from judgegym.engine.runs.damaged_lines import Loss, is_being_written, mend_lines, read_objects
+from judgegym.engine.runs.lines import DiskFile, RawLine
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, UserError
 from judgegym.llm.wire import JSON
@@ -196,7 +197,8 @@ def run_digest(rows: Mapping[str, str]) -> str:
     return digest(sorted(rows.items()))
 
 
-_OBJECT, _DRAW, _LABEL = TypeAdapter(dict[str, object]), TypeAdapter(Draw), TypeAdapter(Label)
+_DRAW, _LABEL = TypeAdapter(Draw), TypeAdapter(Label)
+_LOST_LABELS: Loss = ("label", "may be missing")
 
 
 def read_labels(path: Path, *, may_be_empty: bool = False) -> Labels:
@@ -204,17 +206,18 @@ def read_labels(path: Path, *, may_be_empty: bool = False) -> Labels:
 
     Args:
         path: the file.
-        may_be_empty: it need not have a label yet.
+        may_be_empty: more are to be added, so it need not have a label yet, and is mended if it is damaged.
 
     Raises:
         UserError: there is no such file, or it cannot be read.
-        DataError: it has no label, or a line is none; the message names the file and the line.
+        DataError: it has no label, or an object in it is none; the message names the file and the line.
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file of labels")
     found = Labels(path)
-    for line in whole_lines(path):
-        fields = _read(line, _OBJECT, line.data)
+    is_continued = may_be_empty and not is_being_written(path)
+    lines = mend_lines(path, RawLine.fields, _LOST_LABELS) if is_continued else read_objects(path)
+    for line, fields in lines:
         if "drawn" in fields:
             if line.number > 1:
                 raise DataError(f"{path}, line {line.number}: `drawn` belongs in the first line")

@@ -27,8 +27,8 @@ from judgegym.data.json_file import digest_of_file
 from judgegym.data.rows import TaskT
 from judgegym.engine.completions import Completion, Conversation, read_completion
 from judgegym.engine.records import POLICY_FAILED, Sample, explained, read_sample
+from judgegym.engine.runs.damaged_lines import read_objects
 from judgegym.engine.runs.directory import CONFIG, FAILURES, SAMPLES
-from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges.core.judgment import CallRun
@@ -62,7 +62,7 @@ def _holds_samples(path: Path) -> bool:
     if path.name not in _LINES:
         return False
     try:
-        return any("task_digest" in line.fields() for line in islice(whole_lines(path), 1))
+        return any("task_digest" in fields for _, fields in islice(read_objects(path), 1))
     except RunDirectoryError:  # what is wrong with a file of answers is said when they are read
         return False
 

@@ -10,7 +10,8 @@ from statistics import fmean
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judgegym.engine.records import explained
-from judgegym.engine.runs.lines import whole_lines
+from judgegym.engine.runs.damaged_lines import read_lines
+from judgegym.engine.runs.lines import RawLine
 from judgegym.judges.conversations.turns import text_turn, transcript
 from judgegym.judges.core.group import Look, OrderAgreement
 
@@ -138,10 +139,14 @@ def read_groups(path: Path) -> Iterator[SavedGroup]:
     """Read a file of groups, one by one.
 
     Raises:
-        RunDirectoryError: the file cannot be read, or a line is no group.
+        RunDirectoryError: the file cannot be read, or an object in it is no group.
     """
-    for line in whole_lines(path):
-        try:
-            yield SavedGroup.model_validate_json(line.data)
-        except ValidationError as error:
-            raise line.error(f"neither a row of a scored file nor a group of rollouts: {explained(error)}") from error
+    return (group for _, group in read_lines(path, _read_group))
+
+
+def _read_group(line: RawLine) -> SavedGroup:
+    try:
+        return SavedGroup.model_validate_json(line.data)
+    except ValidationError as error:
+        line.fields()  # a line that holds no object is damaged
+        raise line.error(f"neither a row of a scored file nor a group of rollouts: {explained(error)}") from error

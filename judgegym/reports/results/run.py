@@ -20,8 +20,9 @@ from typing import Literal
 
 from judgegym.data.opening import FILE_KINDS
 from judgegym.engine.records import Sample, read_sample
+from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
-from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.llm import wire
@@ -223,20 +224,24 @@ class SavedRun:
             uids: the rows to read; by default all.
 
         Raises:
-            RunDirectoryError: a file cannot be read, or a line is damaged.
+            RunDirectoryError: a file cannot be read.
         """
+
+        def read(line: RawLine) -> Sample[JSON] | None:
+            uid = _uid(line)
+            if uids is not None and uid not in uids:
+                return None
+            is_last = self.is_complete or self.places.get(uid, ())[:3] == (line.path.name, line.number, line.offset)
+            return read_sample(line) if is_last else None
+
         for name in reversed(_FILES):
-            for line in whole_lines(self.path / name):
-                if uids is not None and _uid(line) not in uids:
-                    continue
-                if self.is_complete or self.places.get(_uid(line), ())[:3] == (name, line.number, line.offset):
-                    yield read_sample(line)
+            yield from (sample for _, sample in read_lines(self.path / name, read) if sample is not None)
 
     def read_sample(self, uid: str) -> Sample[JSON]:
         """Read one row.
 
         Raises:
-            RunDirectoryError: the run has no such row, or its line is damaged.
+            RunDirectoryError: the run has no such row.
             DataError: the file has changed since rows were looked up.
         """
         return read_sample(self.read_line(uid))
@@ -261,9 +266,9 @@ class SavedRun:
     def places(self) -> Mapping[str, tuple[str, int, int, int, int]]:
         """The file of each row, the number, offset and length of its last line there, and the checksum of its bytes."""
         return {
-            _uid(line): (name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
+            sample.uid: (name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
             for name in self._files
-            for line in whole_lines(self.path / name)
+            for line, sample in read_lines(self.path / name, read_sample)
         }
 
     @cached_property
@@ -315,10 +320,7 @@ def _uid(line: RawLine) -> str:
     begins = _BEGINS.match(line.data)
     if begins is not None:  # as they are written: the rest is read when it is needed
         return begins[1].decode()
-    uid = line.fields().get("uid")
-    if not isinstance(uid, str):
-        raise line.damage("not a sample: expected a uid")
-    return uid
+    return str(line.fields()["uid"])
 
 
 def objects_in(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from judgegym.engine.runs.directory import LOCK, read_settings
+from judgegym.engine.runs.directory import read_settings
+from judgegym.engine.runs.lines import LOCK
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON, mapping_of, text_of
@@ -83,7 +84,7 @@ class TrainingRun:
         with file:
             state = os.fstat(file.fileno())
             if self._offset and ((state.st_dev, state.st_ino) != self._file or state.st_size < self._offset):
-                self._begin()  # it was repaired, or is that of another run
+                self._begin()  # it was replaced, or is that of another run
             self._file = state.st_dev, state.st_ino
             file.seek(self._offset)
             while part := file.read(_PART):

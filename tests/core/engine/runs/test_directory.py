@@ -26,6 +26,7 @@ from judgegym.engine.runs.directory import (
     uid_of_row,
 )
 from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.lines import RawLine
 from judgegym.llm.errors import RunDirectoryError
 from tests.core.engine.runs.full_disk import RefusingDisk
 
@@ -56,7 +57,7 @@ def begin(path: Path, *, resume: bool = False, **changed: Any) -> RunDirectory:
 
 async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     run = begin(tmp_path / "deep" / "run")
-    assert [*run.lines("samples.jsonl"), *run.lines("failures.jsonl")] == []
+    assert [*run.lines("samples.jsonl", RawLine.fields), *run.lines("failures.jsonl", RawLine.fields)] == []
     run.writer("samples.jsonl").append(b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
     run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
@@ -82,8 +83,8 @@ def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None
         begin(tmp_path)
     (tmp_path / "failures.jsonl").write_bytes(b'{"uid":"b"}\n{"uid":"c","te')
     run = begin(tmp_path, resume=True)  # it was refused, and is free again
-    assert [line.fields() for line in run.lines("samples.jsonl")] == [{"uid": "a", "text": "\u2028\u0085 é"}]
-    assert [line.fields() for line in run.lines("failures.jsonl")] == [{"uid": "b"}]
+    lines = [fields for name in ("samples", "failures") for _, fields in run.lines(f"{name}.jsonl", RawLine.fields)]
+    assert lines == [{"uid": "a", "text": "\u2028\u0085 é"}, {"uid": "b"}]
     run.writer("failures.jsonl").append(b'{"uid":"d"}\n')
     run.close()
     assert (tmp_path / "failures.jsonl").read_bytes() == b'{"uid":"b"}\n{"uid":"d"}\n'
@@ -236,7 +237,7 @@ def test_directory_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "samples.jsonl").mkdir()
     run = begin(tmp_path, resume=True)
     with pytest.raises(RunDirectoryError, match=re.escape(str(tmp_path / "samples.jsonl"))):
-        list(run.lines("samples.jsonl"))
+        list(run.lines("samples.jsonl", RawLine.fields))
     run.close()
     (tmp_path / "config.yaml").unlink()
     (tmp_path / "config.yaml").mkdir()

@@ -20,7 +20,7 @@ from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, pack, read_calls
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointError, RunDirectoryError
+from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import CallInProgress, CallKey, component, recorded_in
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import Prices, Usage
@@ -220,31 +220,6 @@ async def test_a_request_that_waits_for_its_turn_is_not_in_flight(tmp_path: Path
             await asyncio.gather(*tasks, return_exceptions=True)
     with Session(tmp_path) as ledger:
         assert ledger.lost == 1
-
-
-@pytest.mark.parametrize("cut", [1, 30])
-async def test_a_torn_last_line_is_cut_off(tmp_path: Path, cut: int) -> None:
-    async with connected(counting) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            for vote in range(2):
-                await client.chat(ASK, vote=vote)
-        path = tmp_path / "calls.jsonl"
-        path.write_bytes(path.read_bytes()[:-cut])
-        assert len(list(read_calls(tmp_path))) == 1
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            assert ledger.lost == 1
-            for vote in range(2):
-                await client.chat(ASK, vote=vote)
-        assert len(endpoint.requests) == 3
-        assert len(list(read_calls(tmp_path))) == 2
-
-
-@pytest.mark.parametrize("line", ["no JSON", "[]", "{}", '{"call": {}}', '{"row_failed": "a"}'])
-def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
-    (tmp_path / "config.yaml").write_text("{}")
-    (tmp_path / "calls.jsonl").write_text(f'{{"sent": 1}}\n{line}\n{{"sent": 2}}\n')
-    with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 2: "):
-        Session(tmp_path)
 
 
 async def test_answers_of_the_cache_are_recorded_as_such(tmp_path: Path) -> None:

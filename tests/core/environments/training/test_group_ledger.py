@@ -11,7 +11,6 @@ from judgegym.engine.runs.directory import RunDirectory
 from judgegym.environments.training import group_ledger
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.wire import Message
 from tests.core.engine.runs.test_ledger import connected, counting
@@ -116,10 +115,3 @@ async def test_file_is_bounded_and_keeps_what_is_in_progress(tmp_path: Path, mon
             names = ("policy", "judge_0", "judge_1")
             assert [await ask(client, slow, name) for name in names] == [kept[0], kept[1], kept[3]]
             assert len(endpoint.requests) == before
-
-
-def test_damaged_mark_of_a_group_is_an_error_that_names_its_line(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("{}")
-    (tmp_path / "calls.jsonl").write_text('{"begun": {"number": "x"}}\n')
-    with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 1: not of a ledger of calls"):
-        GroupLedger(RunDirectory(tmp_path, config={}, matters={}, resume=True), keep=False)

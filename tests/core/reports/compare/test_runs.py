@@ -261,6 +261,6 @@ def test_a_run_that_has_lost_lines_is_named(tmp_path: Path) -> None:
     runs = [opened(tmp_path / name, rows, rows={"selected": 3}) for name in ("0", "1")]
     assert compare_runs(runs, rounds=100).rows == 2
     lines = (tmp_path / "1" / "samples.jsonl").read_bytes()
-    (tmp_path / "1" / "samples.jsonl").write_bytes(lines[:-1])  # a torn line is none
+    (tmp_path / "1" / "samples.jsonl").write_bytes(b"".join(lines.splitlines(keepends=True)[:-1]))
     with pytest.raises(RunDirectoryError, match=r"1: metrics.json is of 3 rows, and .* hold 2"):
         compare_runs(runs)

@@ -62,7 +62,7 @@ def test_labels_of_another_run_end_with_2_and_the_metrics_are_kept(tmp_path: Pat
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize("content", [None, "no JSON\n", ""])
+@pytest.mark.parametrize("content", [None, "{}\n", ""])
 def test_a_file_that_holds_no_labels_is_said_before_anybody_is_asked(tmp_path: Path, content: str | None) -> None:
     labels = tmp_path / "labels.jsonl"
     if content is not None:

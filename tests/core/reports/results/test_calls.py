@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from judgegym.engine.runs.recorded_calls import Texts, call_line, pack, read_calls
-from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
@@ -81,13 +80,13 @@ def test_a_run_without_a_ledger_has_no_calls(tmp_path: Path) -> None:
     assert CallsOfRows.read(tmp_path).of("row-0") == []
 
 
-def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
+def test_a_damaged_part_of_a_compressed_ledger_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ledger(tmp_path, [("row-0", None)])
     packed(tmp_path)
     path = tmp_path / "calls.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(RunDirectoryError, match=r"calls\.jsonl\.gz"):
-        CallsOfRows.read(tmp_path)
+    CallsOfRows.read(tmp_path)
+    assert caplog.messages[-1] == f"{path}: 1 damaged part skipped"
 
 
 @pytest.mark.slow
@@ -105,8 +104,9 @@ def test_calls_are_smaller_in_memory_than_their_texts(tmp_path: Path) -> None:
     assert len(calls.of(rows[-1])) == 2
 
 
-def test_a_call_of_another_form_is_named(tmp_path: Path) -> None:
+def test_a_call_of_another_form_is_skipped(tmp_path: Path) -> None:
     ledger(tmp_path, [("row-0", None)])
+    whole = len(list(read_calls(tmp_path)))
     path = tmp_path / "calls.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     call = lines[1]["call"]
@@ -121,7 +121,6 @@ def test_a_call_of_another_form_is_named(tmp_path: Path) -> None:
         "verdict_at": [[3, 1], [-1, 1], 7],
         "messages": [
             *(7, [7], [{"role": "user", "content": []}], [{"role": [], "content": "x"}]),
-            [{"role": "user", "text": "never written"}],
         ],
         "answer": [
             *([], {"choices": []}, {"choices": [{"text": 7, "tokens": None}]}),
@@ -132,6 +131,4 @@ def test_a_call_of_another_form_is_named(tmp_path: Path) -> None:
     for damaged in (7, [], *({**call, place: value} for place, values in others.items() for value in values)):
         lines[1] = {"call": damaged}
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 2: not a recorded call: .*") as raised:
-            CallsOfRows.read(tmp_path)
-        assert "\n" not in str(raised.value)
+        assert len(list(read_calls(tmp_path))) == whole - 1, damaged

@@ -84,7 +84,7 @@ def test_worst_groups_come_first_and_no_groups_are_a_page(tmp_path: Path) -> Non
     assert page(tmp_path).order == []
 
 
-@pytest.mark.parametrize("line", ["[]", '{"scores": "high"}', '{"scores": [1.0], "messages": [[{"role": 1}]]}'])
+@pytest.mark.parametrize("line", ["{}", '{"scores": "high"}', '{"scores": [1.0], "messages": [[{"role": 1}]]}'])
 def test_a_line_that_is_no_group_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "groups.jsonl").write_text('{"scores": [1.0]}\n' + line + "\n")
     with pytest.raises(

@@ -1,0 +1,242 @@
+"""Read the lines of a file of a run, and skip the damaged ones: torn, no JSON object in UTF-8, or not of their file.
+
+Guarantees: one line of the log says how many lines of a file are skipped; a reader changes nothing; a run that goes on
+keeps the damaged file under another name (`….damaged`) before it is replaced, as a whole or not at all, by its readable
+lines; the last line of a file that another process is writing is not damaged. A file of which no line can be read,
+though it holds JSON objects, is another kind of file, and refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.runs.lines import LOCK, RawLine, split_lines
+from judgegym.judges.config.exit_code import harmless
+from judgegym.llm.errors import RunDirectoryError
+
+T = TypeVar("T")
+ReadLine = Callable[[RawLine], T]
+"""Reads a line of a file; raises one of `FAULTS` for a line that is not of the file."""
+FAULTS = (AttributeError, KeyError, TypeError, ValueError)
+Loss = tuple[str, str]
+"""What a damaged line costs: a noun, and what happens to so many of it."""
+
+logger = logging.getLogger(__name__)
+
+_DECODER = json.JSONDecoder()
+_CHUNK = 1 << 20
+_REPORTED: dict[Path, int] = {}
+"""How many damaged lines of each file this process has reported: a file may be read more than once."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts the lines of a file.
+
+    Attributes:
+        path: the file.
+        readable: lines that could be read.
+        damaged: lines that could not.
+        foreign: why a JSON object is not of the file; empty if there is none.
+    """
+
+    path: Path
+    readable: int = 0
+    damaged: int = 0
+    foreign: str = ""
+
+    def note_damage(self, line: RawLine, fault: Exception) -> None:
+        self.damaged += 1
+        try:
+            line.fields()
+        except ValueError:
+            return
+        wrong = f"without {fault}" if isinstance(fault, KeyError) else str(fault)
+        self.foreign = self.foreign or f"line {line.number}: {' '.join(wrong.split())[:300]}"
+
+    def check(self) -> None:
+        """Raise an error if it is another kind of file."""
+        if self.foreign and not self.readable:
+            raise RunDirectoryError(f"{self.path}: none of its lines can be read, such as {self.foreign}")
+
+
+def read_lines(
+    path: Path, read: ReadLine[T], *, source: Iterable[RawLine] | None = None, may_grow: bool = False
+) -> Iterator[tuple[RawLine, T]]:
+    """Read the lines of a file, which stays as it is. A missing file has none.
+
+    Args:
+        path: the file.
+        read: reads a line.
+        source: its lines, if the file does not hold them as they are.
+        may_grow: processes that hold no lock may be writing it.
+
+    Raises:
+        RunDirectoryError: the file cannot be read, or is of another kind.
+    """
+    tally = _Tally(path)
+    for line in split_lines(path) if source is None else source:
+        try:
+            value = read(line)
+        except FAULTS as fault:
+            if line.data.endswith(b"\n") or not (may_grow or is_being_written(path)):
+                tally.note_damage(line, fault)
+            continue
+        tally.readable += 1
+        yield line, value
+    tally.check()
+    if tally.damaged:
+        report_damage(path, tally.damaged)
+
+
+def read_objects(path: Path, *, may_grow: bool = False) -> Iterator[tuple[RawLine, Mapping[str, object]]]:
+    """Read the lines of a file, each of which holds some JSON object."""
+    return read_lines(path, RawLine.fields, may_grow=may_grow)
+
+
+def skipped_lines(path: Path) -> int:
+    """Return how many damaged lines of a file this process has skipped."""
+    return _REPORTED.get(path.absolute(), 0)
+
+
+def is_being_written(path: Path) -> bool:
+    """Return whether a process holds a file, or the run directory that it is in or that is beside it."""
+    for lock in (path, path.parent / LOCK, path.with_suffix(".run") / LOCK):
+        try:
+            descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+@dataclass(slots=True)
+class _Mended:
+    """The readable lines of a damaged file, by what is other than in the file."""
+
+    path: Path
+    edits: list[tuple[int, int, bytes]] = field(default_factory=list)
+    """Where damaged bytes begin, how many there are, and what can be read of them."""
+    shift: int = 0
+    """By how much the lines after the last edit begin later than in the file."""
+
+    def edit(self, line: RawLine, readable: bytes) -> None:
+        self.edits.append((line.offset, len(line.data), readable))
+        self.shift += len(readable) - len(line.data)
+
+    def content(self) -> Iterator[bytes]:
+        """The bytes of the mended file."""
+        with self.path.open("rb") as file:
+            for offset, length, readable in self.edits:
+                while part := file.read(min(_CHUNK, offset - file.tell())):
+                    yield part
+                yield readable
+                file.seek(offset + length)
+            yield from iter(partial(file.read, _CHUNK), b"")
+
+
+def mend_lines(
+    path: Path, read: ReadLine[T], loss: Loss, *, salvage: bool = False
+) -> Generator[tuple[RawLine, T], None, int]:
+    """Read the lines of a file to which a run appends; once the last one is read, the file holds no other ones.
+
+    Numbers and offsets are those in that file. Nobody else may be writing it.
+
+    Args:
+        path: the file.
+        read: reads a line.
+        loss: what a lost line costs.
+        salvage: keep whole lines within a damaged one, too; no object within a line may read as a line.
+
+    Returns:
+        The number of damaged lines.
+
+    Raises:
+        RunDirectoryError: the file cannot be read or replaced, or is of another kind; it is as it was.
+    """
+    tally, mended, lost, number = _Tally(path), _Mended(path), 0, itertools.count(1)
+    for line in split_lines(path):
+        try:
+            parts = [(line.data, read(line))]
+        except FAULTS as fault:
+            tally.note_damage(line, fault)
+            parts = list(_whole_objects(line, read)) if salvage else []
+            lost += sum(len(data) for data, _ in parts) < len(line.data.strip())
+        offset = line.offset + mended.shift
+        whole = [(data if data.endswith(b"\n") else data + b"\n", value) for data, value in parts]
+        if (readable := b"".join(data for data, _ in whole)) != line.data:
+            mended.edit(line, readable)
+        for data, value in whole:
+            tally.readable += 1
+            yield RawLine(path, next(number), offset, data), value
+            offset += len(data)
+    tally.check()
+    if mended.edits:
+        try:
+            kept = keep_aside(path) if tally.damaged else None
+            write_atomic(path, mended.content)
+        except OSError as error:
+            raise RunDirectoryError(f"{path} is damaged, and cannot be replaced: {error.strerror}") from error
+        if kept is not None:
+            report_damage(path, tally.damaged, kept, f"{_counted(lost, loss[0])} {loss[1]}")
+    return tally.damaged
+
+
+def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[bytes, T]]:
+    """The lines that a crash has glued to a damaged one; no text holds a `{"`, since its quotes are escaped."""
+    text, start = line.data.decode("latin-1"), 0  # a character for each byte
+    while (start := text.find('{"', start)) >= 0:
+        try:
+            _, end = _DECODER.raw_decode(text, start)
+            value = read(replace(line, data=line.data[start:end]))
+        except (*FAULTS, RecursionError):
+            start += 1
+            continue
+        yield line.data[start:end], value
+        start = end
+
+
+def keep_aside(path: Path) -> Path:
+    """Keep a file under a free name beside it, too; return that.
+
+    Raises:
+        OSError: there is no room.
+    """
+    numbers = itertools.chain([""], (f"_{number}" for number in itertools.count(2)))
+    kept = next(kept for end in numbers if not (kept := path.with_name(f"{path.name}.damaged{end}")).exists())
+    try:
+        os.link(path.resolve(), kept)
+    except OSError:  # a file system without links
+        shutil.copy2(path, kept)
+    return kept
+
+
+def report_damage(
+    path: Path, count: int, kept: Path | None = None, loss: str = "", *, noun: str = "damaged line"
+) -> None:
+    """Say how much of a file is skipped, where it is kept, and what it costs."""
+    if kept is None and skipped_lines(path) == count:
+        return
+    _REPORTED[path.absolute()] = count
+    where = "" if kept is None else f" (kept in {kept.name})"
+    logger.warning("%s: %s skipped%s%s", harmless(str(path)), _counted(count, noun), where, f"; {loss}" if loss else "")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
