@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym.engine.runs.directory import run_directory_of
-from judgegym.engine.runs.recorded_calls import ledger_lines
+from judgegym.engine.runs.recorded_calls import read_ledger
 from tests.command import RunFiles, serving, write_lines
 from tests.core.datasets.scoring import samples_of, score
 from tests.scripted import ScriptedEndpoint
@@ -75,9 +75,8 @@ def assert_equal_runs(replayed: Path, live: Path) -> None:
 
 
 def _calls(run: Path) -> Iterator[tuple[str, str, str]]:
-    for line in ledger_lines(run):
-        fields: Any = line.fields()
-        call = fields.get("call", fields)
+    for fields in read_ledger(run, lambda line: line.fields()):
+        call: Any = fields.get("call", fields)
         if "component" in call and "response_format" not in call.get("error", ""):  # how often that is tried varies
             yield call["row"], call["component"], json.dumps(call.get("answer", call.get("error")))[:200]
 
