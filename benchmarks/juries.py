@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from judgegym.statistics.cascades import choose_threshold
-from judgegym.statistics.juries import dawid_skene, learned_weights, points
+from judgegym_trials.replay.threshold import choose_threshold
+from judgegym_trials.replay.weights import dawid_skene, learned_weights, points
 
 LLMBAR = Path(__file__).parents[2] / "shared" / "data" / "llmbar"
 MODELS = ("GPT-4", "ChatGPT", "LLaMA2", "PaLM2")

@@ -14,33 +14,37 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.clients import ScoreClients, resume_command
-from judgegym.datasets.score.command import judge_data
+from judgegym.datasets.score.command import judge_data, with_data
 from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.input import SKIP_HINT, read_input
 from judgegym.datasets.score.plan import Plan, plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.saved import ScoreDetail, response_of
 from judgegym.datasets.score.settings import OUT, RowsRunSettings, ScoreSettings
-from judgegym.engine.command import interruptible
+from judgegym.engine.command import interruptible, settings_to_run
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.records import Sample, SampleReader
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.judges.config.sources import LoadedSettings
+from judgegym.environments.command_line.offline import with_replicas
+from judgegym.judges.config.help import help_page
+from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import TASK_FIELDS
+from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import JSON
+from judgegym.llm.types import ChatResponse
+from judgegym.llm.wire import JSON, Message
 from judgegym.reports.results.run import is_run_directory
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
@@ -76,6 +80,42 @@ class JudgedRows:
     judge: str
     problem: str | None
     again: str
+
+
+def load_command_settings(
+    settings: type[SettingsT], words: Sequence[str], prog: str, *, about: str, group: str, most_used: Sequence[str]
+) -> LoadedSettings[SettingsT] | None:
+    """Load the settings of a command that judges rows into a folder; `None` if it was asked for help alone.
+
+    Args:
+        settings: of the command.
+        words: of the command line.
+        prog: what the user typed to start it.
+        about: what the command does, for help.
+        group: of its own settings, for help.
+        most_used: settings to begin help with.
+
+    Raises:
+        SettingsError: a setting is unknown or wrong.
+    """
+    groups = {"data": "data", group: group, "judge": "judge (the model that scores)", "run": "run"}
+    usage = f"{prog} DATA --judge KIND --out FOLDER"
+    page = partial(help_page, settings, usage=usage, about=about, groups=groups, most_used=most_used)
+    return settings_to_run(words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas))
+
+
+class RecordingClient(CountingClient):
+    """Keeps the prompts that a judge asks, in their order."""
+
+    def __init__(self, settings: ScorerSettings) -> None:
+        """Keep none yet."""
+        self.prompts: list[Sequence[Message]] = []
+        super().__init__(settings)
+
+    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # how it is asked changes nothing
+        """Keep a prompt."""
+        self.prompts.append(messages)
+        return await super().chat(messages, **how)
 
 
 def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.naming import slug as slug  # others take it from here
 from judgegym.llm.wire import JSON
-from judgegym.statistics.agreement import Agreement, Interval
+from judgegym.statistics.agreement import Agreement, Interval, side
 from judgegym.statistics.intervals import Ends, estimate_mean
-from judgegym.statistics.juries import side
 
 if TYPE_CHECKING:
     from judgegym.judges.core.tasks import ResponseJudgment

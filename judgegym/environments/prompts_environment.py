@@ -52,7 +52,7 @@ from judgegym.judges.scorers.registry import (
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import DataError
 from judgegym.llm.ledger import component
-from judgegym.statistics.juries import side
+from judgegym.statistics.agreement import side
 
 _TURN = "turn_"
 _OF_USER = sorted(UserSettings.model_fields.keys() - {"user_max_turns"})

@@ -29,7 +29,7 @@ from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConf
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
 from judgegym.judges.arena import OUTCOMES, ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
 from judgegym.judges.core.judgment import Judgment, Scale
-from judgegym.statistics.juries import side
+from judgegym.statistics.agreement import side
 
 TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format, which counts as wrong."""

@@ -29,9 +29,9 @@ from judgegym.monitoring.live_file import LIVE, MONITOR, lines_of
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.statistics import percent
+from judgegym.statistics.agreement import side
 from judgegym.statistics.cascades import promise_evidence
 from judgegym.statistics.gap_detector import ALARM_AT, FEWEST_ROLLOUTS, GapCheck, GapDetector
-from judgegym.statistics.juries import side
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ no `<`, so that nothing in it can end the block; what cannot be written as UTF-8
 
 HTML from templates: every value that is put in is escaped.
 
-Names of the templates are those of the files in `templates/`, one for each kind of page.
+`TEMPLATES` has those of the core, one for each kind of page.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _LEVEL = 6
-_STATIC, _TEMPLATES = Path(__file__).parent / "static", Path(__file__).parent / "templates"
+_STATIC, TEMPLATES = Path(__file__).parent / "static", Path(__file__).parent / "templates"
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
 
 
@@ -135,17 +135,17 @@ def _digests(texts: Sequence[str]) -> str:
     return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
 
-def render(name: str, **values: object) -> str:
-    """Render the template `name`, such as `report.html`; a value that it asks for and does not get is an error."""
-    return _environment().get_template(name).render(**values)
+def render(template: Path, **values: object) -> str:
+    """Render a template, such as `TEMPLATES / "report.html"`; a value that it lacks is an error."""
+    return _environment(template.parent).get_template(template.name).render(**values)
 
 
 @lru_cache
-def _environment() -> Environment:
+def _environment(folder: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # late: only what writes a page needs it
 
     return Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

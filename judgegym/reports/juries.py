@@ -25,10 +25,9 @@ from judgegym.llm.usage import Usage
 from judgegym.llm.wire import mapping_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics import percent
-from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa
+from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, sides
 from judgegym.statistics.cascades import upper_bound
 from judgegym.statistics.intervals import UNIT, mean_interval
-from judgegym.statistics.juries import sides
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats

@@ -264,3 +264,66 @@ def expected_minimum(values: Sequence[float], size: int) -> float:
     lowest_first, count = sorted(values), len(values)
     ways = (math.comb(count - place, size - 1) for place in range(1, count + 1))
     return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(count, size)
+
+
+def side(score: float) -> int:
+    """Return the verdict of one score from 0 to 1: the side of ½, −1 or 1, or 0 for ½."""
+    rounded = round(score, 9)
+    return (rounded > 0.5) - (rounded < 0.5)
+
+
+def sides(scores: Floats) -> Floats:
+    """Return the verdicts of scores from 0 to 1: the side of ½, −1 or 1, or 0 for ½; NaN of NaN."""
+    import numpy as np  # late: as above
+
+    found: Floats = np.sign(np.round(scores, 9) - 0.5)
+    return found
+
+
+def cluster_sums(values: Floats, clusters: Codes) -> Floats:
+    """Sum the columns of values over the rows of each cluster; clusters are numbered from 0 without a gap."""
+    import numpy as np
+
+    return np.column_stack([np.bincount(clusters, column) for column in values.T])
+
+
+def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:
+    """What the statistics of agreement are made of, summed over clusters.
+
+    Args:
+        first: a vector for each label of the first side: one-hot, or the score alone.
+        second: the same for those of the second side.
+        clusters: the cluster of each label.
+
+    Returns:
+        Of each cluster: the number of labels, Σ |x − y|², Σ |x|², Σ |y|², Σ x, Σ y.
+    """
+    import numpy as np
+
+    apart = ((first - second) ** 2).sum(axis=1)
+    squares = (first**2).sum(axis=1), (second**2).sum(axis=1)
+    return cluster_sums(np.column_stack([np.ones(len(first)), apart, *squares, first, second]), clusters)
+
+
+def kappas(totals: Floats) -> Floats:
+    """Cohen's κ of each row of totals (`agreement_sums`); of scores with quadratic weights; NaN where undefined.
+
+    Source: Cohen (1960, 1968): 1 − Σ |x − y|² / E Σ |x − y|².
+    """
+    count, apart, first_squares, second_squares, first, second = agreement_parts(totals)
+    by_chance = (first_squares + second_squares) / count - 2 * (first * second).sum(axis=1) / count**2
+    return chance_corrected(apart / count, by_chance)
+
+
+def agreement_parts(totals: Floats) -> tuple[Floats, ...]:
+    """Split totals of `agreement_sums` into what they are the sums of."""
+    size = (totals.shape[1] - 4) // 2
+    return (*totals[:, :4].T, totals[:, 4 : 4 + size], totals[:, 4 + size :])
+
+
+def chance_corrected(observed: Floats, by_chance: Floats) -> Floats:
+    """Return 1 − observed / by chance; NaN where chance allows no disagreement."""
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(by_chance > 1e-12, 1 - observed / by_chance, np.nan)

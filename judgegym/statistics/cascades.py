@@ -1,48 +1,16 @@
-"""The threshold of a cascade: a cheap judge decides where it is sure enough, a strong judge decides the rest.
+"""Whether the promise of a cascade holds: how often its two judges differ where the cheap one decides.
 
-Guarantee: the share of all rows on which the cascade harms (the cheap judge decides, and is wrong where the strong one
-is right; without labels: differs from it) is at most the promised one, with the stated certainty, for rows of the same
-population. Thresholds are tried from "escalate all" downwards, each with an exact bound, until one fails: a fixed
-sequence needs no correction for the number of thresholds, and the best of all thresholds, chosen afterwards, would
-break the promise.
-
-Sources: Clopper and Pearson (1934); fixed-sequence testing: Angelopoulos et al., Learn then Test (2021).
+Source: Clopper and Pearson (1934).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-from judgegym.statistics import percent
-
-_STEPS = 20
 _TIMES = (2.0, 4.0, 8.0, 16.0)
 """Times the odds of the promise that are bet on."""
 _MOST_EVIDENCE = 50.0
 """As a logarithm."""
-
-
-@dataclass(frozen=True, slots=True)
-class CascadeThreshold:
-    """When the cheap judge decides.
-
-    Attributes:
-        confidence: rows with a higher confidence are the cheap judge's.
-        share_at: of the rows with exactly this confidence, the share that is (chosen by seed and row).
-        kept: the share of the sample's rows that the cheap judge decides.
-        harmed: rows of the sample on which that harms.
-        harmed_at_most: the upper bound of the share of harmed rows.
-        rows: how many rows the sample has.
-    """
-
-    confidence: float
-    share_at: float
-    kept: float
-    harmed: int
-    harmed_at_most: float
-    rows: int
 
 
 def upper_bound(events: int, rows: int, *, level: float) -> float:
@@ -72,48 +40,3 @@ def promise_evidence(rows: int, differ: int, *, harm: float, recheck: float) -> 
     """
     bets = [differ * math.log(times) - rows * math.log1p((times - 1.0) * harm * recheck) for times in _TIMES]
     return sum(math.exp(min(bet, _MOST_EVIDENCE)) for bet in bets) / len(bets)
-
-
-def rows_for(harm: float, *, level: float) -> int:
-    """Return with how many rows a threshold can be certified at all: with none harmed, 1 − (1 − level)^(1/rows)."""
-    return math.ceil(math.log(1.0 - level) / math.log(1.0 - harm))
-
-
-def choose_threshold(
-    confidences: Sequence[float], harms: Sequence[bool], orders: Sequence[float], *, harm: float, level: float = 0.95
-) -> CascadeThreshold | str:
-    """Choose the lowest threshold whose promise is certain.
-
-    Args:
-        confidences: of the cheap judge in each row of the sample, higher if it is surer.
-        harms: whether it harms if the cheap judge decides the row.
-        orders: a number from 0 to 1 for each row, by seed and row: among equal confidences lower ones are kept first.
-        harm: the most harmed rows, as a share of all rows.
-        level: certainty of the promise.
-
-    Returns:
-        The threshold, or why none can be promised: too few rows, or the surest rows harm too much.
-
-    Raises:
-        ValueError: the sequences differ in length.
-    """
-    rows = sorted(zip(confidences, orders, harms, strict=True), key=lambda row: (-row[0], row[1]))
-    needed = rows_for(harm, level=level)
-    if len(rows) < needed:
-        promise = f"to promise {percent(harm)} with {percent(level, 0)} certainty"
-        return f"not enough rows: {len(rows)}, and {promise} takes {needed}"
-    found: CascadeThreshold | None = None
-    for step in range(1, _STEPS + 1):
-        kept = round(len(rows) * step / _STEPS)
-        harmed = sum(is_harm for _, _, is_harm in rows[:kept])
-        bound = upper_bound(harmed, len(rows), level=level)
-        if bound > harm:
-            break
-        last = rows[kept - 1][0]
-        at = [place for place, (confidence, _, _) in enumerate(rows) if confidence == last]
-        share = (kept - at[0]) / len(at)
-        found = CascadeThreshold(last, share, kept / len(rows), harmed, bound, len(rows))
-    if found is None:
-        least = percent(1 / _STEPS, 0)
-        return f"not even the surest {least} of the rows keeps the promise of {percent(harm)}: escalate all"
-    return found

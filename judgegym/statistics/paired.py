@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from judgegym.statistics.agreement import Interval
-from judgegym.statistics.clustered import agreement_sums, kappas
+from judgegym.statistics.agreement import Interval, agreement_sums, kappas
 from judgegym.statistics.intervals import Ends, ends_of, estimate_mean
 
 if TYPE_CHECKING:

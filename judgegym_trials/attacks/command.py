@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.datasets.score.command import load_command_settings
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command
 from judgegym.judges.config.help import flags_parser
@@ -21,6 +20,7 @@ from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.attacks.settings import AttackSettings
+from judgegym_trials.judged_rows import load_command_settings
 
 if TYPE_CHECKING:
     from judgegym_trials.attacks.report import AttackReport

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from judgegym.datasets.score.counting import RecordingClient
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
@@ -18,6 +17,7 @@ from judgegym.llm import wire
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
 from judgegym_trials.attacks.suite import OF_PROMPT, ForgedTexts
+from judgegym_trials.judged_rows import RecordingClient
 
 PLACEHOLDER = "The response stands here."
 """Replaces the response under attack, so that it is found in the prompt."""

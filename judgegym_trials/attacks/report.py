@@ -16,7 +16,7 @@ from judgegym_trials.attacks.results import AttackResult
 from judgegym_trials.attacks.settings import AttackSettings
 
 JSON_FILE, PAGE = "attack.json", "attack.html"
-_STYLE = Path(__file__).parent / "static" / "attack.css"
+_STATIC = Path(__file__).parent / "static"
 _HEADER = ("attack", "success", "repeat", "above repeat [95 %]", "mean gain", "paid", "p", "finding")
 _MOST_SHOWN = 6_000
 """Characters of a text that the page shows."""
@@ -135,8 +135,8 @@ def _json(result: AttackResult) -> Mapping[str, Any]:
 def html(report: AttackReport) -> Iterator[bytes]:
     """Write the page, part by part: no script, no network, every text escaped."""
     rows, floor = [cells(result) for result in report.results], [*floor_words(report)]
-    body = render("attack.html", report=report, header=_HEADER, rows=rows, floor=floor, shortened=_shortened)
-    yield from document(title=report.headline, body=body, styles=[_STYLE])
+    body = render(_STATIC / "attack.html", report=report, header=_HEADER, rows=rows, floor=floor, shortened=_shortened)
+    yield from document(title=report.headline, body=body, styles=[_STATIC / "attack.css"])
 
 
 def _shortened(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Status
-from judgegym.statistics.paired_rates import MeanTest, PairedCounts, false_discovery, mean_above
+from judgegym_trials.attacks.paired_rates import MeanTest, PairedCounts, false_discovery, mean_above
 from judgegym_trials.attacks.settings import AttackSettings
 from judgegym_trials.attacks.suite import REPEAT, TWIN, Attack
 from judgegym_trials.attacks.targets import Target, uid_of

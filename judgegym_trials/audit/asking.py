@@ -26,8 +26,8 @@ from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
-from judgegym.statistics.latent_truth import MOST_NOISE
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
+from judgegym_trials.audit.latent_truth import MOST_NOISE
 from judgegym_trials.audit.reading import NO_GOLD, LabelledRow, numbers_beyond, read_row, second_of
 from judgegym_trials.audit.runs import operation_of
 from judgegym_trials.audit.wordings import wordings_of

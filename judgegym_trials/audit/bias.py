@@ -37,7 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judgegym.judges.config.extras import needs
-from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
+from judgegym.statistics.agreement import cluster_sums
+from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
 from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
 

@@ -14,7 +14,6 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.datasets.score.command import load_command_settings
 from judgegym.datasets.score.plan import Plan, plan_lines
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command
@@ -56,7 +55,8 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def _run(words: list[str], prog: str) -> int:
-    loaded = load_command_settings(CalledAuditSettings, words, prog, about=_ABOUT, group="audit", most_used=_MOST_USED)
+    load = judged_rows.load_command_settings
+    loaded = load(CalledAuditSettings, words, prog, about=_ABOUT, group="audit", most_used=_MOST_USED)
     if loaded is None:
         return 0
     settings = loaded.settings

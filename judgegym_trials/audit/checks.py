@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from judgegym.statistics.clustered import (
+from judgegym.statistics.agreement import agreement_sums, cluster_sums, kappas
+from judgegym_trials.audit.clustered import (
     ClusteredEstimate,
-    agreement_sums,
     alphas,
-    cluster_sums,
     correlations,
     first_order_agreements,
     jackknife,
-    kappas,
     rate,
     ratio,
 )

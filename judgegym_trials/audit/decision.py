@@ -29,10 +29,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.clustered import ClusteredEstimate
-from judgegym.statistics.latent_truth import noise_left
 from judgegym.statistics.paired import holm
 from judgegym_trials.audit.checks import CHECKS, Estimate, Unit
+from judgegym_trials.audit.clustered import ClusteredEstimate
+from judgegym_trials.audit.latent_truth import noise_left
 from judgegym_trials.audit.noise import AtNoise, NoisyEffect
 from judgegym_trials.audit.settings import AuditSettings, Threshold
 

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
-from judgegym.statistics.latent_truth import MOST_NOISE, Choices, LatentTruth, noise_left, noise_of
+from judgegym.statistics.agreement import cluster_sums
 from judgegym_trials.audit.bias import FEWEST, effects
+from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.features import STANDARDISED
 from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
+from judgegym_trials.audit.latent_truth import MOST_NOISE, Choices, LatentTruth, noise_left, noise_of
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats

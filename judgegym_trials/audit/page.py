@@ -15,7 +15,7 @@ from judgegym.reports.document import document, render
 from judgegym_trials.audit.audit import Audit
 from judgegym_trials.audit.decision import CheckResult, interval_text, value_text
 
-_STYLE = Path(__file__).parent / "static" / "audit.css"
+_STATIC = Path(__file__).parent / "static"
 _LIMITS = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}
 _ORDERS = {"right_given": "given order", "right_swapped": "swapped", "right_both": "both"}
 _WIDEST = 100
@@ -79,8 +79,10 @@ def html(audit: Audit) -> Iterator[bytes]:
     """Write the page, part by part."""
     measured = [check for check in audit.checks if check.value is not None]
     rows = [(check, cells_of(check), _drawing(check)) for check in measured]
-    body = render("audit.html", title=heading(audit), audit=audit, rows=rows, notes=notes_of(audit), width=WIDTH)
-    yield from document(title=heading(audit), body=body, styles=[_STYLE])
+    body = render(
+        _STATIC / "audit.html", title=heading(audit), audit=audit, rows=rows, notes=notes_of(audit), width=WIDTH
+    )
+    yield from document(title=heading(audit), body=body, styles=[_STATIC / "audit.css"])
 
 
 def _drawing(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:

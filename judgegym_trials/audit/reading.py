@@ -22,9 +22,9 @@ from judgegym.judges.core.naming import did_you_mean
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
-from judgegym.statistics.latent_truth import MOST_NOISE
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
 from judgegym_trials.audit.labels import LabelledBy, of_pair, of_word
+from judgegym_trials.audit.latent_truth import MOST_NOISE
 
 NO_GOLD, NO_JUDGMENT = "without a gold label", "without a recorded judgment"
 A_JUDGE = "the judge"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from judgegym.datasets.score.counting import RecordingClient
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.audit.settings import read_mapping, shipped
+from judgegym_trials.judged_rows import RecordingClient
 
 SHIPPED = "shipped"
 _SETTING = "judge_system_prompt"

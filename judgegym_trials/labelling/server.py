@@ -72,7 +72,7 @@ async def _explain_problems(request: web.Request, handler: Handler) -> web.Strea
 
 
 def _page(title: str, values: Mapping[str, object] = _EMPTY, status: int = 200) -> web.Response:
-    body = render("label.html", title=title, **{**_EMPTY, **values})
+    body = render(_STATIC / "label.html", title=title, **{**_EMPTY, **values})
     styles, scripts = [_STATIC / "label.css"], [_STATIC / "label.js"]
     parts = document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True)
     return html_response(b"".join(parts), status)

@@ -14,11 +14,13 @@ from pathlib import Path
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.correction import LabelledRows
-from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
-from judgegym.reports.labels.sampling import draw_of, order_of, strata_of
+from judgegym.reports.labels.file import Draw, Label, Labels, Sampling, read_labels
+from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
+from judgegym_trials.labelling.draw import draw_of, order_of
 from judgegym_trials.labelling.questions import Question, question_of, rows_of
+from judgegym_trials.labelling.writer import LabelWriter
 
 PILOT = 30
 """How many rows are labelled before a half-width decides whether there are enough."""

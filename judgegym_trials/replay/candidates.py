@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.parts.cascade import CascadeSettings, is_kept
 from judgegym.judges.parts.jury import JuryRule, JurySettings, jury_scores
-from judgegym.statistics.agreement import Interval
+from judgegym.statistics.agreement import Interval, sides
 from judgegym.statistics.corrected import t_quantile, wilson
-from judgegym.statistics.juries import JuryWeights, dawid_skene, gain_over, learned_weights, log_odds, sides
 from judgegym_trials.replay.table import JudgedTable
+from judgegym_trials.replay.weights import JuryWeights, dawid_skene, gain_over, learned_weights, log_odds
 
 MOST_IN_ALL_SUBSETS = 5
 """With more members, subsets of two and three and the jury of all are tried."""

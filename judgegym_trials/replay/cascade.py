@@ -21,7 +21,7 @@ from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
 from judgegym.statistics import percent
-from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
+from judgegym.statistics.cascades import upper_bound
 from judgegym_trials.replay.candidates import replay_cascade
 from judgegym_trials.replay.members import (
     check_preset,
@@ -32,6 +32,7 @@ from judgegym_trials.replay.members import (
     write_preset,
 )
 from judgegym_trials.replay.table import JudgedTable, open_table
+from judgegym_trials.replay.threshold import CascadeThreshold, choose_threshold, rows_for
 
 UNCERTIFIED = 4
 """The exit code where no threshold can be promised."""

@@ -22,7 +22,6 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.document import document, render, write_outputs
 from judgegym.statistics import percent
-from judgegym.statistics.juries import JuryWeights
 from judgegym_trials.replay import candidates as measuring
 from judgegym_trials.replay.candidates import Bench, ReplayedJudge, mark_front
 from judgegym_trials.replay.members import (
@@ -37,12 +36,13 @@ from judgegym_trials.replay.members import (
     write_preset,
 )
 from judgegym_trials.replay.table import JudgedTable, open_table
+from judgegym_trials.replay.weights import JuryWeights
 
 AUTO, UNLABELLED = "auto", "dawid_skene"
 """Values of --jury_weights."""
 _GIVEN = ("jury_weights", "jury_quorum", "jury_scale", "cascade_threshold")
 """Flags that are settings of the jury or the cascade."""
-_STYLE = Path(__file__).parent / "static" / "replay.css"
+_STATIC = Path(__file__).parent / "static"
 _WIDTH, _HEIGHT = 640, 360
 _HARM = (
     "A majority harms where members are unequal, and Dawid-Skene where they err together: both are worth what they are "
@@ -91,8 +91,9 @@ class ReplayReport:
         across = np.interp(costs, (min(costs), max(costs)), (48, _WIDTH - 14)).round(1).tolist()
         up = np.interp(values, (min(values), max(values)), (_HEIGHT - 40, 20)).round(1).tolist()
         points, table = [*zip(across, up, self.candidates, strict=True)], self.table(self.candidates)
-        body = render("replay.html", report=self, table=table, points=points, width=_WIDTH, height=_HEIGHT, **ends)
-        yield from document(title=table.title, body=body, styles=[_STYLE])
+        sizes = {"width": _WIDTH, "height": _HEIGHT, **ends}
+        body = render(_STATIC / "replay.html", report=self, table=table, points=points, **sizes)
+        yield from document(title=table.title, body=body, styles=[_STATIC / "replay.css"])
 
 
 def _cells(each: ReplayedJudge) -> tuple[str, ...]:

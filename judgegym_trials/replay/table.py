@@ -30,7 +30,7 @@ from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, row_number
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
-from judgegym.statistics.juries import sides
+from judgegym.statistics.agreement import sides
 from judgegym_trials.replay.members import RecordedJudge, judge_settings, open_scoring, replay_settings
 from judgegym_trials.replay.recordings import ROW
 

@@ -27,7 +27,7 @@ from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumab
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.help import flags_parser, help_page
-from judgegym.judges.config.sources import LoadedSettings, SettingsT, load
+from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import SettingsError
@@ -88,28 +88,6 @@ def _run(words: list[str], prog: str) -> int:
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})
     return run_command("score", loaded, lambda: _score(loaded, [*prog.split(), *words]))
-
-
-def load_command_settings(
-    settings: type[SettingsT], words: Sequence[str], prog: str, *, about: str, group: str, most_used: Sequence[str]
-) -> LoadedSettings[SettingsT] | None:
-    """Load the settings of a command that judges rows into a folder; `None` if it was asked for help alone.
-
-    Args:
-        settings: of the command.
-        words: of the command line.
-        prog: what the user typed to start it.
-        about: what the command does, for help.
-        group: of its own settings, for help.
-        most_used: settings to begin help with.
-
-    Raises:
-        SettingsError: a setting is unknown or wrong.
-    """
-    groups = {"data": "data", group: group, "judge": "judge (the model that scores)", "run": "run"}
-    usage = f"{prog} DATA --judge KIND --out FOLDER"
-    page = partial(help_page, settings, usage=usage, about=about, groups=groups, most_used=most_used)
-    return settings_to_run(words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas))
 
 
 def with_data(words: Sequence[str]) -> list[str]:

@@ -189,20 +189,6 @@ class CountingClient(ChatClient):
         )
 
 
-class RecordingClient(CountingClient):
-    """Keeps the prompts that a judge asks, in their order."""
-
-    def __init__(self, settings: ScorerSettings) -> None:
-        """Keep none yet."""
-        self.prompts: list[Sequence[Message]] = []
-        super().__init__(settings)
-
-    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # how it is asked changes nothing
-        """Keep a prompt."""
-        self.prompts.append(messages)
-        return await super().chat(messages, **how)
-
-
 def _parts_of(settings: ScorerSettings, place: str = "") -> Iterator[tuple[str, ScorerSettings]]:
     """The parts of a judge that is made of judges, and theirs, by the component of their calls."""
     for part in part_settings(settings):

@@ -14,7 +14,7 @@ the rows that they were learned from, and break on others. A member whose endpoi
 left out until that answers again; it ends a run only where the others are fewer than the quorum.
 
 A jury harms where its members are unequal or err together: `judgegym replay` measures it on recorded judgments. Sources
-of weights: `judgegym.statistics.juries`.
+of weights: `judgegym_trials.replay.weights`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, read_text
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, let_go
-from judgegym.statistics.juries import side
+from judgegym.statistics.agreement import side
 
 logger = logging.getLogger(__name__)
 

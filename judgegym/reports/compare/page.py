@@ -12,7 +12,7 @@ from judgegym.engine.runs.directory import REPORT
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.compare.difference import OUTCOMES
 from judgegym.reports.compare.rendering import number, words_of
-from judgegym.reports.document import document, render
+from judgegym.reports.document import TEMPLATES, document, render
 
 Link = Callable[[str, "str | None"], "str | None"]
 """The address of the report of the run with this path, or of a row in it; `None` if there is none."""
@@ -32,7 +32,7 @@ def html(comparison: Comparison, link: Link = lambda path, uid: None) -> Iterato
     """
     words = words_of(comparison)
     body = render(
-        "compare.html",
+        TEMPLATES / "compare.html",
         words=words,
         comparison=comparison,
         outcomes=OUTCOMES[comparison["kind"]],

@@ -4,14 +4,11 @@ A label is on the scale of the row's headline value: a win is 1 and a tie 0.5, a
 the rows were drawn; without it they are not known to be a random sample. The last line of a row and labeller counts, so
 that a label is changed, or undone, by one more line.
 
-Guarantees: a line is on the disk when `LabelWriter.append` returns; an object that is no label is an error that names
-the file and the line.
+Guarantee: an object that is no label is an error that names the file and the line.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,7 +20,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from judgegym.engine.records import Sample, digest, explained
 from judgegym.engine.runs.damaged_lines import Loss, is_being_written, mend_lines, read_objects
-from judgegym.engine.runs.lines import DiskFile, RawLine
+from judgegym.engine.runs.lines import RawLine
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, UserError
 from judgegym.llm.wire import JSON
@@ -237,39 +234,3 @@ def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
         return kind.validate_json(data)
     except ValidationError as error:
         raise DataError(f"{line.path}, line {line.number}: not a label: {explained(error)}") from None
-
-
-class LabelWriter(DiskFile):
-    """Appends to a file of labels; what it has written is on the disk."""
-
-    def __init__(self, path: Path) -> None:
-        """Open the file at `path`, lock it until it is closed, and remove a last line that a crash has cut off.
-
-        Raises:
-            UserError: it cannot be opened, or another process appends to it.
-        """
-        self._path = path
-        try:
-            super().__init__(path)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.size()
-        except BlockingIOError:
-            self.close()
-            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
-        except OSError as error:
-            raise UserError(f"{path} cannot be written to: {error.strerror}") from None
-
-    def append(self, *lines: Label | Draw) -> None:
-        """Append lines; they are on the disk afterwards.
-
-        Raises:
-            UserError: the disk refuses one; then the file ends with a whole line before it.
-        """
-        data = b"".join(line.to_line() for line in lines)
-        try:
-            while data:
-                data = data[self.write(data) :]
-            os.fsync(self._descriptor)
-        except OSError as error:
-            self.size()  # cuts off what was written of a line
-            raise UserError(f"{self._path} cannot be written to: {error.strerror}") from None

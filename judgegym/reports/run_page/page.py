@@ -18,7 +18,7 @@ from pathlib import Path
 
 from judgegym.engine.runs.directory import REPORT
 from judgegym.engine.runs.disk import Disk, write_atomic
-from judgegym.reports.document import as_json, document, json_block, packed_block, render
+from judgegym.reports.document import TEMPLATES, as_json, document, json_block, packed_block, render
 from judgegym.reports.labels.correction import Correction
 from judgegym.reports.results.run import run_of_file
 from judgegym.reports.run_page.groups import group_contents
@@ -118,7 +118,7 @@ def page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
     """
     return document(
         title=head["title"],
-        body=render("report.html", head=head, address=_address, word=_WORDS[head["kind"]]),
+        body=render(TEMPLATES / "report.html", head=head, address=_address, word=_WORDS[head["kind"]]),
         styles=[_STATIC / "report.css"],
         scripts=[_STATIC / f"{name}.js" for name in _SCRIPTS],
         data=_data(head, items),

@@ -13,7 +13,7 @@ from typing import Any
 from judgegym.engine.runs.directory import REPORT
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.llm.wire import JSON
-from judgegym.reports.document import as_json, document, json_block, packed_block, render
+from judgegym.reports.document import TEMPLATES, as_json, document, json_block, packed_block, render
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.run_page.items import call_views
 from judgegym.reports.training.run import TrainingRun
@@ -43,7 +43,7 @@ def training_page(
 
     return document(
         title=f"{state['title']}: training",
-        body=render("training.html", state=state, live=live),
+        body=render(TEMPLATES / "training.html", state=state, live=live),
         styles=[_SHARED / "report.css", _STATIC / "training.css"],
         scripts=[*(_SHARED / f"{name}.js" for name in _SHARED_SCRIPTS), *(_STATIC / f"{name}.js" for name in _SCRIPTS)],
         data=data(),

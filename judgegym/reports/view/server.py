@@ -21,7 +21,7 @@ from judgegym.llm.errors import UserError
 from judgegym.reports.compare.comparison import NotComparableError, compare_runs
 from judgegym.reports.compare.conditions import CONDITIONS, Condition
 from judgegym.reports.compare.page import html
-from judgegym.reports.document import document, render
+from judgegym.reports.document import TEMPLATES, document, render
 from judgegym.reports.results.folder import is_training_run, paths_in, runs_in
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.view.entries import entry_of, id_of
@@ -89,7 +89,7 @@ def _problem(
     label: str = "",
 ) -> web.Response:
     """Why there is nothing to show, and a way to compare the runs `keys` across conditions all the same."""
-    body = render("view_problem.html", title=title, reason=reason, across=across, keys=keys, label=label)
+    body = render(TEMPLATES / "view_problem.html", title=title, reason=reason, across=across, keys=keys, label=label)
     return html_response(_page(title, body), status)
 
 
@@ -111,7 +111,7 @@ class _Views:
 
     def _listing(self) -> bytes:
         entries = [entry_of(run, self._folder) for run in runs_in(self._folder)]
-        body = render("view.html", folder=str(self._folder), entries=entries)
+        body = render(TEMPLATES / "view.html", folder=str(self._folder), entries=entries)
         return _page("Runs", body, [_STATIC / "view.js"])
 
     async def report(self, request: web.Request) -> web.StreamResponse:

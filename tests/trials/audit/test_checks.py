@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgegym.statistics.clustered import ClusteredEstimate
 from judgegym_trials.audit.bias import effects
 from judgegym_trials.audit.checks import calibration, calibration_curve, measure_all
+from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.decision import decide
 from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, family_of, features_of
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError, UserError
 from judgegym.reports.labels.file import read_labels
-from judgegym.reports.labels.sampling import strata_of
+from judgegym.reports.labels.strata import strata_of
+from judgegym.reports.results.run import SavedRun
 from judgegym_trials.labelling.session import PILOT, LabelPlan, Session
 from tests.trials.labelling.made import lines_of, run_of, session_of
 
@@ -154,3 +155,19 @@ def test_labels_of_other_responses_or_of_no_draw_are_not_gone_on_with(run: Path,
     (other / "labels.jsonl").write_text('{"uid": "zeta-policy/1", "labeller": "ann", "label": 1}\n')
     with pytest.raises(SettingsError, match="not known to be drawn at random"), session_of(other):
         pass
+
+
+def test_a_line_cut_off_by_a_crash_is_removed_by_the_next_label(run: Path) -> None:
+    with session_of(run) as session:
+        first = label(session, "ann")
+    with (run / "labels.jsonl").open("ab") as file:
+        file.write(b'{"uid": "b", "lab')
+    with session_of(run) as session:
+        second = label(session, "ann")
+    assert [uid for uid, _ in read_labels(run / "labels.jsonl").given] == [first, second]
+
+
+def test_a_disk_that_refuses_is_one_message(run: Path) -> None:
+    plan, path = LabelPlan(1), run / "none" / "labels.jsonl"
+    with pytest.raises(UserError, match="cannot be written to: No such file or directory"):
+        Session(SavedRun.open(run), path, plan, how=None, seed=None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.statistics.cascades import rows_for
+from judgegym_trials.replay.threshold import rows_for
 from tests.trials.replay.recorded import choose, written_labels, written_run
 
 Scores = Mapping[str, float]

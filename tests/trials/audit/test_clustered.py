@@ -7,14 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from judgegym.statistics.clustered import (
+from judgegym.statistics.agreement import agreement_sums, kappas
+from judgegym_trials.audit.clustered import (
     ClusteredEstimate,
-    agreement_sums,
     alphas,
     correlations,
     first_order_agreements,
     jackknife,
-    kappas,
     rate,
     ratio,
 )

@@ -8,7 +8,7 @@ import pytest
 from crowdkit.aggregation import DawidSkene
 
 from benchmarks.juries import LABELS, LLMBAR, RecordedVerdicts, judge_pool
-from judgegym.statistics.juries import FEWEST_LABELS, dawid_skene, learned_weights, points
+from judgegym_trials.replay.weights import FEWEST_LABELS, dawid_skene, learned_weights, points
 from tests.docs.tables import DOCS, tables
 
 needs_llmbar = pytest.mark.skipif(not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from judgegym.statistics.paired_rates import PairedCounts, false_discovery, mean_above
+from judgegym_trials.attacks.paired_rates import PairedCounts, false_discovery, mean_above
 
 
 def test_the_p_value_is_the_binomial_tail_of_the_rows_that_differ() -> None:

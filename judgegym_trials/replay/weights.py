@@ -55,14 +55,6 @@ def points(votes: Floats, gold: Floats) -> Floats:
     return found
 
 
-def sides(scores: Floats) -> Floats:
-    """Return the verdicts of scores from 0 to 1: the side of ½, −1 or 1, or 0 for ½; NaN of NaN."""
-    import numpy as np
-
-    found: Floats = np.sign(np.round(scores, 9) - 0.5)
-    return found
-
-
 def gain_over(points: Floats, others: Floats) -> tuple[float, float]:
     """Return what a jury gains over a member, mean by row, and its one-sided 90 % lower bound; of one row −1."""
     from scipy import stats
@@ -178,9 +170,3 @@ def dawid_skene(verdicts: Ratings, classes: int, *, rounds: int = 1000, toleranc
             break
         before = likelihood
     return chances
-
-
-def side(score: float) -> int:
-    """Return the verdict of one score from 0 to 1: the side of ½, −1 or 1, or 0 for ½."""
-    rounded = round(score, 9)
-    return (rounded > 0.5) - (rounded < 0.5)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from judgegym.statistics.agreement import Interval
+from judgegym.statistics.agreement import Interval, agreement_parts, chance_corrected, cluster_sums
 from judgegym.statistics.corrected import t_quantile
 
 if TYPE_CHECKING:
@@ -132,13 +132,6 @@ def _fewest(is_enough: Callable[[int], bool]) -> int:
     return high
 
 
-def cluster_sums(values: Floats, clusters: Codes) -> Floats:
-    """Sum the columns of values over the rows of each cluster; clusters are numbered from 0 without a gap."""
-    import numpy as np
-
-    return np.column_stack([np.bincount(clusters, column) for column in values.T])
-
-
 def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0) -> ClusteredEstimate | str:
     """The ratio Σ totals / Σ weights, with the linearised standard error over clusters.
 
@@ -218,43 +211,15 @@ def jackknife(
     return ClusteredEstimate(value, max(error, 1e-12), len(sums))
 
 
-def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:
-    """What the statistics of agreement are made of, summed over clusters.
-
-    Args:
-        first: a vector for each label of the first side: one-hot, or the score alone.
-        second: the same for those of the second side.
-        clusters: the cluster of each label.
-
-    Returns:
-        Of each cluster: the number of labels, Σ |x − y|², Σ |x|², Σ |y|², Σ x, Σ y.
-    """
-    import numpy as np
-
-    apart = ((first - second) ** 2).sum(axis=1)
-    squares = (first**2).sum(axis=1), (second**2).sum(axis=1)
-    return cluster_sums(np.column_stack([np.ones(len(first)), apart, *squares, first, second]), clusters)
-
-
-def kappas(totals: Floats) -> Floats:
-    """Cohen's κ of each row of totals (`agreement_sums`); of scores with quadratic weights; NaN where undefined.
-
-    Source: Cohen (1960, 1968): 1 − Σ |x − y|² / E Σ |x − y|².
-    """
-    count, apart, first_squares, second_squares, first, second = _parts(totals)
-    by_chance = (first_squares + second_squares) / count - 2 * (first * second).sum(axis=1) / count**2
-    return _one_minus(apart / count, by_chance)
-
-
 def alphas(totals: Floats) -> Floats:
     """Krippendorff's α for two raters of each row of totals: nominal of one-hot vectors, interval of scores.
 
     Source: Krippendorff, Content Analysis (2004), chapter 11.
     """
-    count, apart, first_squares, second_squares, first, second = _parts(totals)
+    count, apart, first_squares, second_squares, first, second = agreement_parts(totals)
     pooled = 2 * count
     by_chance = 2 * (pooled * (first_squares + second_squares) - ((first + second) ** 2).sum(axis=1))
-    return _one_minus(apart / count, by_chance / (pooled * (pooled - 1)))
+    return chance_corrected(apart / count, by_chance / (pooled * (pooled - 1)))
 
 
 def first_order_agreements(totals: Floats) -> Floats:
@@ -262,31 +227,19 @@ def first_order_agreements(totals: Floats) -> Floats:
 
     Source: Gwet, Computing inter-rater reliability and its variance in the presence of high agreement (2008).
     """
-    count, apart, _, _, first, second = _parts(totals)
+    count, apart, _, _, first, second = agreement_parts(totals)
     shares = (first + second) / (2 * count)[:, None]
     by_chance = (shares * (1 - shares)).sum(axis=1) / max(1, shares.shape[1] - 1)
-    return _one_minus(apart / (2 * count), 1 - by_chance)
+    return chance_corrected(apart / (2 * count), 1 - by_chance)
 
 
 def correlations(totals: Floats) -> Floats:
     """Pearson's correlation of each row of totals of scores; of ranks it is Spearman's."""
     import numpy as np
 
-    count, apart, first_squares, second_squares, first, second = _parts(totals)
+    count, apart, first_squares, second_squares, first, second = agreement_parts(totals)
     first, second = first[:, 0], second[:, 0]
     product = (first_squares + second_squares - apart) / 2 - first * second / count
     spread = (first_squares - first**2 / count) * (second_squares - second**2 / count)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(spread > 1e-9, product / np.sqrt(spread), np.nan)
-
-
-def _parts(totals: Floats) -> tuple[Floats, ...]:
-    size = (totals.shape[1] - 4) // 2
-    return (*totals[:, :4].T, totals[:, 4 : 4 + size], totals[:, 4 + size :])
-
-
-def _one_minus(observed: Floats, by_chance: Floats) -> Floats:
-    import numpy as np
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(by_chance > 1e-12, 1 - observed / by_chance, np.nan)
