@@ -83,6 +83,7 @@ REMOVED: Sequence[Removed] = (
     Removed("RewardServerSettings", "max_aggregate_mb", 256.0, "send fewer rollouts to /aggregate_metrics at once"),
     Removed("RewardServerSettings", "header_timeout", 10.0, "leave it out"),
     Removed("RewardServerSettings", "body_timeout", 30.0, "leave it out"),
+    Removed("label", "export", None, "labels are JSON lines, in the file that --out names; --import reads them"),
 )
 """Settings of commands, of environments and of the policy."""
 

@@ -51,7 +51,7 @@ def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--rows=4", "--half_width=.1"], "not allowed with argument"),
         (["--sampling=best"], "invalid choice: 'best'"),
         (["--port=70000"], "expected a number from 0 to 65535"),
-        (["--export", "argilla", "records.json"], "unrecognized arguments: --export argilla records.json"),
+        (["--export", "argilla", "records.json"], "--export (command line): this setting was removed"),
         (["--import", "none.jsonl"], "there is no such file of labels"),
     ],
 )
