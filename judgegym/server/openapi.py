@@ -88,8 +88,8 @@ def document(mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestB
             summary = f"{protocol.protocol}: scores of the {who}"
             operation = _operation(summary, _ref(protocol.answer), body=bodies[protocol.path])
             paths[prefix + protocol.path] = {"post": operation}
-        seed = _operation("nemo_gym: nothing to seed", _ANY_OBJECT, body=_ANY_OBJECT)
-        paths[f"{prefix}/seed_session"] = {"post": seed}
+        for route, summary in (("seed_session", "nemo_gym: begin a session"), ("close_session", "nemo_gym: end it")):
+            paths[f"{prefix}/{route}"] = {"post": _operation(summary, _ANY_OBJECT, body=_ANY_OBJECT)}
         paths[f"{prefix}/aggregate_metrics"] = {"post": aggregate}
         paths[f"{prefix}/reverify_mode"] = {"get": _operation("nemo_gym: how rows are verified again", mode)}
     components: dict[str, JSON] = {"schemas": schemas}

@@ -40,7 +40,15 @@ from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import telemetry
 from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.native import ScoreBody, result_json
-from judgegym.server.protocols.nemo_gym import MOUNT, AggregateBody, CompareBody, VerifyBody, aggregate
+from judgegym.server.protocols.nemo_gym import (
+    MOUNT,
+    AggregateBody,
+    CompareBody,
+    VerifyBody,
+    aggregate,
+    close_session,
+    seed_session,
+)
 from judgegym.server.protocols.remote_rewards import RewardBody, SlimeBody
 from judgegym.server.request import (
     PREFIX,
@@ -162,7 +170,8 @@ class Service:
             prefix = f"/{mount}" if mount else ""
             for protocol in PROTOCOLS:
                 self._of_judges[prefix + protocol.path] = {"POST": partial(self._score, mount, protocol)}
-            self._of_judges[f"{prefix}/seed_session"] = {"POST": self._seed_session}
+            self._of_judges[f"{prefix}/seed_session"] = {"POST": partial(self._session, seed_session)}
+            self._of_judges[f"{prefix}/close_session"] = {"POST": partial(self._session, close_session)}
             self._of_judges[f"{prefix}/aggregate_metrics"] = {"POST": self._aggregate}
             self._of_judges[f"{prefix}/reverify_mode"] = _get(partial(self._reverify_mode, mount))
         self._routes = self._of_judges | {
@@ -257,6 +266,7 @@ class Service:
         try:
             with self.core.judges.table.in_use() as table:
                 raw = await request.json_object(self.settings)
+                raw = protocol.of_session(raw, request.headers.get("cookie", ""))
                 try:
                     judge = _judge_named(raw, mount, table) if protocol.names_judge else mount
                     response = await self._judged(judge, table, protocol, raw, request, started)
@@ -339,10 +349,11 @@ class Service:
             return seconds
         raise RequestError(422, "invalid", f"{REQUEST_DEADLINE}: expected a number of seconds, found {given[:20]!r}")
 
-    async def _seed_session(self, request: ServerRequest) -> ServerResponse:
-        """NeMo Gym's sessions: there is nothing to seed."""
-        await request.json_object(self.settings)
-        return json_response({})
+    async def _session(
+        self, respond: Callable[[Mapping[str, JSON]], ServerResponse], request: ServerRequest
+    ) -> ServerResponse:
+        """NeMo Gym's sessions."""
+        return respond(await request.json_object(self.settings))
 
     async def _aggregate(self, request: ServerRequest) -> ServerResponse:
         """NeMo Gym's means over verified rollouts."""

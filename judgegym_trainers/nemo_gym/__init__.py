@@ -7,5 +7,5 @@ where `gym` looks for it: in the current folder first, then beside NeMo Gym. `gy
 in it from `requirements.txt`. The copy therefore requires the JudgeGym that wrote it: the same files, where it was
 installed from a folder, or the same version.
 
-Source: nemo-gym 0.4.0 (`cli/env.py`, `cli/setup_command.py`).
+Source: nemo-gym 0.4.0 and 0.7.0 (`cli/env.py`, `cli/setup_command.py`).
 """

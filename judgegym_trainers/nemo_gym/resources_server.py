@@ -1,11 +1,11 @@
 """The reward server as a resources server that NeMo Gym spawns.
 
 Guarantees: all routes are those of `judgegym judge-server --for nemo_gym`, answered by the same code: `/verify`,
-`/seed_session`, `/aggregate_metrics`, `/reverify_mode`, `/compare`, `/v1/score` and the page.
-A failed judge is a row with `_ng_failure_class` and `mask_sample`, never an HTTP error and never a score. Settings
-that cannot work end the process at its start, with one line.
+`/seed_session`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`, `/compare`, `/v1/score` and the page.
+A failed judge is a row with `_ng_failure_class` and `mask_sample`, and never a score; within a session of 0.7 it is an
+HTTP error, which ends one episode. Settings that cannot work end the process at its start, with one line.
 
-Source: nemo-gym 0.4.0 (`base_resources_server.py`, `server_utils.py`).
+Source: nemo-gym 0.4.0 and 0.7.0 (`base_resources_server.py`, `server_utils.py`).
 """
 
 from __future__ import annotations

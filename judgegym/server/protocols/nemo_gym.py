@@ -1,4 +1,4 @@
-"""NeMo Gym's resources server: `/seed_session`, `/verify`, `/aggregate_metrics`, `/reverify_mode`.
+"""NeMo Gym's resources server: `/seed_session`, `/verify`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`.
 
 A failed judge is reported in the row (`on_failure=sidecar`): `_ng_failure_class`, by which the collector leaves the
 row out and tries it again, and `mask_sample`, by which trainers leave it out of the loss: at the top level, and in
@@ -18,14 +18,19 @@ score, verdicts that are weighted) do not. They are in `judge_components`.
 A row says to which group its rollout belongs, for judges that compare (`--group_size`): `_ng_group_id`, else
 `_ng_task_index`, each with the attempt; and `_ng_rollout_index` says which of the group it is.
 
-Source: NeMo Gym 0.5, for `_ng_group_id` the cohorts of its later GenRM server, and for what a trainer reads
+Environment servers (NeMo Gym 0.7) name the episode when they seed a session, and not in the row of `/verify`: the
+session's cookie says which task it is (the group) and which rollout. They refuse a reply with fields that begin with
+`_ng_`, and make a failed episode of an HTTP error: it ends nothing, and after a 503 the collector tries it again.
+Within a session a failure is therefore an HTTP error.
+
+Source: NeMo Gym 0.5 and 0.7, for `_ng_group_id` the cohorts of its later GenRM server, and for what a trainer reads
 NeMo-RL's `rollouts.py` and `environments/nemo_gym.py` (August 2026).
 
 NeMo Gym's `/aggregate_metrics`: statistics over the rollouts of a run, in the shape that its agent reads.
 
 The agent fills a field that is missing with an empty one, without an error; so the shape matters: a list of statistics
 for each task, a mapping of statistics of all rollouts (`mean/reward`, `std/raw`, …), and the headline ones among them.
-A failed rollout counts in `num_failed` and in no statistic.
+A failed or masked rollout counts in `num_failed` and in no statistic.
 
 NeMo Gym's `POST /compare`: the rewards of several responses to one conversation, for judges that compare.
 
@@ -39,11 +44,13 @@ Source: NeMo Gym 0.5, its GenRM server and the client of it.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from http.cookies import CookieError, SimpleCookie
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -59,7 +66,7 @@ from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
 from judgegym.server.protocols.base import RequestBody, Results, id_of
 from judgegym.server.protocols.native import RubricField
-from judgegym.server.request import ServerResponse, json_response
+from judgegym.server.request import ServerResponse, json_response, validated
 
 FAILURE = "_ng_failure_class"
 """The class that `gym eval reverify --judge-failed-only` takes."""
@@ -89,6 +96,48 @@ _MASKED_BY_US = "_ng_failure_masked"
 _UNFINISHED = ("failed", "cancelled", "in_progress", "queued")
 _FILTERED = "content_filter"
 _DATA_FAULTS = frozenset({"invalid", UNUSABLE})
+_KINDS = {"judge_failed": "judge_failed", "unparsable": "judge_unparseable"}
+"""NeMo Gym's own names of a failure's kind; it warns of another name that does not begin with the server's."""
+
+SESSION = "resources_session_id"
+_COOKIE = "judgegym_episode"
+_EPISODE = "_ng_judgegym_episode"
+"""In the row of a session: the group and the rollout that its cookie names."""
+
+
+class _TaskId(BaseModel):
+    taskset: str
+    task_id: str
+
+
+class _EpisodeId(BaseModel):
+    rollout_id: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    attempt: int = 0
+
+
+class _Seed(BaseModel):
+    resources_session_id: str
+    episode_id: _EpisodeId
+    task_id: _TaskId
+
+
+def seed_session(raw: Mapping[str, JSON]) -> ServerResponse:
+    """Answer `/seed_session`: nothing is kept here; an environment server gets the episode back as a cookie.
+
+    Raises:
+        RequestError: it names a session, but not the episode.
+    """
+    if SESSION not in raw:
+        return json_response({})
+    seed = validated(_Seed, raw)
+    group = hashlib.sha256(wire.dumps([seed.task_id.taskset, seed.task_id.task_id])).hexdigest()[:32]
+    cookie = f"{_COOKIE}={group}.{seed.episode_id.attempt}.{seed.episode_id.rollout_id}; Path=/; HttpOnly"
+    return json_response({SESSION: seed.resources_session_id}, headers={"Set-Cookie": cookie})
+
+
+def close_session(raw: Mapping[str, JSON]) -> ServerResponse:
+    """Answer `/close_session`: there is nothing to close."""
+    return json_response({name: raw[name] for name in (SESSION,) if name in raw})
 
 
 class CreateParams(BaseModel):
@@ -141,6 +190,15 @@ class VerifyBody(RequestBody):
     principle: str | None = None
     judge_mount: str | None = None
 
+    @classmethod
+    def of_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
+        """The row with the episode that the session's cookie names, if it has one."""
+        with suppress(CookieError):
+            morsel = SimpleCookie(cookies).get(_COOKIE)
+            if morsel is not None and morsel.value.count(".") >= 2:
+                return {**raw, _EPISODE: morsel.value}
+        return raw
+
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """What is judged of the rollout as the response; the row's question, else the input, as the prompt.
 
@@ -174,7 +232,7 @@ class VerifyBody(RequestBody):
                 awaits_others=True,
                 criteria=self._criteria(fields.get("criteria")),
                 group=_group_of(raw),
-                member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
+                member=_member_of(raw),
             ).numbered()
         ]
 
@@ -194,10 +252,11 @@ class VerifyBody(RequestBody):
             RequestError: the judge failed, and that is to be told by HTTP.
         """
         result = results[0][0]
+        is_episode = _EPISODE in raw
         if (fault := self.response.failure) is not None:
-            result = replace(result, status=POLICY_FAILED, is_final=True)
+            result = replace(result, status=POLICY_FAILED, is_final=not is_episode)
         if result.is_failed:
-            if answers.on_failure == "http":
+            if answers.on_failure == "http" or is_episode:
                 raise refusal(result)
             cause = JUDGE_FAILED if fault is None else POLICY_FAILED
             reward = answers.placeholder(result.others)
@@ -221,9 +280,9 @@ class VerifyBody(RequestBody):
         """A failed row, unless failures are told by HTTP.
 
         Raises:
-            RequestError: the error, with `on_failure=http`.
+            RequestError: the error, with `on_failure=http` and within a session.
         """
-        if answers.on_failure == "http":
+        if answers.on_failure == "http" or _EPISODE in raw:
             raise error
         cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
         kind = INVALID_ROW if cause == INVALID_ROW else error.kind
@@ -231,11 +290,21 @@ class VerifyBody(RequestBody):
 
 
 def _group_of(raw: Mapping[str, JSON]) -> str | None:
-    """The id of a rollout's group: that of the caller or the number of its task, else the id of its prompt."""
+    """The id of a rollout's group: its session's, the caller's, or its task's number, else the id of its prompt."""
+    if _EPISODE in raw:
+        task, attempt, _ = str(raw[_EPISODE]).split(".", 2)
+        return f"session={task} attempt={attempt}"
     for name, attempt in _GROUPS:
         if (known := id_of(raw.get(name))) is not None:
             return f"{name}={known} attempt={id_of(raw.get(attempt)) or 0}"
     return id_of(raw.get("prompt_id"))
+
+
+def _member_of(raw: Mapping[str, JSON]) -> str | None:
+    """The id of a rollout in its group."""
+    if _EPISODE in raw:
+        return str(raw[_EPISODE]).split(".", 2)[2]
+    return next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None)
 
 
 def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
@@ -256,6 +325,8 @@ def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     earlier = (raw.get(COMPONENTS), raw.get(_OF_OLDER_SERVERS))
     stale = _OF_AN_EARLIER_ANSWER.union(*(names for names in earlier if isinstance(names, Mapping)))
     row = {name: value for name, value in raw.items() if name not in stale and not name.startswith(_EARLIER_FAILURE)}
+    if _EPISODE in raw:
+        row = {name: value for name, value in row.items() if not name.startswith(_OWN)}
     config = raw.get(CONFIG)
     if raw.get(_MASKED_BY_US) is True and isinstance(config, Mapping):
         row[CONFIG] = {name: value for name, value in config.items() if name != MASK}
@@ -269,7 +340,7 @@ def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, 
     row |= {
         "reward": reward,
         MASK: True,
-        "failure_kind": kind,
+        "failure_kind": _KINDS.get(kind, f"judgegym:{kind}"),
         "failure_reason": reason,
         FAILURE: cause,
         "_ng_failure_judge_error": reason,
@@ -293,6 +364,7 @@ def _is_json(value: JSON) -> bool:
 
 
 TASK = "_ng_task_index"
+ROLLOUT = "_ng_rollout_index"
 _OWN = "_ng_"
 
 Rollout = Mapping[str, object]
@@ -308,22 +380,44 @@ class AggregateBody(BaseModel):
 
 def aggregate(body: AggregateBody) -> dict[str, JSON]:
     """The statistics of a run's rollouts."""
-    judged = [rollout for rollout in body.verify_responses if FAILURE not in rollout]
+    judged = [rollout for rollout in body.verify_responses if FAILURE not in rollout and rollout.get(MASK) is not True]
     if any(_INVALID in rollout for rollout in judged):  # a share of all, which those that are valid do not name
         judged = [{_INVALID: False, **rollout} for rollout in judged]
-    by_task: dict[int, list[Rollout]] = {}
-    for rollout in judged:
-        task = rollout.get(TASK)
-        by_task.setdefault(task if isinstance(task, int) else 0, []).append(rollout)
+    by_task = _grouped(judged, TASK)
     groups: list[JSON] = [
-        {TASK: task, "num_rollouts": len(by_task[task]), **_statistics(by_task[task])} for task in sorted(by_task)
+        {TASK: task, "num_rollouts": len(rollouts), **_statistics(rollouts)} for task, rollouts in by_task.items()
     ]
     counts = {"num_responses": len(body.verify_responses), "num_failed": len(body.verify_responses) - len(judged)}
     overall = _statistics(judged)
     headline = {name: value for name, value in overall.items() if name.startswith("mean/")}
     if not body.verify_responses:
         return {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
-    return {"group_level_metrics": groups, "agent_metrics": {**overall, **counts}, "key_metrics": headline}
+    aggregated: dict[str, JSON] = {
+        "group_level_metrics": groups,
+        "agent_metrics": {**overall, **counts},
+        "key_metrics": headline,
+    }
+    by_repeat = _grouped(judged, ROLLOUT)
+    if len(by_repeat) > 1:
+        aggregated["repeat_level_metrics"] = [
+            {
+                ROLLOUT: repeat,
+                "sample_count": len(rollouts),
+                "missing_count": len(by_task) - len(rollouts),
+                **_statistics(rollouts),
+            }
+            for repeat, rollouts in by_repeat.items()
+        ]
+    return aggregated
+
+
+def _grouped(rollouts: Iterable[Rollout], name: str) -> dict[int, list[Rollout]]:
+    """The rollouts by a number that they have, in its order; 0 for those without it."""
+    groups: dict[int, list[Rollout]] = {}
+    for rollout in rollouts:
+        number = rollout.get(name)
+        groups.setdefault(number if isinstance(number, int) else 0, []).append(rollout)
+    return dict(sorted(groups.items()))
 
 
 def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
@@ -334,7 +428,7 @@ def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
         usage = response.get("usage") if isinstance(response, Mapping) else None
         for source in (usage, rollout):
             for name, value in source.items() if isinstance(source, Mapping) else ():
-                if not name.startswith(_OWN) and (number := _number(value)) is not None:
+                if not name.startswith(_OWN) and name != MASK and (number := _number(value)) is not None:
                     columns.setdefault(name, []).append(number)
     found: dict[str, float] = {}
     for name, values in columns.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from judgegym.server.protocols.nemo_gym import AggregateBody, aggregate
 from tests.core.server.bodies import DOWN, VERIFY, by_response
 from tests.core.server.nemo_rl import is_masked
 from tests.core.server.running import asked, running
+from tests.listwise import judging
 from tests.scripted import Json
 
 STALE = {
@@ -56,7 +58,7 @@ async def test_a_row_comes_back_with_its_reward_and_components_as_numbers() -> N
 
 @pytest.mark.parametrize(
     ("judge", "kind", "words"),
-    [(DOWN, "judge_failed", "out of order"), ("I cannot say.", "unparsable", "")],
+    [(DOWN, "judge_failed", "out of order"), ("I cannot say.", "judge_unparseable", "")],
 )
 async def test_a_failed_judge_is_told_to_all_readers_of_the_row(judge: Any, kind: str, words: str) -> None:
     async with running(judge=judge) as server:
@@ -107,11 +109,65 @@ async def test_a_response_that_has_failed_is_masked_and_not_judged(fields: Json,
         asked_for = len(server.judge.requests)
     assert (asked_for, is_masked(answer)) == ((1, False) if words is None else (0, True))
     assert (answer.get("_ng_failure_class"), answer.get("failure_kind")) == (
-        (None, None) if words is None else ("policy_failed", "policy_failed")
+        (None, None) if words is None else ("policy_failed", "judgegym:policy_failed")
     )
     assert words is None or words in answer["failure_reason"]
     assert "_ng_failure_terminal" not in answer
     assert answer["reward"] == (1.0 if words is None else 0.0)
+
+
+def seed(task: str, rollout: str) -> Json:
+    """How an environment server of NeMo Gym 0.7 begins a session."""
+    return {
+        "resources_session_id": f"session-{rollout}",
+        "episode_id": {"rollout_id": rollout, "attempt": 0},
+        "task_id": {"taskset": "train", "task_id": task},
+        "task_data": {},
+    }
+
+
+async def test_an_environment_server_gets_its_session_back_and_no_field_of_the_collector() -> None:
+    async with running(judge=by_response) as server:
+        seeded = await server.post("/seed_session", seed("1", "1-0"))
+        cookie = seeded.headers["Set-Cookie"].partition(";")[0]
+        verified = await server.post("/verify", {**VERIFY, "_ng_task_index": 1}, Cookie=f"a=b; {cookie}")
+        closed = await server.post("/close_session", {"resources_session_id": "session-1-0", "episode_id": {}})
+        refused = await server.post("/seed_session", {"resources_session_id": "s", "episode_id": {}})
+    assert seeded.json == closed.json == {"resources_session_id": "session-1-0"}
+    assert verified.json == {**VERIFY, "reward": 1.0, "judge_components": {"raw": 5.0}, "raw": 5.0}
+    assert (refused.status, "rollout_id" in refused.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("judge", "row", "status"),
+    [
+        (DOWN, VERIFY, 503),
+        (DOWN, {**VERIFY, "rubric": 5}, 422),
+        (by_response, {**VERIFY, "response": {**VERIFY["response"], "status": "failed"}}, 503),
+    ],
+)
+async def test_a_failure_within_a_session_is_an_http_error_which_ends_one_episode(
+    judge: Any, row: Json, status: int
+) -> None:
+    async with running(judge=judge) as server:
+        seeded = await server.post("/seed_session", seed("1", "1-0"))
+        answer = await server.post("/verify", row, Cookie=seeded.headers["Set-Cookie"].partition(";")[0])
+    assert (answer.status, "reward" in answer.json) == (status, False)
+
+
+async def test_rollouts_of_sessions_are_compared_within_their_task() -> None:
+    async def rewards(task: str) -> list[float]:
+        async def verify(number: int) -> float:
+            seeded = await server.post("/seed_session", seed(task, f"{task}-{number}"))
+            row = rollout(message(f"{task} {number}"))
+            answer = await server.post("/verify", row, Cookie=seeded.headers["Set-Cookie"].partition(";")[0])
+            return float(answer.json["reward"])
+
+        return await asyncio.gather(verify(1), verify(2))
+
+    judge = judging(lambda text, place: int(text.replace(" ", "")) / 100)
+    async with running("--judge=listwise", "--group_size=2", "--group_wait=60", judge=judge) as server:
+        assert await asyncio.gather(rewards("1"), rewards("2")) == [[0.11, 0.12], [0.21, 0.22]]
 
 
 @pytest.mark.parametrize("judge", [DOWN, "[FEEDBACK] fine [SCORE] 5"])
@@ -212,7 +268,7 @@ async def test_a_row_that_cannot_be_judged_is_a_failed_row_and_not_the_end_of_th
             row = answer.json
             assert (answer.status, row["reward"], row["mask_sample"], row["difficulty"]) == (200, 0.0, True, 3), fault
             assert (row["_ng_failure_class"], row["_ng_failure_terminal"]) == ("invalid_row", True)
-            assert row["failure_kind"] == "invalid_row"
+            assert row["failure_kind"] == "judgegym:invalid_row"
             assert next(iter(fault)) in row["failure_reason"]
         assert server.judge.requests == []
 
@@ -222,7 +278,7 @@ async def test_a_server_that_takes_no_more_answers_with_a_failed_row_too() -> No
         server.service.draining = True
         answer = await server.post("/verify", VERIFY)
     assert (answer.status, answer.json["_ng_failure_class"]) == (200, "judge_failed")
-    assert (answer.json["failure_kind"], "_ng_failure_terminal" in answer.json) == ("draining", False)
+    assert (answer.json["failure_kind"], "_ng_failure_terminal" in answer.json) == ("judgegym:draining", False)
 
 
 async def test_a_field_of_the_row_chooses_the_judge() -> None:
@@ -242,9 +298,10 @@ async def test_a_field_of_the_row_chooses_the_judge() -> None:
 async def test_aggregates_have_the_shape_that_the_agent_reads() -> None:
     rows: list[Json] = [
         {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0, "raw": 5.0, "judge_components": {"raw": 5.0}},
-        {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 0.0, "raw": 1.0, "name": "x"},
+        {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 0.0, "raw": 1.0, "name": "x", "mask_sample": False},
         {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.5, "response": {"usage": {"input_tokens": 7}}},
         {"_ng_task_index": 0, "_ng_rollout_index": 2, "reward": 0.0, "_ng_failure_class": "judge_failed"},
+        {"_ng_task_index": 0, "_ng_rollout_index": 3, "reward": 0.0, "mask_sample": True},
     ]
     async with running() as server:
         answer = await server.post("/aggregate_metrics", {"verify_responses": rows})
@@ -253,12 +310,17 @@ async def test_aggregates_have_the_shape_that_the_agent_reads() -> None:
     assert answer.json["key_metrics"] == {"mean/reward": 0.5, "mean/raw": 3.0, "mean/input_tokens": 7.0}
     overall = answer.json["agent_metrics"]
     assert (overall["std/reward"], overall["median/reward"], overall["min/raw"], overall["max/raw"]) == (0.5, 0.5, 1, 5)
-    assert (overall["num_responses"], overall["num_failed"]) == (4, 1)
+    assert (overall["num_responses"], overall["num_failed"]) == (5, 2)
     groups = answer.json["group_level_metrics"]
     assert [(group["_ng_task_index"], group["num_rollouts"], group["mean/reward"]) for group in groups] == [
         (0, 2, 0.25),
         (1, 1, 1.0),
     ]
+    repeats = answer.json["repeat_level_metrics"]
+    assert [
+        (repeat["_ng_rollout_index"], repeat["sample_count"], repeat["missing_count"], repeat["mean/reward"])
+        for repeat in repeats
+    ] == [(0, 2, 0, 0.5), (1, 1, 1, 0.5)]
     assert nothing.json == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 

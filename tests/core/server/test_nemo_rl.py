@@ -158,7 +158,7 @@ async def test_rollouts_that_a_judge_that_is_away_never_sees_have_the_mean_of_th
             number = len(rows) + 1
             row = await server.post("/verify", rollout(f"b{number}", number), **{"X-Request-Deadline": "0.5"})
             rows.append(row.json)
-            return bool(rows[-1]["failure_kind"] == "judge_away")
+            return bool(rows[-1]["failure_kind"] == "judgegym:judge_away")
 
         await has_score(server, "a")
         async with server.judge.away():

@@ -55,6 +55,7 @@ async def run(
     *arguments: object,
     launcher: tuple[str, ...] = (),
     patience_s: float = PATIENCE_S,
+    folder: str = "",
 ) -> Ended:
     """Run a program that lies beside the tests of a trainer, with that trainer's Python.
 
@@ -64,9 +65,10 @@ async def run(
         arguments: text as it is, anything else as JSON.
         launcher: what comes before the program, such as `-m torch.distributed.run`.
         patience_s: for how long it may run.
+        folder: of the tests, where it is not the environment's name.
     """
     python = place_of(trainer) / "bin" / "python"
-    program_file = HERE / trainer / program
+    program_file = HERE / (folder or trainer) / program
     return await run_with(str(python), program_file, *arguments, launcher=launcher, patience_s=patience_s)
 
 

@@ -69,7 +69,7 @@ def test_every_module_is_a_target_and_every_target_a_module_with_tests() -> None
     modules = {path.stem for path in ROOM.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     assert modules - SHARED == {target.module for target in TARGETS}
     for target in TARGETS:
-        assert list((HERE / target.name).glob("test_*.py")), target.name
+        assert list((HERE / target.folder).glob("test_*.py")), target.name
 
 
 def test_each_target_has_a_row_and_a_page() -> None:
@@ -95,7 +95,7 @@ def test_a_page_begins_with_what_to_install_to_copy_and_to_look_at(target: Targe
     assert "**Look at** " in begins.rpartition("\n```\n")[2]
     installed = re.match(r"pip install (?:--no-deps )?-e '?\.(?:\[(?P<extra>[^]]+)\])?", start[0].text)
     assert installed is not None, start[0].text
-    assert (installed["extra"] or "") in {target.extra, target.name}
+    assert (installed["extra"] or "") in {target.extra, target.folder}
     assert sum(block.text.count("\n") for block in start) <= LONGEST_START
 
 
@@ -127,7 +127,7 @@ def test_each_row_of_the_table_of_losses_is_shown_by_a_test_that_is_there() -> N
         if row["shown by"] == "read":
             continue
         path, _, name = row["shown by"].strip("`").partition("::")
-        tree = ast.parse((HERE.parent / path).read_text())
+        tree = ast.parse((HERE.parents[1] / path).read_text())
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
         assert name in functions, row
 

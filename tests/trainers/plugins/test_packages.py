@@ -51,6 +51,7 @@ import importlib.metadata, json, re, sys, types
 before = set(sys.modules)
 for name in ("art", "art.trajectories", "openai", "openai.types.chat.chat_completion"):  # ART's own
     sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__file__ = "/nowhere/art.py"
     sys.modules[name].__getattr__ = lambda attribute: type(attribute, (), {})
 from judgegym.judges.config.extras import install_command
 from judgegym_trainers import art, openrlhf, slime, trl, verl

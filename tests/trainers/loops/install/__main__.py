@@ -82,7 +82,7 @@ def _timed(target: Target, place: Path) -> tuple[str, float]:
 
 
 def _test(targets: Sequence[Target], place: Path, report: Path, of_pytest: Sequence[str]) -> int:
-    folders = [str(HERE / target.name) for target in targets if (HERE / target.name).is_dir()]
+    folders = {str(HERE / target.folder): None for target in targets if (HERE / target.folder).is_dir()}
     at_once = ("-n", str(_AT_ONCE), "--dist", "loadfile")  # tests of one file share what Ray and the trainers start
     command = [sys.executable, "-m", "pytest", "-rs", *at_once, f"--junitxml={report}", *folders, *of_pytest]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "TRAINER_ENVIRONMENTS": str(place)}).returncode

@@ -68,7 +68,8 @@ def _install(target: Target, folder: Path, log: Path) -> None:
     overrides.write_text("".join(f"{line}\n" for line in target.overrides))
     needs_torch = any(package.startswith("torch==") for package in target.packages)
     run(
-        *(*install, *(cpu_torch() if needs_torch else ()), "--override", str(overrides), *target.packages),
+        *(*install, *(("--python-version", target.python) if target.python else ())),
+        *(*(cpu_torch() if needs_torch else ()), "--override", str(overrides), *target.packages),
         *(word for project in (_judgegym(target.extra), *projects) for word in ("--editable", project)),
         log=log,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.trainers.loops.install.targets import Target
+from tests.trainers.loops.install.targets import TARGETS, Target
 
 
 @dataclass
@@ -23,11 +23,13 @@ class Counted:
 
 
 def counted(report: Path) -> dict[str, Counted]:
-    """The tests by the folder that they are in, of a report that pytest has written (`--junitxml`)."""
+    """The tests by target, of a report that pytest has written (`--junitxml`): their folder, or an id that is one."""
+    targets = {target.name for target in TARGETS}
     found: dict[str, Counted] = {}
     for case in ElementTree.parse(report).iter("testcase"):
-        name = re.search(r"(?:^|\.)integrations\.(\w+)\.test_", f"{case.get('classname', '')}.{case.get('name', '')}")
-        count = found.setdefault(name[1] if name else "", Counted())
+        name = re.search(r"(?:^|\.)loops\.(\w+)\.test_", f"{case.get('classname', '')}.{case.get('name', '')}")
+        ids = targets.intersection(re.findall(r"\w+", case.get("name", "").partition("[")[2]))
+        count = found.setdefault(next(iter(ids), name[1] if name else ""), Counted())
         count.seconds += float(case.get("time", 0))
         if case.find("failure") is not None or case.find("error") is not None:
             count.failed += 1

@@ -35,7 +35,7 @@ class Target:
     """One environment.
 
     Attributes:
-        name: its folder's name, and that of its tests in `tests/trainers/loops`.
+        name: its folder's name, and by default that of its tests in `tests/trainers/loops`.
         title: that of its page in `docs/trainers/`.
         distribution: the package whose version is the target's; empty for one that is not installed.
         version: the version that is tested.
@@ -47,6 +47,9 @@ class Target:
         overrides: requirements that replace those of packages.
         source: the repository that it comes from, instead of the index.
         has_environment: false for a checkout whose modules the tests load into their own Python.
+        tests: the folder of its tests in `tests/trainers/loops`, where another version of the target has it, too.
+        python: the version of Python as which its packages are chosen, where they require a patch release that not
+            every machine has; an older one of `pythons` runs them then.
     """
 
     name: str
@@ -61,11 +64,18 @@ class Target:
     overrides: tuple[str, ...] = ()
     source: Source | None = None
     has_environment: bool = True
+    tests: str = ""
+    python: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The folder of its tests."""
+        return self.tests or self.name
 
     @property
     def module(self) -> str:
         """Our module for it, in `judgegym_trainers`."""
-        return _MODULES.get(self.name, self.name)
+        return _MODULES.get(self.folder, self.folder)
 
     @property
     def tested(self) -> str:
@@ -96,11 +106,23 @@ TARGETS = (
         "nemo_gym",
         "NeMo Gym",
         "nemo-gym",
+        "0.7.0",
+        "nemo_gym",
+        extra="nemo-gym",
+        pythons=("3.13",),
+        packages=("nemo-gym==0.7.0",),
+        python="3.13.14",
+    ),
+    Target(
+        "nemo_gym_04",
+        "NeMo Gym",
+        "nemo-gym",
         "0.4.0",
         "nemo_gym",
         extra="nemo-gym",
         pythons=("3.12", "3.13"),
         packages=("nemo-gym==0.4.0",),
+        tests="nemo_gym",
     ),
     Target("openenv", "OpenEnv", "openenv", "0.10.0", "openenv", extra="openenv", packages=("openenv==0.10.0",)),
     Target(

@@ -18,13 +18,39 @@ from tests.trainers.loops import trainers
 from tests.trainers.loops.children import ended, free_port, ready, started
 from tests.trainers.loops.examples import example
 
-SERVERS = ("resources_servers/judgegym", "responses_api_agents/simple_agent", "responses_api_models/openai_model")
+SERVERS = (
+    *("resources_servers/judgegym", "responses_api_agents/simple_agent", "responses_api_models/openai_model"),
+    "environment_servers/legacy_agent",  # before the agent, from 0.7 on
+)
+
+
+@dataclass(frozen=True)
+class Gym:
+    """A version of NeMo Gym, in an environment of its own."""
+
+    environment: str
+    version: str
+
+    @property
+    def environment_servers(self) -> tuple[str, ...]:
+        """The types of servers between collector and agent, which 0.4 does not know."""
+        return ("legacy_agent",) if self.version == "0.4.0" else ("legacy_agent", "single_agent_turn_legacy")
+
+    @property
+    def servers(self) -> int:
+        """How many servers stand beside the resources server."""
+        return 2 if self.version == "0.4.0" else 3
+
+    async def run(self, program: str, *arguments: object) -> trainers.Ended:
+        """Run a program that lies beside these tests."""
+        return await trainers.run(self.environment, program, *arguments, folder="nemo_gym")
 
 
 @dataclass(frozen=True)
 class Project:
     """A folder in which `gym` is called, and the port of its head server."""
 
+    gym: Gym
     folder: Path
     head_port: int
 
@@ -55,15 +81,15 @@ class Project:
         (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     async def _child(self, words: Sequence[str]) -> asyncio.subprocess.Process:
-        return await started("nemo_gym", words, self.folder)
+        return await started(self.gym.environment, words, self.folder)
 
 
-async def project(folder: Path) -> Project:
+async def project(gym: Gym, folder: Path) -> Project:
     """A project with the resources server, as the command that puts it there leaves it, and with all environments."""
-    made = Project(folder, free_port())
+    made = Project(gym, folder, free_port())
     code, said = await made.run(example("NeMo Gym", "bash", 1).splitlines()[0])
     assert code == 0, said
     for server in SERVERS:
         (folder / server).mkdir(parents=True, exist_ok=True)
-        (folder / server / ".venv").symlink_to(trainers.place_of("nemo_gym"))
+        (folder / server / ".venv").symlink_to(trainers.place_of(gym.environment))
     return made

@@ -20,7 +20,7 @@ from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.trainers.loops import trainers
 from tests.trainers.loops.children import free_port
 from tests.trainers.loops.examples import example, swap
-from tests.trainers.loops.nemo_gym.gym import Project, project
+from tests.trainers.loops.nemo_gym.gym import Gym, Project, project
 from tests.trainers.loops.nemo_gym.policy import policy
 from tests.trainers.loops.offline import OfflineJudge
 
@@ -76,7 +76,7 @@ by_number = judging(lambda text, place: int(re.findall(r"\d+", text)[-1]) / 100)
 
 @asynccontextmanager
 async def spawned(made: Project, judge_url: str, policy_url: str) -> AsyncIterator[str]:
-    """The URL of the server that `gym` spawns; three servers are started."""
+    """The URL of the server that `gym` spawns."""
     port = free_port()
     block = "++judgegym.resources_servers.judgegym"
     command = example("NeMo Gym", "bash", 1).splitlines()[1]
@@ -84,19 +84,20 @@ async def spawned(made: Project, judge_url: str, policy_url: str) -> AsyncIterat
     mounts = f"{block}.reward_server.mounts='{json.dumps(GROUP)}'"
     more = (f"{block}.port={port}", f"{block}.reward_server.judge_max_retries=0", mounts)
     async with made.started(command, *more) as said:
-        assert "All 3 / 3 servers ready" in said
+        assert f"All {made.gym.servers + 1} / {made.gym.servers + 1} servers ready" in said
         yield f"http://127.0.0.1:{port}"
 
 
 @asynccontextmanager
 async def external(made: Project, judge_url: str, policy_url: str) -> AsyncIterator[str]:
-    """The URL of a server that runs already; `gym` starts agent and model alone."""
+    """The URL of a server that runs already; `gym` starts the others."""
     flags = ("--for=nemo_gym", f"--judge_base_url={judge_url}", "--judge_model_name=judge", "--judge_max_retries=0")
     with as_process(*flags, f"--mounts={json.dumps(GROUP)}") as url:
         command = example("NeMo Gym", "bash", 4)
         command = swap(command, ("http://127.0.0.1:8000/v1", policy_url), ("8400", url.rpartition(":")[2]))
         async with made.started(command) as said:
-            assert "All 2 / 2 servers ready" in said
+            assert f"All {made.gym.servers} / {made.gym.servers} servers ready" in said
+            assert "DEPRECATED: agents without an environment server" not in said
             yield url
 
 
@@ -104,11 +105,11 @@ FORMS = {"spawned": spawned, "external": external}
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_gym_collects_our_rewards_leaves_failures_out_and_resumes(form: str, tmp_path: Path) -> None:
+async def test_gym_collects_our_rewards_leaves_failures_out_and_resumes(form: str, gym: Gym, tmp_path: Path) -> None:
     collect = example("NeMo Gym", "bash", 2)
     judge = Judge()
     async with policy() as policy_url, ScriptedEndpoint(judge) as endpoint:
-        made = await project(tmp_path)
+        made = await project(gym, tmp_path)
         async with FORMS[form](made, endpoint.base_url, policy_url) as url:
             made.write("rows.jsonl", [row(text) for text in TEXTS])
             code, said = await made.run(collect)
@@ -155,9 +156,11 @@ async def test_gym_collects_our_rewards_leaves_failures_out_and_resumes(form: st
             await check_other_routes(url)
 
 
-async def test_the_offline_start_of_the_page_gives_rollouts_that_differ_in_their_rewards(tmp_path: Path) -> None:
+async def test_the_offline_start_of_the_page_gives_rollouts_that_differ_in_their_rewards(
+    gym: Gym, tmp_path: Path
+) -> None:
     start, collect = example("NeMo Gym", "bash", 3).splitlines()
-    made = await project(tmp_path)
+    made = await project(gym, tmp_path)
     async with serving() as stand_in, made.started(start.replace("http://127.0.0.1:8000", stand_in)):
         code, said = await made.run(collect)
     assert code == 0, said

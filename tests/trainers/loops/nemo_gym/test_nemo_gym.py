@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.core.server.nemo_rl import check_components, is_masked
 from tests.core.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
 from tests.trainers.loops import trainers
+from tests.trainers.loops.nemo_gym.gym import Gym
 
 REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
 CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}
@@ -34,18 +37,18 @@ def row(says: Any, **fields: Any) -> Json:
     return {"responses_create_params": params, **fields}
 
 
-async def collect(url: str, directory: Path, rows: list[Json], repeats: int = 1) -> trainers.Ended:
+async def collect(
+    gym: Gym, url: str, directory: Path, rows: list[Json], repeats: int = 1, server: str = "legacy_agent"
+) -> trainers.Ended:
     parts = urlsplit(url)
-    return await trainers.run(
-        "nemo_gym", "program.py", str(parts.hostname), str(parts.port), directory, rows, str(repeats)
-    )
+    return await gym.run("program.py", str(parts.hostname), str(parts.port), directory, rows, str(repeats), server)
 
 
 def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-async def test_rollouts_failures_and_metrics_as_the_collector_has_them(tmp_path: Path) -> None:
+async def test_rollouts_failures_and_metrics_as_the_collector_has_them(gym: Gym, tmp_path: Path) -> None:
     rows = [
         row("good", rubric="Is it good?", reference_answer="Since."),
         row("bad"),
@@ -56,7 +59,7 @@ async def test_rollouts_failures_and_metrics_as_the_collector_has_them(tmp_path:
     ]
     mounts = '--mounts={"safety": {"judge": "aspect", "aspects": ["coherence"]}}'
     async with running(mounts, judge=judge) as server:
-        ended = await collect(server.url, tmp_path, rows, repeats=2)
+        ended = await collect(gym, server.url, tmp_path, rows, repeats=2)
         shown = "".join(asked(request) for request in server.judge.bodies)
     assert ended.code == 0, ended.err
     kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
@@ -78,11 +81,51 @@ async def test_rollouts_failures_and_metrics_as_the_collector_has_them(tmp_path:
     assert aggregate["group_level_metrics"]
 
 
-async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(tmp_path: Path) -> None:
+async def test_a_session_of_an_environment_server_ends_with_a_reward_or_as_a_failed_episode(
+    gym: Gym, tmp_path: Path
+) -> None:
+    rows = [row("good"), row("bad"), row("FAIL"), row("good", rubric=5), row({"status": "failed"})]
+    if "single_agent_turn_legacy" not in gym.environment_servers:
+        pytest.skip(f"NeMo Gym {gym.version} has no environment servers")
+    async with running(judge=judge) as server:
+        ended = await collect(gym, server.url, tmp_path, rows, repeats=2, server="single_agent_turn_legacy")
+    assert ended.code == 0, ended.err
+    kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
+    assert [(each["_ng_task_index"], each["reward"], each["raw"]) for each in kept] == [
+        (0, 1.0, 5.0),
+        (0, 1.0, 5.0),
+        (1, 0.0, 1.0),
+        (1, 0.0, 1.0),
+    ]
+    # What another rollout can mend is tried again, a row that no judge can score is not.
+    ends = {(each["_ng_task_index"], each["_ng_failure_class"], each["_ng_failure_terminal"]) for each in failed}
+    assert (len(failed), ends) == (
+        6,
+        {(task, "environment_server_failed", task == 3) for task in (2, 3, 4)},
+    )
+    (aggregate,) = json.loads((tmp_path / "rollouts_aggregate_metrics.json").read_text())
+    assert aggregate["key_metrics"]["mean/reward"] == 0.5
+    assert [each["mean/reward"] for each in aggregate["repeat_level_metrics"]] == [0.5, 0.5]
+
+
+async def test_rollouts_of_sessions_are_compared_within_their_task(gym: Gym, tmp_path: Path) -> None:
+    if "single_agent_turn_legacy" not in gym.environment_servers:
+        pytest.skip(f"NeMo Gym {gym.version} has no environment servers")
+    rows = [row("one {n}"), row("other {n}")]
+    async with running("--judge=listwise", "--group_size=4", "--group_wait=60", judge=of_number) as server:
+        ended = await collect(gym, server.url, tmp_path, rows, repeats=4, server="single_agent_turn_legacy")
+        groups = [{answer.text.partition(" ")[0] for answer in shown_answers(body)} for body in server.judge.bodies]
+    assert ended.code == 0, ended.err
+    kept = lines(tmp_path / "rollouts.jsonl")
+    assert (len(kept), sorted(map(sorted, groups))) == (8, [["one"], ["other"]])
+    assert [each["reward"] for each in kept] == [number_in(said(each)) / 100 for each in kept]
+
+
+async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(gym: Gym, tmp_path: Path) -> None:
     filtered = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
     rows = [row("good"), row({"status": "failed"}), row({"status": "cancelled"}), row(filtered)]
     async with running(judge=judge) as server:
-        ended = await collect(server.url, tmp_path, rows)
+        ended = await collect(gym, server.url, tmp_path, rows)
         asked_for = len(server.judge.requests)
     assert ended.code == 0, ended.err
     kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
@@ -91,10 +134,10 @@ async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(tmp_
     assert all(is_masked(each) and "_ng_failure_terminal" not in each for each in failed)
 
 
-async def test_a_judge_that_is_away_leaves_no_reward_in_the_rollouts(tmp_path: Path) -> None:
+async def test_a_judge_that_is_away_leaves_no_reward_in_the_rollouts(gym: Gym, tmp_path: Path) -> None:
     async with running("--deadline=1") as server:
         await server.judge.__aexit__(None, None, None)
-        ended = await collect(server.url, tmp_path, [row("good"), row("bad")])
+        ended = await collect(gym, server.url, tmp_path, [row("good"), row("bad")])
     assert ended.code == 0, ended.err
     assert lines(tmp_path / "rollouts.jsonl") == []
     assert [each["_ng_failure_class"] for each in lines(tmp_path / "rollouts_failures.jsonl")] == ["judge_failed"] * 2
@@ -108,11 +151,11 @@ def best(request: Json, number: int) -> str:
     return "nobody"
 
 
-async def test_compare_as_the_client_of_its_genrm_server_reads_it() -> None:
+async def test_compare_as_the_client_of_its_genrm_server_reads_it(gym: Gym) -> None:
     async with running("--judge=choice", judge=best) as server:
         parts = urlsplit(server.url)
         texts = ["bad", "good", "", "worse"]
-        ended = await trainers.run("nemo_gym", "compare.py", str(parts.hostname), str(parts.port), texts)
+        ended = await gym.run("compare.py", str(parts.hostname), str(parts.port), texts)
     assert ended.code == 0, ended.err
     assert ended.result["rewards"] == ended.result["whole"]["rewards"] == [0.0, 1.0, 0.0, 0.0]
     assert ended.result["metrics"]["judge_failed"] == 0.0
@@ -134,10 +177,10 @@ def said(each: Json) -> str:
     return str(each["response"]["output"][-1]["content"][0]["text"])
 
 
-async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(tmp_path: Path) -> None:
+async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(gym: Gym, tmp_path: Path) -> None:
     rows = [row("one {n}"), row("FAIL {n}"), row("other {n}"), row("third {n}")]  # one prompt, several tasks
     async with running("--judge=listwise", "--group_size=8", "--group_wait=60", judge=of_number) as server:
-        ended = await collect(server.url, tmp_path, rows, repeats=8)
+        ended = await collect(gym, server.url, tmp_path, rows, repeats=8)
         groups = [[answer.text for answer in shown_answers(request)] for request in server.judge.bodies]
         metrics = (await server.get("/metrics")).text
     assert ended.code == 0, ended.err
@@ -159,9 +202,9 @@ async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(tmp_path: P
     assert 'judgegym_cohorts_closed_total{how="full",judge=""} 4.0' in metrics
 
 
-async def test_a_rollout_that_is_left_alone_is_a_failed_row_and_not_a_scored_one(tmp_path: Path) -> None:
+async def test_a_rollout_that_is_left_alone_is_a_failed_row_and_not_a_scored_one(gym: Gym, tmp_path: Path) -> None:
     async with running("--judge=listwise", "--group_size=8", "--group_wait=1", judge=of_number) as server:
-        ended = await collect(server.url, tmp_path, [row("one {n}")], repeats=1)
+        ended = await collect(gym, server.url, tmp_path, [row("one {n}")], repeats=1)
         asked_for = len(server.judge.requests)
     assert ended.code == 0, ended.err
     (failed,) = lines(tmp_path / "rollouts_failures.jsonl")

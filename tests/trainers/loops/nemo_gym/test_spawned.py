@@ -7,7 +7,7 @@ from typing import Any
 from tests.core.server.bodies import VERIFY
 from tests.core.server.running import running
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
-from tests.trainers.loops import trainers
+from tests.trainers.loops.nemo_gym.gym import Gym
 from tests.trainers.loops.offline import OfflineJudge
 
 MODEL = {"judge_model_server": {"type": "responses_api_models", "name": "judge_model"}}
@@ -30,7 +30,7 @@ WRONG = {
 }
 
 
-async def test_settings_that_cannot_work_are_one_line_and_a_model_server_can_be_the_judge() -> None:
+async def test_settings_that_cannot_work_are_one_line_and_a_model_server_can_be_the_judge(gym: Gym) -> None:
     right = [block({"judge_max_retries": 0, "judge_price_input": None}, **MODEL)]
     judge = OfflineJudge()
 
@@ -40,7 +40,7 @@ async def test_settings_that_cannot_work_are_one_line_and_a_model_server_can_be_
 
     async with ScriptedEndpoint(whole) as endpoint, running(judge=OfflineJudge()) as server:
         ours = (await server.post("/verify", VERIFY)).json
-        ended = await trainers.run("nemo_gym", "spawned.py", [*WRONG.values(), *right], endpoint.base_url, VERIFY)
+        ended = await gym.run("spawned.py", [*WRONG.values(), *right], endpoint.base_url, VERIFY)
         asked_for = {body["model"] for body in endpoint.bodies}
     assert ended.code == 0, ended.err
     for number, (words, found) in enumerate(zip(WRONG, ended.result, strict=False)):
