@@ -9,7 +9,7 @@ that is away is no fault of a replica, and none is restarted for it: `/readyz` s
 one line of `serve`, before anything starts.
 
 Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
-through the judgment cache. Judges that gather single responses (`group_size`) need a single replica.
+through the judgment cache. Cohorts (`group_size`), budgets and monitors need a single replica.
 
 Source: ray 2.60 (`serve/api.py`, `serve/scripts.py`, `serve/_private/replica.py`).
 """
@@ -22,7 +22,6 @@ from typing import Any
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
-from judgegym.server.settings import gathering
 
 _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
@@ -69,23 +68,19 @@ def _application(named: dict[str, JSON]) -> Any:
     most = _count(named, "max_replicas")
     reward_server = RewardServer(**named)
     settings = reward_server.load().settings
-    gathers = bool(gathering(settings.mounted_judges()))  # reports errors before any replica starts
+    needs_one = settings.needs_one_process() is not None  # reports errors before any replica starts
     fewest = 1 if fewest is None else fewest
-    most = max(fewest, 1 if gathers else _MOST_REPLICAS) if most is None else most
+    most = max(fewest, 1 if needs_one else _MOST_REPLICAS) if most is None else most
     if not 0 <= fewest <= most or most == 0:
         raise SettingsError(f"min_replicas, max_replicas: {fewest} to {most} replicas; expected the lower number first")
-    if gathers and most > 1:
-        raise SettingsError(
-            f"group_size: a cohort needs one replica, which handles some 3,000 requests a second; found {fewest} to "
-            f"{most} (min_replicas, max_replicas). Use max_replicas=1"
-        )
+    settings.check_processes(most, "replica", "max_replicas")
     from ray import serve  # late: the extra `ray`
 
     deployed = serve.deployment(
         serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
         # All members of a cohort wait at the same time: its cohort would miss one that Ray held back.
-        max_ongoing_requests=2 * settings.max_pending if gathers else 4 * _TARGET_ONGOING,
+        max_ongoing_requests=2 * settings.max_pending if needs_one else 4 * _TARGET_ONGOING,
         autoscaling_config={"min_replicas": fewest, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
         graceful_shutdown_timeout_s=settings.drain_s,  # Ray's own 20 s are less than a judgment may take
     )

@@ -7,8 +7,8 @@
     api.mount("/rewards", reward_server)
 
 The service is opened by the server's lifespan, or by the first request where a parent forwards none; it is closed at
-the end of the lifespan, or else with the event loop. Judges that gather single responses (`group_size`) need one
-process. Connections are the server's: their number, the time for a head and the end of requests in flight are uvicorn's
+the end of the lifespan, or else with the event loop. Cohorts (`group_size`), budgets and monitors need one process.
+Connections are the server's: their number, the time for a head and the end of requests in flight are uvicorn's
 settings. Everything else is as with `python -m judgegym.server`.
 """
 
@@ -27,8 +27,8 @@ from judgegym.server.answers import RequestError
 from judgegym.server.operation import log_to_stderr
 from judgegym.server.request import Message, Receive, Send, ServerRequest, without_token
 from judgegym.server.service import Service, failed_response, opened
-from judgegym.server.settings import RewardServerSettings, gathering, with_preset
-from judgegym.server.workers import check_one_process
+from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.workers import server_processes
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class _OpenService:
     async def _hold(self, server: RewardServer) -> None:
         try:
             loaded = server.load()
-            check_one_process(gathering(loaded.settings.mounted_judges()))
+            loaded.settings.check_processes(server_processes())
             async with opened(loaded) as service:
                 self.ready.set_result(service)
                 await self.closing.wait()

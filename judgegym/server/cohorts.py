@@ -8,7 +8,7 @@ one. What is kept is bounded: no cohort is opened beyond the limit of pending ju
 judged ones are kept by number and time, without the texts. A cohort that is open takes its members also at the limit:
 refusing them would keep those that are there waiting, and the limit reached.
 
-A cohort lives in one process, which all its members must reach: `check_one_process` refuses a server of several.
+A cohort lives in one process, which all its members must reach: `RewardServerSettings.check_processes` refuses several.
 
 The rules, for responses with one key (`cohort_key`):
 
@@ -217,11 +217,6 @@ class Register:
         self._judged: deque[Cohort] = deque()
         self._kept = 0
 
-    def __len__(self) -> int:
-        """How many cohorts are known."""
-        seated = (cohorts for of_key in self._by_key.values() for cohorts in of_key.seated.values())
-        return len({cohort for cohorts in seated for cohort in cohorts})
-
     def repeated(self, key: str, sign: Sign) -> tuple[Cohort, MemberSlot] | None:
         """The place that a response had when it came before, if it did."""
         for cohort in reversed(self._of(key).seated.get(sign, ())):
@@ -392,18 +387,18 @@ class Cohorts:
     def stop(self) -> None:
         """Close all open cohorts, and judge those that are there: no more members come."""
         self._is_stopping = True
-        for gathering in tuple(self._open):
-            self._close(gathering)
+        for cohort in tuple(self._open):
+            self._close(cohort)
 
     async def aclose(self) -> None:
         """Give up all that is not judged."""
         gathered, judging = tuple(self._open), dict(self._judging)
         await cancel_all(judging.values())
-        for gathering in gathered:
-            self._leave_open(gathering)
-        for gathering in (*gathered, *judging):
-            if not gathering.results.done():
-                self._give_up(gathering)
+        for cohort in gathered:
+            self._leave_open(cohort)
+        for cohort in (*gathered, *judging):
+            if not cohort.results.done():
+                self._give_up(cohort)
 
     def _place(
         self, mount: str, task: JudgeTask, spent_s: float, *, is_empty: bool
@@ -426,10 +421,10 @@ class Cohorts:
         joinable = register.joinable(key, sign)
         if joinable is None and self._is_full():
             raise OverloadError
-        gathering = joinable or self._opened(mount, task, key, now)
-        place = self._seated(gathering, task, sign)
-        self._close_for(gathering, now, spent_s)
-        return gathering, place
+        cohort = joinable or self._opened(mount, task, key, now)
+        place = self._seated(cohort, task, sign)
+        self._close_for(cohort, now, spent_s)
+        return cohort, place
 
     def _late(self, missed: Cohort, task: JudgeTask, sign: Sign) -> ResponseJudgment:
         result = failure(
@@ -449,65 +444,65 @@ class Cohorts:
 
     def _opened(self, mount: str, task: JudgeTask, key: str, now: float) -> Cohort:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
-        gathering = Cohort(key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s)
-        gathering.task, gathering.results = task, loop.create_future()
-        gathering.scores = gatherer.scorer.begin(answered(task, gatherer.scorer.settings), gatherer.size)
-        gathering.timer = loop.call_at(gathering.closes_at, self._close, gathering)
-        self._registers[mount].add(gathering)
-        self._open.add(gathering)
+        cohort = Cohort(key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s)
+        cohort.task, cohort.results = task, loop.create_future()
+        cohort.scores = gatherer.scorer.begin(answered(task, gatherer.scorer.settings), gatherer.size)
+        cohort.timer = loop.call_at(cohort.closes_at, self._close, cohort)
+        self._registers[mount].add(cohort)
+        self._open.add(cohort)
         self._record.telemetry.cohort(mount, "opened")
-        return gathering
+        return cohort
 
-    def _seated(self, gathering: Cohort, task: JudgeTask, sign: Sign) -> MemberSlot:
+    def _seated(self, cohort: Cohort, task: JudgeTask, sign: Sign) -> MemberSlot:
         """Give a response a place; the last one closes the cohort."""
         place = MemberSlot(sign)
-        if not sign.is_empty and gathering.scores is not None:
-            place.number = len(gathering.responses)
-            response = answered(task, self._gatherers[gathering.mount].scorer.settings).response
-            gathering.scores.add(response)
-            gathering.responses.append(response)
-        self._registers[gathering.mount].seat(gathering, place)
+        if not sign.is_empty and cohort.scores is not None:
+            place.number = len(cohort.responses)
+            response = answered(task, self._gatherers[cohort.mount].scorer.settings).response
+            cohort.scores.add(response)
+            cohort.responses.append(response)
+        self._registers[cohort.mount].seat(cohort, place)
         self.pending += 1
-        if gathering.is_full or self._is_stopping:
-            self._close(gathering)
+        if cohort.is_full or self._is_stopping:
+            self._close(cohort)
         return place
 
-    def _close_for(self, gathering: Cohort, now: float, spent_s: float) -> None:
+    def _close_for(self, cohort: Cohort, now: float, spent_s: float) -> None:
         """Close a cohort early enough for a caller, so that the judge has its share of the time that the caller has.
 
         One that has none left has its answer already, and takes no time from the others.
         """
         if spent_s >= self._deadline_s:
             return
-        share = self._gatherers[gathering.mount].wait_s / self._deadline_s
+        share = self._gatherers[cohort.mount].wait_s / self._deadline_s
         closes_at = now + share * (self._deadline_s - spent_s)
-        if gathering.timer is not None and closes_at < gathering.closes_at:
-            gathering.timer.cancel()
-            gathering.closes_at = closes_at
-            gathering.timer = asyncio.get_running_loop().call_at(closes_at, self._close, gathering)
+        if cohort.timer is not None and closes_at < cohort.closes_at:
+            cohort.timer.cancel()
+            cohort.closes_at = closes_at
+            cohort.timer = asyncio.get_running_loop().call_at(closes_at, self._close, cohort)
 
-    def _leave_open(self, gathering: Cohort) -> None:
-        self._open.remove(gathering)
-        if gathering.timer is not None:
-            gathering.timer.cancel()
-            gathering.timer = None
+    def _leave_open(self, cohort: Cohort) -> None:
+        self._open.remove(cohort)
+        if cohort.timer is not None:
+            cohort.timer.cancel()
+            cohort.timer = None
 
-    def _close(self, gathering: Cohort) -> None:
+    def _close(self, cohort: Cohort) -> None:
         """Take no more members, and judge those that are there."""
-        self._leave_open(gathering)
-        self._registers[gathering.mount].closed(gathering, asyncio.get_running_loop().time())
-        self._record.telemetry.cohort(gathering.mount, "full" if gathering.is_full else "short")
-        task = self._judging[gathering] = asyncio.create_task(self._judge(gathering))
-        task.add_done_callback(lambda _: self._judging.pop(gathering))
+        self._leave_open(cohort)
+        self._registers[cohort.mount].closed(cohort, asyncio.get_running_loop().time())
+        self._record.telemetry.cohort(cohort.mount, "full" if cohort.is_full else "short")
+        task = self._judging[cohort] = asyncio.create_task(self._judge(cohort))
+        task.add_done_callback(lambda _: self._judging.pop(cohort))
 
-    async def _judge(self, gathering: Cohort) -> None:
-        mount, task, loop = gathering.mount, gathering.task, asyncio.get_running_loop()
-        scores, responses = gathering.scores, gathering.responses
+    async def _judge(self, cohort: Cohort) -> None:
+        mount, task, loop = cohort.mount, cohort.task, asyncio.get_running_loop()
+        scores, responses = cohort.scores, cohort.responses
         if scores is None or task is None:
             return
         if len(responses) < self._gatherers[mount].scorer.fewest(task):
             scores.cancel()
-            too_few = failure(self._too_few(gathering), is_final=gathering.is_full)
+            too_few = failure(self._too_few(cohort), is_final=cohort.is_full)
             results = [too_few] * len(responses)
             if results and mount not in self._warned:
                 self._warned.add(mount)
@@ -524,62 +519,62 @@ class Cohorts:
             except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
                 results = failed_by(error, len(responses))
-            seconds, is_late = loop.time() - closed_at, gathering.was_overdue
+            seconds, is_late = loop.time() - closed_at, cohort.was_overdue
             self._record.judged(mount, task.prompt, responses, results, seconds, is_late=is_late)
-        results = with_others(results, empty=gathering.empty)
-        gathering.results.set_result(results)
-        self._finish(gathering)
+        results = with_others(results, empty=cohort.empty)
+        cohort.results.set_result(results)
+        self._finish(cohort)
         register = self._registers[mount]
         if any(result.score is not None for result in results):
-            register.judged(gathering, loop.time())
+            register.judged(cohort, loop.time())
         else:
-            register.forget(gathering)
+            register.forget(cohort)
 
-    def _give_up(self, gathering: Cohort) -> None:
-        if gathering.scores is not None:
-            gathering.scores.cancel()
-        gathering.results.cancel()
-        self._finish(gathering)
-        self._registers[gathering.mount].forget(gathering)
+    def _give_up(self, cohort: Cohort) -> None:
+        if cohort.scores is not None:
+            cohort.scores.cancel()
+        cohort.results.cancel()
+        self._finish(cohort)
+        self._registers[cohort.mount].forget(cohort)
 
-    def _finish(self, gathering: Cohort) -> None:
+    def _finish(self, cohort: Cohort) -> None:
         """Count the places as pending no longer, and keep no texts."""
-        self.pending -= len(gathering.places)
-        gathering.task, gathering.scores, gathering.responses = None, None, []
+        self.pending -= len(cohort.places)
+        cohort.task, cohort.scores, cohort.responses = None, None, []
 
-    def _too_few(self, gathering: Cohort) -> str:
+    def _too_few(self, cohort: Cohort) -> str:
         """Why there is nothing to judge."""
-        came = len(gathering.places)
-        until = "before the server stopped" if self._is_stopping else f"within {self._waited(gathering)} s"
-        empty = came - len(gathering.responses)
+        came = len(cohort.places)
+        until = "before the server stopped" if self._is_stopping else f"within {self._waited(cohort)} s"
+        empty = came - len(cohort.responses)
         without = f", {empty} of them with nothing to judge" if empty else ""
-        return f"{came} of {gathering.size} members came {until}{without}: there is nothing to compare with"
+        return f"{came} of {cohort.size} members came {until}{without}: there is nothing to compare with"
 
-    def _waited(self, gathering: Cohort) -> str:
+    def _waited(self, cohort: Cohort) -> str:
         """Seconds for which a cohort that was closed short was to be open."""
-        return f"{round(gathering.closes_at - gathering.opened_at, 2):g}"
+        return f"{round(cohort.closes_at - cohort.opened_at, 2):g}"
 
     async def _fault(
-        self, known: ResponseJudgment, gathering: Cohort, place: MemberSlot, timeout_s: float
+        self, known: ResponseJudgment, cohort: Cohort, place: MemberSlot, timeout_s: float
     ) -> ResponseJudgment:
         """The failure of a response that is not judged, with the scores of the others, if they are there in time."""
         place.is_faulty = True
-        await asyncio.wait([gathering.results], timeout=timeout_s)
-        if not gathering.results.done() or gathering.results.cancelled():
+        await asyncio.wait([cohort.results], timeout=timeout_s)
+        if not cohort.results.done() or cohort.results.cancelled():
             return known
-        return with_others([*gathering.results.result(), known], empty=gathering.empty)[-1]
+        return with_others([*cohort.results.result(), known], empty=cohort.empty)[-1]
 
-    async def _result(self, gathering: Cohort, place: MemberSlot, timeout_s: float) -> ResponseJudgment:
+    async def _result(self, cohort: Cohort, place: MemberSlot, timeout_s: float) -> ResponseJudgment:
         """The result at a place; a failure if it is not there in time."""
-        mount, results = gathering.mount, gathering.results
+        mount, results = cohort.mount, cohort.results
         place.waiting += 1
         try:
             await asyncio.wait([results], timeout=timeout_s)
         finally:
             place.waiting -= 1
         if not results.done() or results.cancelled():
-            if not gathering.was_overdue:
-                gathering.was_overdue = True
+            if not cohort.was_overdue:
+                cohort.was_overdue = True
                 self._record.health[mount].late()
             is_counted, place.was_late = place.was_late, True
             return self._record.overdue(mount, self._record.health[mount], is_counted=is_counted)

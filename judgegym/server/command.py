@@ -106,10 +106,8 @@ def _checked(loaded: LoadedSettings[RewardServerSettings]) -> LoadedSettings[Rew
     settings = loaded.settings
     settings.check_access()
     check_flags_are_read(loaded, {mount.judge for mount in settings.mounted_judges().values()})
-    workers.check_one_process(gathering(settings.mounted_judges()), settings.workers)
+    settings.check_processes(settings.workers)
     settings.budgets()
-    if settings.is_watched and settings.workers > 1:
-        raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
     return loaded
 
 

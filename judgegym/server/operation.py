@@ -283,61 +283,6 @@ _HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
 }
 
 
-class Telemetry:
-    """Counts nothing; used if prometheus-client is not installed."""
-
-    def judged(self, judge: str, result: ResponseJudgment) -> None:
-        """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
-
-    def failed(self, judge: str, cause: str) -> None:
-        """Count a response that the judge gave no score, or none in time."""
-
-    def probed(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
-        """Count a completion that was asked for to see whether the judge answers."""
-
-    def unjudged(self, judge: str, cause: str) -> None:
-        """Count a failure that a trainer was told although no judgment has failed: it is late, or was never begun."""
-
-    def thinking_removed(self, judge: str, count: int) -> None:
-        """Count responses that were judged without their thinking."""
-
-    def queued(self, judge: str, seconds: float) -> None:
-        """Count a call that waited so many seconds until its first request left."""
-
-    def attempt_failed(self, judge: str, cause: str) -> None:
-        """Count a request to a judge's endpoint that failed."""
-
-    def cohort(self, judge: str, event: CohortEvent) -> None:
-        """Count an event of a cohort."""
-
-    def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
-        """Count a request and its latency; so many judgments are in flight or waiting."""
-
-    def alarmed(self, judge: str, alarm: Alarm) -> None:
-        """Count an alarm."""
-
-    def monitored(self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]) -> None:
-        """Take the latest numbers of a judge's monitors, and how many responses its gold judge has scored or not."""
-
-    def exposition(self, pending: int) -> bytes:
-        """The metrics in Prometheus' text format, with so many judgments in flight or waiting.
-
-        Raises:
-            RequestError: there are none.
-        """
-        raise RequestError(501, "not_installed", f"metrics need prometheus-client: {install_command('server')}")
-
-
-def telemetry() -> Telemetry:
-    """The metrics of this process."""
-    try:
-        require("server")
-    except MissingExtraError as error:
-        logger.warning("/metrics is off: %s", error)
-        return Telemetry()
-    return PrometheusTelemetry()
-
-
 class _Children(dict[tuple[str, ...], Any]):
     """The children of a metric by the values of their labels: prometheus-client looks each up anew, under a lock."""
 
@@ -359,15 +304,36 @@ _CAUSES: Mapping[str, str] = {
 """The cause of a status without a score; a judge that refused, or whose text was cut off, is told apart."""
 
 
-class PrometheusTelemetry(Telemetry):
+class _Nothing:
+    """A metric, and its children, where nothing is counted."""
+
+    def __getitem__(self, labels: tuple[str, ...]) -> _Nothing:
+        return self
+
+    def inc(self, amount: float = 1) -> None:
+        """Count nothing."""
+
+    dec = observe = set = inc
+
+
+class Telemetry:
     """The metrics of one process; with several workers `exposition` sums over all."""
 
-    def __init__(self) -> None:
-        """Start at zero."""
+    def __init__(self, *, is_counted: bool = False) -> None:
+        """Start at zero; by default, and without prometheus-client, nothing is counted."""
+        self._registry: Any = None
+        self._is_shared = MULTIPROCESS in os.environ
+        nothing: Any = _Nothing()
+        self._counters: dict[str, Any] = dict.fromkeys(_COUNTERS, nothing)
+        self._histograms: dict[str, Any] = dict.fromkeys(_HISTOGRAMS, nothing)
+        self._open_cohorts = self._in_flight = self._monitors = self._gold = nothing
+        if is_counted:
+            self._count()
+
+    def _count(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self._registry = registry = CollectorRegistry()
-        self._is_shared = MULTIPROCESS in os.environ
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"judgegym_{name}", about, labels, registry=registry, multiprocess_mode="livesum")
@@ -386,7 +352,7 @@ class PrometheusTelemetry(Telemetry):
         self._gold = _Children(gauge("gold_responses", "Responses for the gold judge, by outcome", "judge", "outcome"))
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
-        """See `Telemetry`."""
+        """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
         counters = self._counters
         if result.shared:
             counters["equal_responses"][judge,].inc()
@@ -414,11 +380,11 @@ class PrometheusTelemetry(Telemetry):
             counters["cache_hits"][judge,].inc()
 
     def failed(self, judge: str, cause: str) -> None:
-        """See `Telemetry`."""
+        """Count a response that the judge gave no score, or none in time."""
         self._counters["judge_failures"][judge, cause].inc()
 
     def probed(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
-        """See `Telemetry`."""
+        """Count a completion that was asked for to see whether the judge answers."""
         counters, usage = self._counters, outcome.usage
         counters["probes"][judge, "answered" if isinstance(outcome, ChatResponse) else "failed"].inc()
         counters["judge_calls"][judge,].inc()
@@ -429,23 +395,23 @@ class PrometheusTelemetry(Telemetry):
             counters["cost_usd"][judge,].inc(usage.cost)
 
     def unjudged(self, judge: str, cause: str) -> None:
-        """See `Telemetry`."""
+        """Count a failure that a trainer was told although no judgment has failed: it is late, or was never begun."""
         self._counters["unjudged_answers"][judge, cause].inc()
 
     def thinking_removed(self, judge: str, count: int) -> None:
-        """See `Telemetry`."""
+        """Count responses that were judged without their thinking."""
         self._counters["thinking_removed"][judge,].inc(count)
 
     def queued(self, judge: str, seconds: float) -> None:
-        """See `Telemetry`."""
+        """Count a call that waited so many seconds until its first request left."""
         self._histograms["queue_seconds"][judge,].observe(seconds)
 
     def attempt_failed(self, judge: str, cause: str) -> None:
-        """See `Telemetry`."""
+        """Count a request to a judge's endpoint that failed."""
         self._counters["attempt_failures"][judge, cause].inc()
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
-        """See `Telemetry`."""
+        """Count an event of a cohort."""
         if event == "opened":
             self._open_cohorts[judge,].inc()
         elif event == "late":
@@ -455,25 +421,31 @@ class PrometheusTelemetry(Telemetry):
             self._counters["cohorts_closed"][judge, event].inc()
 
     def alarmed(self, judge: str, alarm: Alarm) -> None:
-        """See `Telemetry`."""
+        """Count an alarm."""
         self._counters["alarms"][judge, alarm.monitor].inc()
 
     def monitored(self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]) -> None:
-        """See `Telemetry`."""
+        """Take the latest numbers of a judge's monitors, and how many responses its gold judge has scored or not."""
         for name, value in values.items():
             self._monitors[judge, name].set(value)
         for outcome, count in gold.items():
             self._gold[judge, outcome].set(count)
 
     def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
-        """See `Telemetry`."""
+        """Count a request and its latency; so many judgments are in flight or waiting."""
         self._counters["requests"][judge, protocol, str(code)].inc()
         self._histograms["request_seconds"][judge, protocol].observe(seconds)
         if self._is_shared:  # another worker may be asked for the metrics
             self._in_flight.set(pending)
 
     def exposition(self, pending: int) -> bytes:
-        """See `Telemetry`."""
+        """The metrics in Prometheus' text format, with so many judgments in flight or waiting.
+
+        Raises:
+            RequestError: there are none.
+        """
+        if self._registry is None:
+            raise RequestError(501, "not_installed", f"metrics need prometheus-client: {install_command('server')}")
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -483,6 +455,16 @@ class PrometheusTelemetry(Telemetry):
             MultiProcessCollector(together)  # type: ignore[no-untyped-call]
             return generate_latest(together)
         return generate_latest(self._registry)
+
+
+def telemetry() -> Telemetry:
+    """The metrics of this process."""
+    try:
+        require("server")
+    except MissingExtraError as error:
+        logger.warning("/metrics is off: %s", error)
+        return Telemetry()
+    return Telemetry(is_counted=True)
 
 
 def forget_worker(pid: int, folder: str) -> None:

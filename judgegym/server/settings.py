@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judgegym.judges.config.budgets import BudgetSettings
+from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
@@ -198,7 +198,7 @@ class WatchSettings(MonitorSettings):
 
     run_dir: Path | None = setting(None, common=True)
     """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
-    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
+    live.jsonl, which judgegym view shows while the policy is trained. Needs one worker."""
 
     @property
     def is_watched(self) -> bool:
@@ -230,7 +230,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     client_budgets: Annotated[dict[str, ClientBudget], NoDecode, BeforeValidator(_from_json)] = setting({})
     """Limit what is spent for a client, by the name of its token, in calls or US dollars; * is each of the others:
     {"trainer-a": {"usd": 20}, "*": {"calls": 1000}}. Further responses have the status budget_spent and no score.
-    budget_calls and budget_usd limit all together. All are for one process (--workers=1) and begin anew with it."""
+    budget_calls and budget_usd limit all together. They need one worker, and begin anew with it."""
     insecure: CliImplicitFlag[bool] = setting(False)
     """Serve without tokens on any address."""
     deadline: float = setting(_DEADLINE_S, gt=0)
@@ -266,13 +266,38 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         """What may be spent, in all and for each client.
 
         Raises:
-            SettingsError: a client has no token, or there are several processes.
+            SettingsError: a client has no token.
         """
         whole = ClientBudget(calls=self.budget_calls, usd=self.budget_usd)
-        found = ServerBudgets(whole, self.client_budgets, self.tokens)
-        if found.whole is not None and self.workers > 1:
-            raise SettingsError(f"--workers: a budget is kept by one process, found {self.workers}")
-        return found
+        return ServerBudgets(whole, self.client_budgets, self.tokens)
+
+    def needs_one_process(self) -> str | None:
+        """What only a single process can keep, behind the settings that ask for it; `None` if there is nothing."""
+        mounts = gathering(self.mounted_judges())
+        kept = {
+            "a cohort": [f"mounts.{name}.group_size" if name else "--group_size" for name in mounts],
+            "a budget": [f"--{name}" for name in (*BUDGETS, "client_budgets") if getattr(self, name)],
+            "a monitor": [f"--{name}" for name in ("run_dir", "gold_judge") if getattr(self, name)],
+        }
+        return next((f"{', '.join(names)}: {what}" for what, names in kept.items() if names), None)
+
+    def check_processes(self, count: int, unit: str = "worker", setting: str = "--workers") -> None:
+        """Check that as many processes can keep what they are to keep.
+
+        Args:
+            count: how many there are, or may be.
+            unit: what one of them is called.
+            setting: what sets their number.
+
+        Raises:
+            SettingsError: there may be one only.
+        """
+        needs = self.needs_one_process() if count > 1 else None
+        if needs is not None:
+            raise SettingsError(
+                f"{needs} needs one {unit}, which handles some 3,000 requests a second; found {count} {unit}s. "
+                f"Use {setting}=1, or a server of its own for each mount"
+            )
 
     def failure_answers(self) -> FailureAnswers:
         """What is sent where there is no score."""

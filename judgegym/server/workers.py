@@ -2,7 +2,7 @@
 
 Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' counters are in a
 directory that only this user may enter, and that is gone when the supervisor ends. Workers end with their supervisor,
-also if it is killed. Judges that gather single responses are refused: a cohort lives in one process (`cohorts.py`).
+also if it is killed. What only one process can keep is refused (`RewardServerSettings.check_processes`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.errors import UserError
 from judgegym.server.operation import MULTIPROCESS, forget_worker
 from judgegym.server.settings import RewardServerSettings
 
@@ -186,25 +186,9 @@ _SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "granian"})
 _FLAG = re.compile(r"(?:-w|--workers)(?:=?(\d+))?", re.ASCII)
 
 
-def check_one_process(gathering: Sequence[str], workers: int = 1) -> None:
-    """Check that a server runs one process if its judges gather responses.
-
-    Args:
-        gathering: the names of the judges that gather single responses.
-        workers: the processes of our own command; those of an ASGI server are found as far as its processes can tell.
-
-    Raises:
-        SettingsError: there are several.
-    """
-    if not gathering:
-        return
-    count = processes(sys.argv, os.environ) if workers == 1 and _is_started_by_a_server() else workers
-    if count > 1:
-        settings = ", ".join(f"mounts.{name}.group_size" if name else "--group_size" for name in gathering)
-        raise SettingsError(
-            f"{settings}: a cohort needs one worker, which handles some 3,000 requests a second; found {count} "
-            "workers. Use --workers=1, or a server of its own for each mount"
-        )
+def server_processes() -> int:
+    """How many processes the ASGI server of this process runs, as far as one of them can tell."""
+    return processes(sys.argv, os.environ) if _is_started_by_a_server() else 1
 
 
 def processes(words: Sequence[str], variables: Mapping[str, str]) -> int:

@@ -20,7 +20,6 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
 from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
-from judgegym.server.settings import gathering
 
 with needs("nemo-gym"):
     from fastapi import FastAPI
@@ -91,17 +90,13 @@ def _reward_server(config: JudgeGymServerConfig) -> RewardServer:
     address = {"host": config.host, "port": config.port}
     server = RewardServer(**{"for": "nemo_gym", **own, **_judge(config, own), **address})
     settings = server.load().settings
-    mounts = settings.mounted_judges()
     if settings.tokens:
         raise SettingsError("tokens: NeMo Gym's clients send none to a server that it spawns; expected an external one")
     if not settings.insecure and not is_loopback(f"http://{config.host}"):
         raise SettingsError(
             f"insecure: {config.host} is open to other machines, and NeMo Gym's clients send no token; expected true"
         )
-    if gathering(mounts) and (config.num_workers or 1) > 1:
-        raise SettingsError(
-            f"group_size: the rollouts of a group must meet in one process, and num_workers is {config.num_workers}"
-        )
+    settings.check_processes(config.num_workers or 1, setting="num_workers")
     return server
 
 

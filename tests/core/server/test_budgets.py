@@ -8,7 +8,6 @@ from judgegym.judges.core.tasks import BUDGET_SPENT, failure
 from judgegym.llm.errors import SettingsError
 from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.budgets import ClientBudget, ServerBudgets
-from judgegym.server.settings import RewardServerSettings
 
 SPENT = failure("the budget for a of 2 calls is spent", BUDGET_SPENT, is_final=True)
 
@@ -23,11 +22,9 @@ def test_each_client_has_its_budget_within_the_one_in_all() -> None:
     assert ServerBudgets(ClientBudget(), {}, ["a"]).whole is None
 
 
-def test_a_client_without_a_token_and_several_processes_are_errors() -> None:
+def test_a_client_without_a_token_is_an_error() -> None:
     with pytest.raises(SettingsError, match="no token 'x'; expected one of a, \\*"):
         ServerBudgets(ClientBudget(), {"x": ClientBudget(calls=1)}, ["a"])
-    with pytest.raises(SettingsError, match="--workers: a budget is kept by one process"):
-        RewardServerSettings(budget_calls=1, workers=2).budgets()
 
 
 @pytest.mark.parametrize("how", ["sidecar", "http", "score"])

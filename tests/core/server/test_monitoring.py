@@ -15,7 +15,6 @@ from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
 from judgegym.server.settings import WatchSettings
 from tests.core.server.running import Running, running
-from tests.core.server.served import run
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 ANSWERS = ["long " * 20, "short", "I'm sorry, I cannot help with that.", ""]
@@ -137,10 +136,3 @@ async def test_memory_of_open_groups_is_bounded(tmp_path: Path, monkeypatch: pyt
             await score(server, f"{number}?", "one")
         assert len(lines(tmp_path, "step")) == 2
     assert len(lines(tmp_path, "step")) == 4
-
-
-@pytest.mark.slow
-def test_several_processes_cannot_watch_one_training(tmp_path: Path) -> None:
-    ended = run("--offline", "--port=0", f"--run_dir={tmp_path}", "--workers=2")
-    assert ended.code == 2
-    assert "--workers: 2 processes cannot watch one training" in ended.err

@@ -1,11 +1,14 @@
-"""A server whose judges gather responses runs one process, as far as it can tell."""
+"""A server that keeps cohorts, a budget or monitors runs one process, as far as it can tell."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.server.workers import check_one_process, processes
+from judgegym.server.settings import RewardServerSettings
+from judgegym.server.workers import processes, server_processes
 
 
 @pytest.mark.parametrize(
@@ -31,17 +34,27 @@ def test_command_line_comes_before_the_environment() -> None:
     assert processes(["uvicorn", "--workers=1"], {"WEB_CONCURRENCY": "3"}) == 1
 
 
+@pytest.mark.parametrize("setting", ["budget_calls", "run_dir", "group_size", "safety.group_size"])
+def test_what_one_process_keeps_is_refused_with_several(setting: str) -> None:
+    values: dict[str, Any] = {
+        "budget_calls": {"budget_calls": 1},
+        "run_dir": {"run_dir": "run"},
+        "group_size": {"judge": "listwise", "group_size": 4},
+        "safety.group_size": {"mounts": {"safety": {"judge": "choice", "group_size": 2}}},
+    }
+    settings = RewardServerSettings(**values[setting])
+    settings.check_processes(1)
+    for count, unit in ((4, "worker"), (2, "replica")):
+        with pytest.raises(SettingsError) as refused:
+            settings.check_processes(count, unit, f"{unit}s")
+        message = str(refused.value)
+        assert message.partition(":")[0].endswith(setting)
+        assert f"needs one {unit}, which handles some 3,000 requests a second; found {count} {unit}s" in message
+        assert f"Use {unit}s=1, or a server of its own" in message
+    RewardServerSettings().check_processes(4)
+
+
 def test_process_that_nobody_has_started_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_CONCURRENCY", "3")
     monkeypatch.delenv("SERVER_SOFTWARE", raising=False)
-    check_one_process(["pairs"])
-
-
-def test_workers_of_our_own_command_are_refused_where_judges_gather() -> None:
-    check_one_process([], 4)
-    check_one_process(["pairs"], 1)
-    with pytest.raises(
-        SettingsError,
-        match=r"^mounts.pairs.group_size: .* found 4 workers. Use --workers=1",
-    ):
-        check_one_process(["pairs"], 4)
+    assert server_processes() == 1

@@ -92,10 +92,10 @@ class JudgeInTest:
         return self.groups[-1]
 
 
-@dataclass
 class TelemetryInTest(Telemetry):
-    told: list[ResponseJudgment]
-    events: Counter[str]
+    def __init__(self, told: list[ResponseJudgment], events: Counter[str]) -> None:
+        super().__init__()
+        self.told, self.events = told, events
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         self.told.append(result)

@@ -23,7 +23,7 @@ WRONG = {
     "workers: NeMo Gym serves it; expected num_workers beside entrypoint": block({"workers": 2}),
     "insecure: 10.0.0.1 is open to other machines": block({"offline": True}, host="10.0.0.1"),
     "tokens: NeMo Gym's clients send none": block({"offline": True, "tokens": {"a": "secret"}}),
-    "group_size: the rollouts of a group must meet in one process, and num_workers is 2": block(
+    "--group_size: a cohort needs one worker": block(
         {"offline": True, "judge": "listwise", "group_size": 4}, num_workers=2
     ),
     "judge_base_url: judge_model_server names the judge already": block({"judge_base_url": "http://j/v1"}, **MODEL),
