@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable
 
@@ -37,22 +36,6 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("status", [401, 402, 403, 404])
-async def test_account_that_is_rejected_in_mid_run_costs_few_requests_at_any_concurrency(
-    connect: Connect, status: int
-) -> None:
-    refused = Reply(status=status, body={"error": {"message": "no more"}})
-    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 300 else refused) as endpoint:
-        client = connect(endpoint, max_concurrency=256, rejected_deadline_s=0.0, title="the judge", section="env.")
-        ended = await asked(client, 2000)
-        assert ended == {ChatResponse: 300, EndpointOutage: 1700}
-        assert MOST_IN_A_ROW <= len(endpoint.requests) - 300 <= MOST_REJECTED
-        with pytest.raises(EndpointOutage, match=rf"the judge at http.*HTTP {status}: no more") as raised:
-            await client.chat(ask(0))
-    assert "--env.endpoint_rejected_deadline" in str(raised.value) and raised.value.exit_code == 1
-
-
-@pytest.mark.slow
 async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(connect: Connect) -> None:
     """The answers to 256 requests come one by one, and as each comes another request is rejected."""
     held, go = Meeting(256), asyncio.Semaphore(0)
@@ -73,35 +56,6 @@ async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(c
             go.release()
         assert await running == {ChatResponse: 256, EndpointOutage: 744}
         assert len(endpoint.requests) - 256 <= MOST_REJECTED
-
-
-@pytest.mark.slow
-async def test_probe_that_succeeds_lets_the_run_go_on_and_rejected_calls_are_made_again(
-    connect: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
-    is_paid = asyncio.Event()
-
-    def script(request: Json, number: int) -> Reply | str:
-        return "fine" if number <= 100 or is_paid.is_set() else NO_CREDIT
-
-    async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint, max_concurrency=256, rejected_deadline_s=600.0, title="the judge")
-        running = asyncio.create_task(asked(client, 1000))
-        while client.waiting is None:  # noqa: ASYNC110  # the state that is tested
-            await asyncio.sleep(0)
-        rejected = len(endpoint.requests) - 100
-        await endpoint.arrived(100 + rejected + 3)
-        assert "rejects every request (HTTP 402: insufficient credits)" in client.waiting
-        is_paid.set()
-        assert await running == {ChatResponse: 1000}
-        assert client.waiting is None
-        answered = Counter(
-            body["messages"][0]["content"] for body in endpoint.bodies
-        )  # each but the rejected ones was sent once
-        assert len(answered) == 1000 and sum(answered.values()) == len(endpoint.requests)
-        assert rejected <= MOST_REJECTED
-    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert "rejected 10 requests in a row: HTTP 402" in said[0] and "accepts requests again" in said[-1]
 
 
 async def test_endpoint_that_rejects_from_the_first_request_is_not_probed(connect: Connect) -> None:

@@ -81,13 +81,6 @@ async def test_a_call_that_differs_is_asked(connect: Connect, cache: JudgmentCac
     assert len(endpoint.requests) == 2
 
 
-async def test_the_settings_extra_body_is_in_the_key(connect: Connect, cache: JudgmentCache) -> None:
-    async with ScriptedEndpoint() as endpoint:
-        for effort, cached in (("low", False), ("high", False), ("low", True)):
-            client = connect(endpoint, cache=cache, extra_body={"reasoning_effort": effort})
-            assert (await client.chat(ASK)).cached is cached
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -165,17 +158,6 @@ async def test_entry_that_cannot_be_used_is_asked_for_again_and_replaced(
     cache.close()
     assert [(answer.first.text, answer.cached) for answer in answers] == [("whole", False), ("whole", True)]
     assert len(endpoint.requests) == 2
-
-
-async def test_identical_greedy_calls_at_once_are_one_request_and_are_kept(
-    connect: Connect, cache: JudgmentCache
-) -> None:
-    async with ScriptedEndpoint() as endpoint:
-        client = connect(endpoint, cache=cache, temperature=0.0)
-        answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
-        assert (await client.chat(ASK)).cached
-    assert len(endpoint.requests) == 1
-    assert sorted(answer.cached for answer in answers) == [False] + [True] * 9
 
 
 class SlowToRead(JudgmentCache):

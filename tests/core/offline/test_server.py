@@ -15,14 +15,13 @@ from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import ARENA_LABELS, arena_form
 from judgegym.judges.parsing.rubric_scores import RubricFormat
 from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, score_probabilities
-from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, choice_from_json, of_answer
+from judgegym.llm.outcome import ChatSuccess, Habits, RawResponse, choice_from_json, of_answer
 from judgegym.offline import process
 from judgegym.offline.answers import answers
-from judgegym.offline.faults import Faults, Outage
+from judgegym.offline.faults import FAULTS, Faults, Outage
 from judgegym.offline.server import Listener
 from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import request_of, serving
-from tests.faults.further_faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_COMPLETION, faults
 from tests.rubrics import rubric_prompt
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
@@ -195,69 +194,41 @@ async def test_timeout_holds_the_request_until_the_client_leaves() -> None:
         assert (await until(root, in_flight=0))["peak_in_flight"] == 1
 
 
-@pytest.mark.parametrize("kind", NO_ANSWER)
-async def test_kind_without_answer_gives_no_whole_response(kind: str) -> None:
-    async with serving(faults=faults({kind: 1})) as root, aiohttp.ClientSession() as session:
-        with pytest.raises((aiohttp.ClientError, asyncio.TimeoutError)):
-            async with session.post(
-                root + "/v1/chat/completions", json=BODY, timeout=aiohttp.ClientTimeout(total=0.2)
-            ) as response:
-                await response.read()
-        found = await until(root, in_flight=0)
-    assert (found["faults"], found["answers"]) == ({kind: 1}, 0)
+OUTCOMES = {
+    "drop": "no answer",
+    "reset": "no answer",
+    "timeout": "no answer",
+    "slow": "right",
+    "malformed": "failed",
+    "html": "failed",
+    "missing_usage": "right",
+    "empty": "failed",
+    "garbage": "whole",
+    "refusal": "refused",
+    "content_filter": "refused",
+    "length": "cut_off",
+}
 
 
-@pytest.mark.parametrize("kind", NO_COMPLETION)
-async def test_kind_without_completion_gives_a_response_that_is_none(kind: str) -> None:
-    async with serving(faults=faults({kind: 1})) as root, aiohttp.ClientSession() as session:
-        for _ in range(6 if kind == "wrong_type" else 1):
-            async with session.post(root + "/v1/chat/completions", json=BODY, allow_redirects=False) as response:
-                try:
-                    body = await response.content.read(1 << 20)
-                except aiohttp.ClientPayloadError:
-                    assert kind == "bad_gzip"
-                    continue
-                assert isinstance(of_answer(RawResponse(response.status, body), Habits("")), AttemptFailure)
-        found = await stats(root)
-    assert found["answers"] == 0
-
-
-@pytest.mark.parametrize("kind", BROKEN)
-async def test_broken_completion_is_not_the_right_one(kind: str) -> None:
-    async with serving() as root:
-        _, right = await post(root, {**BODY, "n": 3})
-    async with serving(faults=faults({kind: 1})) as root:
-        if kind == "no_finish":  # not the first answer
-            await post(root, BODY)
-        status, data = await post(root, {**BODY, "n": 3})
-        found = await stats(root)
-    assert (status, found["answers"]) == (200, int(kind == "no_finish"))
-    assert data["choices"] != right["choices"]
-    texts = [choice["message"].get("content") for choice in data["choices"]]
-    if kind in ("finish_error", "finish_abort", "choice_error", "no_finish"):
-        wanted = [choice["message"]["content"] for choice in right["choices"]]
-        assert texts == [f"{BROKEN_OFF} {text}" for text in wanted]
-
-
-@pytest.mark.parametrize("kind", HARMLESS)
-async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
-    async with serving() as root:
-        _, right = await post(root, {**BODY, "n": 3})
-    async with (
-        serving(faults=faults({kind: 1}), slow_ms=20) as root,
-        aiohttp.ClientSession() as session,
-    ):
-        for _ in range(7 if kind == "absurd_usage" else 1):
-            async with session.post(root + "/v1/chat/completions", json={**BODY, "n": 3}) as response:
-                body = await response.read()
-            answered = of_answer(RawResponse(response.status, body), Habits(""))
-            assert isinstance(answered, ChatSuccess)
-            assert [choice.text for choice in answered.choices[:3]] == [
-                each["message"]["content"] for each in right["choices"]
-            ]
-        async with session.get(root + "/requests") as response:
-            counts = (await response.json())["answered"]
-    assert list(counts.values()) == [7 if kind == "absurd_usage" else 1]
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_has_its_outcome_for_a_client(name: str) -> None:
+    body = {**BODY, "n": 3}
+    right = answers(request_of(BODY["messages"], model="m", n=3))
+    async with serving(faults=Faults({name: 1}), slow_ms=20) as root, aiohttp.ClientSession() as session:
+        timeout = aiohttp.ClientTimeout(total=0.2 if name == "timeout" else None)
+        try:
+            async with session.post(root + "/v1/chat/completions", json=body, timeout=timeout) as response:
+                outcome = of_answer(RawResponse(response.status, await response.read()), Habits(""))
+        except (aiohttp.ClientError, asyncio.TimeoutError):
+            found = "no answer"
+        else:
+            found = "failed"
+            if isinstance(outcome, ChatSuccess):
+                (found,) = {choice.state for choice in outcome.choices}
+                found = "right" if [choice.text for choice in outcome.choices] == right else found
+        counts = await until(root, in_flight=0)
+    assert found == OUTCOMES[name]
+    assert (counts["faults"], counts["answers"]) == ({name: 1}, found == "right")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from judgegym.offline import request
 from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import request_of, serving
-from tests.faults.further_faults import BROKEN, HARMLESS, LAST_WORD, NO_COMPLETION, faults
+from tests.faults.further_faults import BROKEN, LAST_WORD, NO_COMPLETION, faults
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
 STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
@@ -134,21 +134,6 @@ async def test_broken_completion_is_broken_within_the_stream(kind: str) -> None:
             assert found["tool_calls"] == [{"index": 0, **calls[0]}]
     errors = [each["error"] for chunk in chunks for each in chunk["choices"] if "error" in each]
     assert len(errors) == (2 if kind == "choice_error" else 0)
-
-
-@pytest.mark.parametrize("kind", HARMLESS)
-async def test_harmless_fault_streams_the_right_texts(kind: str) -> None:
-    async with serving() as root:
-        _, whole = await posted(root, {**BODY, "n": 2})
-    async with serving(faults=faults({kind: 1}), slow_ms=20) as root:
-        _, streamed = await posted(root, {**BODY, "n": 2, **STREAM})
-    if kind == "absurd_usage":  # a number that no parser takes
-        lines = streamed.split(b"\n\n")
-        streamed = b"\n\n".join(line for line in lines if b'"usage":{' not in line)
-    chunks = chunks_of(streamed)
-    assert any(chunk.get("usage") for chunk in chunks) == (kind not in ("absurd_usage", "missing_usage"))
-    for choice in orjson.loads(whole)["choices"]:
-        assert joined(chunks, choice["index"])["content"] == choice["message"]["content"]
 
 
 @given(st.text(st.characters(codec="utf-8")), st.booleans())
