@@ -32,10 +32,11 @@ from judgegym.llm.at_once import SingleFlight, on_its_way
 from judgegym.llm.cache import IS_ASKED_ANEW, JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
+from judgegym.llm.exchange import open_session
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.outcome import checked
 from judgegym.llm.refusals.response_format import RESPONSE_FORMAT
-from judgegym.llm.transport import Transport, open_session
+from judgegym.llm.transport import Transport
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice, Message
@@ -107,8 +108,7 @@ class ChatClient(Transport):
         Raises:
             SettingsError: the budget is of dollars, and the model's price is not known.
         """
-        session = None if self._owns_session else self._session
-        other = ChatClient(settings, cache=self._cache, session=session, budget=self._budget)
+        other = ChatClient(settings, cache=self._cache, session=self.exchange.shared, budget=self._budget)
         other.meter = self.meter
         for known in (self, *self.siblings):
             if known.settings.endpoints == settings.endpoints and known.settings.limits == settings.limits:

@@ -1,8 +1,9 @@
 """One request to a model with its retries: what an attempt waits for, the replica that it goes to, the retry loop.
 
 An attempt waits for the budget, for a replica that is there, for the rate limits (requests and tokens a minute) and for
-a slot of the concurrency limit, which adapts to the endpoint. `judgegym.llm.outcome` classifies its response,
-`judgegym.llm.retries.retry` says whether and when a failed attempt is made again.
+a slot of the concurrency limit, which adapts to the endpoint (`judgegym.llm.limits`). `judgegym.llm.exchange` sends it,
+`judgegym.llm.outcome` classifies its response, `judgegym.llm.retries.retry` says whether and when a failed attempt is
+made again.
 
 Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
 first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
@@ -14,36 +15,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import aiohttp
-from aiolimiter import AsyncLimiter
 
 from judgegym.llm import tracing, wire
 from judgegym.llm.at_once import on_its_way
 from judgegym.llm.batches.queue import BATCHES, Batches
-from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.cost.models import retired_words, warn_of_end
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
+from judgegym.llm.exchange import Exchange
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
+from judgegym.llm.limits import AdaptiveLimit, RateBudget
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,
     Habits,
     Outcome,
     PlainResponse,
-    RawResponse,
     of_answer,
-    of_exception,
-    of_other_answer,
 )
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.prefixes import SharedPrefixes
@@ -59,153 +56,12 @@ from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
 
-_RECOVERY = 0.05  # share of the ceiling that one window of successes adds
-_AT_ONCE = 2
-"""Requests that are admitted in one turn of the event loop. A burst of all that are allowed would be on its way before
-the first answer is read, also where that answer says to stop."""
-
-
-class AdaptiveLimit:
-    """A limit on requests in flight that adapts to the endpoint: additive increase, multiplicative decrease.
-
-    It starts at its ceiling. An overload (429, 503) halves it, once for all requests that were in flight at the last
-    halving; each window of successes adds five per cent of the ceiling. It never falls below one. Requests are admitted
-    in order of arrival, except that urgent ones (retries, whose deadline is running) go first; a few in each turn of
-    the event loop, so that answers are read between them.
-    """
-
-    def __init__(self, ceiling: int, at_once: int = _AT_ONCE) -> None:
-        """Start at `ceiling` requests, at least 1, of which `at_once` may be admitted in one turn of the event loop."""
-        self.ceiling, self._at_once = ceiling, at_once
-        self.in_flight = 0
-        self._limit = float(ceiling)
-        self._lowered_at = float("-inf")
-        self._urgent: deque[asyncio.Future[None]] = deque()
-        self._others: deque[asyncio.Future[None]] = deque()
-        self._this_turn = 0
-
-    @property
-    def limit(self) -> int:
-        """Requests that may be in flight now."""
-        return int(self._limit)
-
-    async def acquire(self, *, urgent: bool = False) -> float:
-        """Wait for a free slot and take it.
-
-        Returns:
-            The time of admission (monotonic clock), to be passed to `overloaded`.
-        """
-        if not self._urgent and (urgent or not self._others) and self._take():
-            return time.monotonic()
-        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._urgent if urgent else self._others).append(slot)
-        try:
-            await slot
-        except asyncio.CancelledError:
-            if slot.done() and not slot.cancelled():
-                self.release()  # the slot was assigned while this task was being cancelled
-            raise
-        return time.monotonic()
-
-    def release(self) -> None:
-        """Free the slot."""
-        self.in_flight -= 1
-        if self._urgent or self._others:
-            self._admit()
-
-    def succeeded(self) -> None:
-        """Report an answer."""
-        if self._limit < self.ceiling:
-            step = max(1.0, _RECOVERY * self.ceiling) / self._limit
-            self._limit = min(float(self.ceiling), self._limit + step)
-            self._admit()
-
-    def overloaded(self, admitted: float) -> None:
-        """Report an overload of a request that was admitted at that time."""
-        if admitted > self._lowered_at:
-            self._limit = max(1.0, self._limit / 2)
-            self._lowered_at = time.monotonic()
-
-    def rescale(self, ceiling: int) -> None:
-        """Change the ceiling; the limit changes in proportion."""
-        if ceiling != self.ceiling:
-            self._limit = max(1.0, self._limit * ceiling / self.ceiling)
-            self.ceiling = ceiling
-            self._admit()
-
-    def _admit(self, *, is_next_turn: bool = False) -> None:
-        """Give slots to those who wait, as far as there are any."""
-        if is_next_turn:
-            self._this_turn = 0
-        while waiting := self._urgent or self._others:
-            if not waiting[0].done():
-                if not self._take():
-                    return
-                waiting[0].set_result(None)
-            waiting.popleft()
-
-    def _take(self) -> bool:
-        """Take a slot, if there is one in this turn of the event loop; return whether there was."""
-        if self.in_flight + 1 > self._limit or self._this_turn >= self._at_once:
-            return False
-        self.in_flight += 1
-        self._this_turn += 1
-        if self._this_turn == 1:
-            asyncio.get_running_loop().call_soon(partial(self._admit, is_next_turn=True))
-        return True
-
-
-class RateBudget:
-    """Requests and tokens a minute; `None` where there is no such limit.
-
-    Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large providers count. One
-    request at a time waits for them, in order of arrival, except that urgent ones (retries) go first.
-    """
-
-    def __init__(self, requests: int | None, tokens: int | None) -> None:
-        """Begin with a whole minute of both; 0 is no limit."""
-        self.requests = AsyncLimiter(requests, 60.0) if requests else None
-        self.tokens = AsyncLimiter(tokens, 60.0) if tokens else None
-        self._next = AdaptiveLimit(1)
-
-    async def use_up(self) -> None:
-        """Take all that is left of this minute, where another process may have used it."""
-        for limiter in (self.requests, self.tokens):
-            if limiter is not None:
-                await limiter.acquire(limiter.max_rate)
-
-    async def spend(self, tokens: int, *, urgent: bool = False) -> None:
-        """Wait until a request of this many tokens fits; one of more than a minute's tokens takes the whole minute."""
-        if self.requests is None and self.tokens is None:
-            return
-        await self._next.acquire(urgent=urgent)
-        try:
-            if self.requests is not None:
-                await self.requests.acquire()
-            if self.tokens is not None:
-                await self.tokens.acquire(min(float(tokens), self.tokens.max_rate))
-        finally:
-            self._next.release()
-
-
 ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission", default=None)
 """Called when the first attempt of a call is admitted, of which there may be several for what waits for them."""
 
 
-_CONNECT_S = 30.0
 _CLOCK_S = 5.0  # what may pass between an answer and the look at its wait
-_LONGEST_BODY = 128 * 1024 * 1024
-_LONGEST_RESULTS = 1 << 30
 _MOST_IN_BATCHES = 10_000_000
-
-
-def open_session() -> aiohttp.ClientSession:
-    """An HTTP session for chat clients: no connection limit of its own, no cookies.
-
-    Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the session would look
-    them up, and read `~/.netrc`, on a thread for every request.
-    """
-    return aiohttp.ClientSession(connector=CheckedConnector(), cookie_jar=aiohttp.DummyCookieJar())
 
 
 class Transport:
@@ -218,6 +74,7 @@ class Transport:
         limit: of the requests in flight.
         rates: requests and tokens a minute.
         fields: which fields of requests the model's endpoint takes, as far as is known.
+        exchange: sends a request once.
         formats: whether it takes response formats.
         changed: the fields that it has refused and that requests were changed in, which were answered.
         limit_words: that thinking has used up the limit of a completion; `None` if it has not.
@@ -275,8 +132,7 @@ class Transport:
         self._throttling = ThrottleMonitor(settings)
         self.last_failure: EndpointError | None = None
         self._budget = budget
-        self._session = session
-        self._owns_session = session is None
+        self.exchange = Exchange(settings, self.api, self.fields, session)
         self.siblings: list[Transport] = []
         self.is_spare: Callable[[], bool] = lambda: False
 
@@ -352,9 +208,7 @@ class Transport:
             await each.close()
         await self.presence.close()
         await self.breaker.close()
-        if self._owns_session and self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self.exchange.close()
 
     def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
@@ -649,7 +503,7 @@ class Transport:
             else:
                 async with self._live_limit:
                     with on_its_way():
-                        outcome = await self._exchange(replica, call)
+                        outcome = await self.exchange.send(replica, call)
             if outcome.tokens is not None:
                 prices = self.settings.prices if batches is not None else self._live_prices
                 usage = prices.for_prompt(outcome.tokens.prompt_tokens).priced(outcome.tokens)
@@ -724,49 +578,6 @@ class Transport:
             return replace(outcome, kind=FailureKind.BROKEN)  # it is sent again so often, and no oftener
         return outcome
 
-    async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
-        """Send a request once, and classify what comes back."""
-        used_s = 0.0 if call.failure is None else call.elapsed()  # a retry has what is left; 0 is no limit
-        timeout_s = max(0.001, min(self.settings.timeout_s, self.settings.deadline_s - used_s))
-        try:
-            call.leaves()
-            response = await self._response(replica, call, timeout_s)
-        except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
-            is_no_http = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
-            if is_no_http and await replica.needs_tls():
-                what = "none: the port speaks TLS, so its URL must begin with https://"
-                return AttemptFailure(FailureKind.REJECTED, what)
-            return of_exception(error, timeout_s)
-        if call.path is not None:
-            return of_other_answer(response, call.read)
-        return of_answer(response, replica.habits, self.api.response)
-
-    async def _response(self, replica: Replica, call: RequestRecord, timeout_s: float) -> RawResponse:
-        """Send a request once; raises whatever the HTTP client does."""
-        body = cast("Mapping[str, JSON]", {**(call.body or {}), "model": replica.endpoint.model})
-        if call.path is None:
-            body = self.api.request(self.fields.changed({**body}, call), call.cached)
-            if self.api.is_in_process:
-                return await self.api.send(body, replica.endpoint, timeout_s)
-        if self._session is None:
-            self._session = open_session()
-        data, most = None if call.body is None else wire.dumps(body), _LONGEST_BODY
-        headers = replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
-        if call.upload is not None:
-            data, headers = call.upload.data, {**headers, "Content-Type": call.upload.content_type}
-            most = _LONGEST_RESULTS
-        async with self._session.request(
-            "GET" if data is None else "POST",
-            replica.url if call.path is None else replica.endpoint.beside(call.path),
-            data=data,
-            headers=headers,
-            proxy=replica.proxy,
-            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
-            allow_redirects=False,  # a redirected POST would lose its body
-        ) as response:
-            given = (response.headers.get(name) for name in ("Retry-After", "Location"))
-            return RawResponse(response.status, await _body_of(response, most), *given)
-
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
@@ -780,26 +591,6 @@ class Transport:
 def _has_format(call: RequestRecord) -> bool:
     """Whether a request asks for an answer in a response format."""
     return call.body is not None and RESPONSE_FORMAT in call.body
-
-
-async def _body_of(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body of an answer.
-
-    Raises:
-        ClientPayloadError: it is longer than `most` bytes.
-    """
-    length = response.content_length
-    if length is not None and length > most:
-        raise aiohttp.ClientPayloadError(f"a body of {length} bytes")
-    if length is not None and "Content-Encoding" not in response.headers:
-        return await response.read()
-    parts, size = [], 0  # it has no length, or one that is not that of the body
-    async for part in response.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            raise aiohttp.ClientPayloadError(f"a body of more than {most} bytes")
-    return b"".join(parts)
 
 
 def _error(replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str) -> EndpointError:

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.environments.training import connection
 from judgegym.environments.training import serve as serving
-from judgegym.llm import transport
+from judgegym.llm import exchange
 from tests.conformance.subjects import SUBJECTS, Subject, Verb
 from tests.faults.bench import Bench, Loop, Outcome
 
@@ -32,7 +32,7 @@ def loop() -> Iterator[Loop]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask the rollout API for news, and a failing policy again, a hundred times a second; give up a huge body early."""
-    monkeypatch.setattr(transport, "_LONGEST_BODY", 4 << 20)
+    monkeypatch.setattr(exchange, "_LONGEST_BODY", 4 << 20)
     monkeypatch.setattr(connection, "_POLL_S", 0.01)
     monkeypatch.setattr(serving, "_AFTER_FAILURE_S", 0.01)
 

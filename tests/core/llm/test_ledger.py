@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm import transport
+from judgegym.llm import ledger, limits, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, VerdictLocation, component, recorded_in
@@ -182,7 +182,7 @@ async def test_no_request_leaves_while_its_answer_could_not_be_recorded_and_its_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     book, now = Book(gate=asyncio.Event()), 1000.0
-    for module in (transport, sys.modules[__name__]):
+    for module in (ledger, limits, transport, sys.modules[__name__]):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     settings: dict[str, Any] = {"deadline_s": 10.0, "max_concurrency": 1}
     async with ScriptedEndpoint("fine") as endpoint, client_of(endpoint, **settings) as client:
@@ -195,4 +195,4 @@ async def test_no_request_leaves_while_its_answer_could_not_be_recorded_and_its_
         assert book.gate is not None
         book.gate.set()
         answers = await asyncio.gather(*calls)
-    assert [answer.first.text for answer in answers] == ["fine"] * 3
+    assert [(answer.first.text, answer.latency_s) for answer in answers] == [("fine", 0.0)] * 3

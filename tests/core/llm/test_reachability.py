@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm import ledger, reachability, transport
+from judgegym.llm import ledger, limits, reachability, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.reachability import Reachability
@@ -64,7 +64,7 @@ async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_whe
     connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    for module in (ledger, reachability, transport):
+    for module in (ledger, limits, reachability, transport):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     client = connect(port.base_url, max_retries=0, deadline_s=10.0, away_deadline_s=60.0, title="the judge")
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(20)]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.llm import ledger, transport
+from judgegym.llm import ledger, limits, transport
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.transport import open_session
+from judgegym.llm.exchange import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -26,8 +26,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         clock = SimpleNamespace(monotonic=lambda: self.now)
-        monkeypatch.setattr(transport, "time", clock)
-        monkeypatch.setattr(ledger, "time", clock)
+        for module in (ledger, limits, transport):
+            monkeypatch.setattr(module, "time", clock)
 
 
 Connect = Callable[..., Any]

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from aiolimiter import AsyncLimiter
 
-from judgegym.llm import ledger, transport
+from judgegym.llm import exchange, ledger, limits, transport
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.transport import open_session
+from judgegym.llm.exchange import open_session
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -156,9 +156,9 @@ async def test_first_attempts_wait_for_the_budget_is_neither_of_the_deadline_nor
 
     clock = SimpleNamespace(monotonic=lambda: now)
     monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
-    monkeypatch.setattr(transport, "time", clock)
-    monkeypatch.setattr(ledger, "time", clock)
-    monkeypatch.setattr(transport, "aiohttp", SimpleNamespace(**{**vars(aiohttp), "ClientTimeout": time_out}))
+    for module in (ledger, limits, transport):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(exchange, "aiohttp", SimpleNamespace(**{**vars(aiohttp), "ClientTimeout": time_out}))
     async with ScriptedEndpoint(script) as endpoint:
         client = connect(endpoint, requests_per_minute=60, timeout_s=500.0, deadline_s=90.0, retry_delay_s=0.0)
         answer = await client.chat(ASK)
@@ -177,8 +177,8 @@ async def test_retry_whose_deadline_passes_while_it_waits_is_not_sent(
 
     clock = SimpleNamespace(monotonic=lambda: now)
     monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
-    monkeypatch.setattr(transport, "time", clock)
-    monkeypatch.setattr(ledger, "time", clock)
+    for module in (ledger, limits, transport):
+        monkeypatch.setattr(module, "time", clock)
     async with ScriptedEndpoint(in_turn(Reply(status=500), "fine")) as endpoint:
         client = connect(endpoint, requests_per_minute=60, deadline_s=90.0, max_concurrency=1)
         with pytest.raises(EndpointError) as raised:
@@ -195,7 +195,7 @@ async def test_retries_wait_for_the_budget_before_all_first_attempts(monkeypatch
         await free.wait()
 
     monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
-    budget = transport.RateBudget(60, None)
+    budget = limits.RateBudget(60, None)
     assert budget is not None
 
     async def spend(name: str, urgent: bool) -> None:

@@ -13,7 +13,7 @@ import pytest
 from judgegym.llm.client import structured_chat
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.usage import Prices
-from tests.core.llm.test_transport import ASK, TEMPORARY
+from tests.core.llm.test_transport import ASK, BROKEN
 from tests.messages import MessagesEndpoint
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn, refusing
 
@@ -44,10 +44,17 @@ async def asked_in(form: str, connect: Connect, behind: ScriptedEndpoint, **sett
         yield connect(url, key="sk-secret", api=api, **settings)
 
 
+TEMPORARY = {
+    "429": Reply(status=429),
+    "no_choices": Reply(body={"error": {"message": "overloaded"}}),
+    **{name: reply for name, reply in BROKEN.items() if name != "not_gzip"},
+}
+
+
 @each_form
-@pytest.mark.parametrize("name", [name for name in TEMPORARY if name != "not_gzip"])
+@pytest.mark.parametrize("name", TEMPORARY)
 async def test_a_temporary_failure_is_tried_again(connect: Connect, form: str, name: str) -> None:
-    fault, _ = TEMPORARY[name]
+    fault = TEMPORARY[name]
     async with (
         ScriptedEndpoint(in_turn(fault, fault, "fine")) as behind,
         asked_in(form, connect, behind, prices=Prices(1.0, 1.0)) as client,

@@ -1,0 +1,123 @@
+"""One HTTP request to a replica and its response: what is posted, how long it may take, and how the body is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import cast
+
+import aiohttp
+
+from judgegym.llm import tracing, wire
+from judgegym.llm.connector import CheckedConnector
+from judgegym.llm.errors import FailureKind
+from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.outcome import AttemptFailure, Outcome, RawResponse, of_answer, of_exception, of_other_answer
+from judgegym.llm.providers.api import Api
+from judgegym.llm.refusals.request_fields import FieldHabits
+from judgegym.llm.types import ChatSettings, Replica
+from judgegym.llm.wire import JSON
+
+_CONNECT_S = 30.0
+_LONGEST_BODY = 128 * 1024 * 1024
+_LONGEST_RESULTS = 1 << 30
+
+
+def open_session() -> aiohttp.ClientSession:
+    """An HTTP session for chat clients: no connection limit of its own, no cookies.
+
+    Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the session would look
+    them up, and read `~/.netrc`, on a thread for every request.
+    """
+    return aiohttp.ClientSession(connector=CheckedConnector(), cookie_jar=aiohttp.DummyCookieJar())
+
+
+class Exchange:
+    """Sends requests of one client, each once, in a session that is opened by the first of them.
+
+    Attributes:
+        shared: a session of somebody else, which stays open; `None` if it has one of its own.
+    """
+
+    def __init__(
+        self, settings: ChatSettings, api: Api, fields: FieldHabits, session: aiohttp.ClientSession | None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: how long a request may take.
+            api: the form in which the model is asked.
+            fields: which fields its endpoint takes.
+            session: as `shared`.
+        """
+        self._settings, self._api, self._fields = settings, api, fields
+        self.shared = self._session = session
+
+    async def close(self) -> None:
+        """Close the session, unless it is somebody else's."""
+        if self.shared is None and self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, replica: Replica, call: RequestRecord) -> Outcome:
+        """Send a request once, and classify what comes back."""
+        used_s = 0.0 if call.failure is None else call.elapsed()  # a retry has what is left; 0 is no limit
+        timeout_s = max(0.001, min(self._settings.timeout_s, self._settings.deadline_s - used_s))
+        try:
+            call.leaves()
+            response = await self._respond(replica, call, timeout_s)
+        except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
+            is_no_http = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
+            if is_no_http and await replica.needs_tls():
+                what = "none: the port speaks TLS, so its URL must begin with https://"
+                return AttemptFailure(FailureKind.REJECTED, what)
+            return of_exception(error, timeout_s)
+        if call.path is not None:
+            return of_other_answer(response, call.read)
+        return of_answer(response, replica.habits, self._api.response)
+
+    async def _respond(self, replica: Replica, call: RequestRecord, timeout_s: float) -> RawResponse:
+        """Send a request once; raises whatever the HTTP client does."""
+        body = cast("Mapping[str, JSON]", {**(call.body or {}), "model": replica.endpoint.model})
+        if call.path is None:
+            body = self._api.request(self._fields.changed({**body}, call), call.cached)
+            if self._api.is_in_process:
+                return await self._api.send(body, replica.endpoint, timeout_s)
+        if self._session is None:
+            self._session = open_session()
+        data, most = None if call.body is None else wire.dumps(body), _LONGEST_BODY
+        headers = replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
+        if call.upload is not None:
+            data, headers = call.upload.data, {**headers, "Content-Type": call.upload.content_type}
+            most = _LONGEST_RESULTS
+        async with self._session.request(
+            "GET" if data is None else "POST",
+            replica.url if call.path is None else replica.endpoint.beside(call.path),
+            data=data,
+            headers=headers,
+            proxy=replica.proxy,
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
+            allow_redirects=False,  # a redirected POST would lose its body
+        ) as response:
+            given = (response.headers.get(name) for name in ("Retry-After", "Location"))
+            return RawResponse(response.status, await _body_of(response, most), *given)
+
+
+async def _body_of(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body of an answer.
+
+    Raises:
+        ClientPayloadError: it is longer than `most` bytes.
+    """
+    length = response.content_length
+    if length is not None and length > most:
+        raise aiohttp.ClientPayloadError(f"a body of {length} bytes")
+    if length is not None and "Content-Encoding" not in response.headers:
+        return await response.read()
+    parts, size = [], 0  # it has no length, or one that is not that of the body
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise aiohttp.ClientPayloadError(f"a body of more than {most} bytes")
+    return b"".join(parts)
