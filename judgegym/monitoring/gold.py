@@ -12,6 +12,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
 
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import TaskJudge, judge_responses
@@ -40,7 +41,14 @@ class GoldJudge:
         waiting: rollouts that wait for it, or are being scored.
         report: called with each group and its scores by the number of the rollout; those that failed are missing, and
             the first one is that of the gap.
+
+    Class attributes:
+        ranked_share: the share of the groups it sees of which it sees all rollouts, so that their order is compared.
+        longest_queue: so many rollouts may wait for it; further ones are counted, and not scored.
     """
+
+    ranked_share: ClassVar[float] = 0.25
+    longest_queue: ClassVar[int] = 256
 
     def __init__(
         self,
@@ -76,7 +84,7 @@ class GoldJudge:
         Its calls are recorded in the ledger in which calls are recorded here, if there is one.
         """
         chosen = self.chosen(group)
-        if self._is_spent or self.waiting + len(chosen) > self._settings.gold_queue:
+        if self._is_spent or self.waiting + len(chosen) > self.longest_queue:
             self.counts["left_out"] += len(chosen)
         elif chosen:
             self.waiting += len(chosen)
@@ -90,7 +98,7 @@ class GoldJudge:
         if not scored or derive(self._seed, uid, "gold") / _WHOLE >= settings.gold_share:
             return ()
         first = scored[derive(self._seed, uid, "gold rollout") % len(scored)]
-        if derive(self._seed, uid, "gold order") / _WHOLE >= settings.gold_ranked_share:
+        if derive(self._seed, uid, "gold order") / _WHOLE >= self.ranked_share:
             return (first,)
         return (first, *(number for number in scored if number != first))
 

@@ -34,17 +34,14 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     settings of that judge, {"judge": "rubric", "judge_model_name": "a-better-model"}. Settings that it leaves out have
     their defaults, not those of the training judge."""
     gold_share: float = operational(0.25, verbs=_ROLLOUTS, gt=0, le=1)
-    """Let the gold judge see one rollout of this share of the groups, chosen by seed and row."""
-    gold_ranked_share: float = operational(0.25, verbs=_ROLLOUTS, ge=0, le=1)
-    """Of these groups, let it see all rollouts in this share, so that the order within groups can be compared."""
+    """Let the gold judge see one rollout of this share of the groups, and all rollouts of a quarter of these, chosen by
+    seed and row."""
     gold_rollouts: int = operational(32, verbs=_ROLLOUTS, ge=8)
     """Compare both judges each time that so many groups have a rollout with both scores."""
     gold_reference: int = operational(384, verbs=_ROLLOUTS, ge=32)
     """Take the first so many of these rollouts as the reference: a gap that is there from the start is no alarm."""
     gold_tolerance: float = operational(0.05, verbs=_ROLLOUTS, gt=0)
     """Let the gap grow by this much, on the scale from 0 to 1, before anything counts as evidence."""
-    gold_queue: int = operational(256, verbs=_ROLLOUTS, ge=1)
-    """Keep at most so many rollouts waiting for the gold judge; further ones are not scored, and counted."""
     gold_budget_calls: int | None = operational(None, verbs=_ROLLOUTS, ge=1)
     """Send at most so many requests to the gold judge."""
     gold_budget_usd: float | None = operational(None, verbs=_ROLLOUTS, gt=0)

@@ -57,9 +57,7 @@ class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     data_path_to_save_groups: str | None = operational(None, verbs=ROLLOUTS, common=True)
     """Write the groups to this JSONL file. If unset, process writes to data/<environment>.jsonl and serve to none."""
     max_num_workers: int = operational(-1, verbs=ROLLOUTS)
-    """Work on at most this many groups at once; -1: max_num_workers_per_node times the number of servers."""
-    max_num_workers_per_node: int = operational(8, verbs=ROLLOUTS)
-    """Work on this many groups at once for each server of the policy, if max_num_workers is -1."""
+    """Work on at most this many groups at once; -1: 8 for each server of the policy."""
     worker_timeout: float = operational(-1, verbs=ROLLOUTS)
     """Drop a group that takes longer than this many seconds, also those in which an endpoint is away; -1: never. Prefer
     the deadlines of policy and judge, which lose one rollout and not the whole group."""
@@ -78,11 +76,7 @@ class TrainerSettings(BaseModel, use_attribute_docstrings=True):
     """Reserve at least this share (0 to 1) of each batch for this environment; no share if unset."""
     row_weights: RowWeighting = operational("equal", verbs=SERVE)
     """Choose how often rows are drawn. equal: once in each epoch. signal: rows without a signal less often, those whose
-    last row_flat_after groups all had equal rewards, until a group of them has unequal ones."""
-    row_flat_after: int = operational(2, verbs=SERVE, ge=1)
-    """With row_weights=signal: a row has no signal after this many groups in a row with equal rewards."""
-    row_flat_share: float = operational(0.25, verbs=SERVE, gt=0, le=1)
-    """With row_weights=signal: draw a row without a signal in this share of the epochs, chosen by seed and row."""
+    last two groups all had equal rewards, until a group of them has unequal ones."""
     max_batches_offpolicy: int = operational(3, verbs=SERVE)
     """Queue at most this many batches at the API; with more, rollouts are from an older policy. 0: no limit."""
     max_token_length: int = setting(2048, verbs=ROLLOUTS)
@@ -94,9 +88,7 @@ class TrainerSettings(BaseModel, use_attribute_docstrings=True):
     """Evaluate at most this many rows at once during training, so that rollouts keep most of the capacity."""
     eval_handling: EvalHandling = operational("NONE", verbs=SERVE)
     """Choose what happens to rollouts during an evaluation. NONE: new groups start as before. LIMIT_TRAIN: only on the
-    share eval_limit_ratio of the workers. STOP_TRAIN: no new groups start."""
-    eval_limit_ratio: float = operational(0.5, verbs=SERVE)
-    """With eval_handling=LIMIT_TRAIN: keep this share (0 to 1) of the workers on groups."""
+    half of the workers. STOP_TRAIN: no new groups start."""
 
 
 logger = logging.getLogger(__name__)

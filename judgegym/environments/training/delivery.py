@@ -33,6 +33,9 @@ from judgegym.monitoring.pause import Pause
 
 logger = logging.getLogger(__name__)
 
+_GROUPS_PER_SERVER = 8  # in progress at once, unless max_num_workers says how many
+_SHARE_BESIDE_EVALUATION = 0.5  # of the workers, with eval_handling=LIMIT_TRAIN
+
 Arrival = Literal["arrived", "missing", "unknown"]
 MOST_GROUPS = 64
 """In one post: so many are posted again, and counted, if nobody can tell whether they arrived."""
@@ -244,7 +247,7 @@ def worker_slots(settings: EnvSettings[Any]) -> int:
     config, openai = settings.env, settings.openai
     if config.max_num_workers != -1:
         return int(config.max_num_workers)
-    return int(config.max_num_workers_per_node) * (len(openai.replicas) or len(split_urls(openai.base_url)))
+    return _GROUPS_PER_SERVER * (len(openai.replicas) or len(split_urls(openai.base_url)))
 
 
 def available_slots(
@@ -303,5 +306,5 @@ def _workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
     handling = config.eval_handling
     if not evaluating or handling == "NONE":
         return workers
-    share: float = 0.0 if handling == "STOP_TRAIN" else config.eval_limit_ratio
+    share: float = 0.0 if handling == "STOP_TRAIN" else _SHARE_BESIDE_EVALUATION
     return int(workers * share)

@@ -33,8 +33,8 @@ class RowWeights:
         flat_after: a row is flat after so many groups in a row whose rewards are all equal.
     """
 
-    flat_share: float
-    flat_after: int
+    flat_share: float = 0.25
+    flat_after: int = 2
 
     @classmethod
     def of(cls, config: EnvConfig) -> RowWeights | None:
@@ -45,7 +45,7 @@ class RowWeights:
         """
         if config.row_weights != "equal" and config.group_size < 2:
             raise SettingsError("--env.row_weights=signal: expected --env.group_size of 2 or more: it compares rewards")
-        return None if config.row_weights == "equal" else cls(config.row_flat_share, config.row_flat_after)
+        return None if config.row_weights == "equal" else cls()
 
 
 class EpochSampler(Generic[TaskT]):

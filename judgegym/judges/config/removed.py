@@ -84,6 +84,12 @@ REMOVED: Sequence[Removed] = (
     Removed("RewardServerSettings", "header_timeout", 10.0, "leave it out"),
     Removed("RewardServerSettings", "body_timeout", 30.0, "leave it out"),
     Removed("label", "export", None, "labels are JSON lines, in the file that --out names; --import reads them"),
+    Removed("TrainerSettings", "row_flat_after", 2, "leave it out: two groups with equal rewards make a row flat"),
+    Removed("TrainerSettings", "row_flat_share", 0.25, "leave it out: a flat row is drawn in a quarter of the epochs"),
+    Removed("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half of the workers"),
+    Removed("RolloutSettings", "max_num_workers_per_node", 8, "set max_num_workers: this times the number of servers"),
+    Removed("MonitorSettings", "gold_queue", 256, "leave it out: 256 rollouts wait for the gold judge"),
+    Removed("MonitorSettings", "gold_ranked_share", 0.25, "leave it out, or set gold_share"),
 )
 """Settings of commands, of environments and of the policy."""
 

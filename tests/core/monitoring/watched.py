@@ -20,10 +20,8 @@ from judgegym.monitoring.settings import MonitorSettings
 
 QUICK: Mapping[str, Any] = {
     "gold_share": 1.0,
-    "gold_ranked_share": 1.0,
     "gold_rollouts": 8,
     "gold_reference": 32,
-    "gold_queue": 10_000,
 }
 
 
@@ -56,6 +54,12 @@ def group(number: int, *rollouts: MonitorRollout, **other: Any) -> MonitorGroup:
     return MonitorGroup(number, other.pop("step", number), uid, JudgeTask("Why?", ()), rollouts, **other)
 
 
+class SeesAll(GoldJudge):
+    """Sees all rollouts of each group of its share, however many wait."""
+
+    ranked_share, longest_queue = 1.0, 10_000
+
+
 class Watching:
     """A monitor, its lines and its alarms."""
 
@@ -74,7 +78,7 @@ class Watching:
             MonitorTarget(0, "a-judge", cascade=cascade),
             write=self.written.append,
             on_alarm=self.alarms.append,
-            gold=None if gold is None else GoldJudge(read, GoldByScript(gold), name="gold", seed=0, close=nothing),
+            gold=None if gold is None else SeesAll(read, GoldByScript(gold), name="gold", seed=0, close=nothing),
         )
         with TemporaryDirectory() as folder:
             (Path(folder) / MONITOR).write_bytes(b"\n".join(earlier))

@@ -22,6 +22,7 @@ from judgegym.environments.training.serve import ServeRun
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.monitoring import monitor, pause
 from judgegym.monitoring.alarms import AlarmStop
+from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.pause import request_resume
 from tests.arena import Arena
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -187,7 +188,7 @@ async def trained(arena: Arena, name: str, gold: str | None, steps: int = 4) -> 
     flags += [f"--env.data_dir_to_save_evals={path}", f"--env.total_steps={steps}", "--env.max_num_workers=1"]
     if gold is not None:
         settings = {"judge": "rubric", "judge_base_url": gold, "judge_max_retries": 0}
-        flags += [f"--env.gold_judge={json.dumps(settings)}", "--env.gold_share=1", "--env.gold_queue=3"]
+        flags += [f"--env.gold_judge={json.dumps(settings)}", "--env.gold_share=1"]
     async with training(2 * GROUP) as trainer, serve(arena, trainer.url, *flags) as served:
         batches = await trainer.take(steps)
         await served.ended()
@@ -200,6 +201,7 @@ async def test_rewards_are_those_of_a_run_without_a_gold_judge(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Byte for byte; and nothing waits for it, since the run ends while it still hangs."""
+    monkeypatch.setattr(GoldJudge, "longest_queue", 3)
     monkeypatch.setattr(serving, "_GOODBYE_S", 0.05 if kind in ("hangs", "limited", "away") else 5.0)
     without, _ = await trained(arena, "without", None)
     async with ScriptedEndpoint(GOLD.get(kind, scored)) as gold:

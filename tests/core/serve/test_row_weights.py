@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.environments.training import serve as serving
+from judgegym.environments.training.sampler import RowWeights
 from judgegym.llm.errors import SettingsError
 from judgegym.monitoring.live_file import MONITOR
 from tests.arena import Arena, for_model
@@ -15,7 +16,7 @@ from tests.arena import judge as judging
 from tests.serving import serve
 from tests.trainer import training, until
 
-SIGNAL = ("--env.row_weights=signal", "--env.row_flat_after=1", "--env.row_flat_share=0.01")
+SIGNAL = ("--env.row_weights=signal",)
 EQUAL = judging(for_model)
 
 
@@ -29,6 +30,7 @@ async def test_rows_without_a_signal_are_recorded_logged_and_known_after_a_resta
     arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(serving, "_LONGEST_WITHOUT_LOG_S", 0.0)
+    monkeypatch.setattr(RowWeights, "of", lambda config: RowWeights(flat_share=0.01, flat_after=1))
     caplog.set_level("DEBUG")
     groups = arena.path / "groups.jsonl"
     flags = (*SIGNAL, f"--env.data_path_to_save_groups={groups}")

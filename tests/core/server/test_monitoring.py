@@ -10,6 +10,7 @@ import pytest
 
 from judgegym.engine.runs.lines import LineWriter
 from judgegym.llm.errors import RunDirectoryError
+from judgegym.monitoring.gold import GoldJudge
 from judgegym.server import monitoring
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
@@ -93,12 +94,13 @@ async def test_a_gold_judge_has_other_calls_and_no_say(
 
 
 async def test_a_gold_judge_that_refuses_every_request_is_told_in_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without its scores there is no alarm, and its failures raise no error."""
+    monkeypatch.setattr(GoldJudge, "ranked_share", 1.0)
     async with ScriptedEndpoint(Reply(status=404, body={"error": {"message": "no model gold"}})) as gold:
         settings = json.dumps({"judge": "rubric", "judge_base_url": gold.base_url, "judge_model_name": "gold"})
-        flags = f"--run_dir={tmp_path}", f"--gold_judge={settings}", "--gold_share=1", "--gold_ranked_share=1"
+        flags = f"--run_dir={tmp_path}", f"--gold_judge={settings}", "--gold_share=1"
         async with running(*flags, judge=judge) as server:
             for number in range(20):
                 await score(server, f"{number}?", *ANSWERS[:2])

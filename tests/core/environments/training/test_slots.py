@@ -103,11 +103,11 @@ def test_the_reserved_share_is_filled_to_the_end_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handling", "ratio", "expected"),
-    [("STOP_TRAIN", 0.5, 0), ("LIMIT_TRAIN", 0.5, 4), ("LIMIT_TRAIN", 0.25, 2), ("NONE", 0.5, 8)],
+    ("handling", "expected"),
+    [("STOP_TRAIN", 0), ("LIMIT_TRAIN", 4), ("NONE", 8)],
 )
-def test_an_evaluation_beside(handling: str, ratio: float, expected: int) -> None:
-    settings = config(eval_handling=handling, eval_limit_ratio=ratio)
+def test_an_evaluation_beside(handling: str, expected: int) -> None:
+    settings = config(eval_handling=handling)
     assert places(settings, workers=8, evaluating=True) == expected
     assert places(settings, workers=8, evaluating=False) == 8
 
