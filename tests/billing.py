@@ -20,8 +20,7 @@ INPUT, OUTPUT, LONGEST = 40.0, 160.0, 60
 """US dollars for a million tokens, and the most tokens of an answer."""
 AT_ONCE = 64
 PRICES = (
-    f"--openai.price_input={INPUT}",
-    f"--openai.price_output={OUTPUT}",
+    f"--openai.price=input={INPUT},output={OUTPUT}",
     f"--env.judge_price_input={INPUT}",
     f"--env.judge_price_output={OUTPUT}",
     f"--env.judge_max_tokens={LONGEST}",

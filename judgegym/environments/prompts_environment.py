@@ -121,7 +121,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         self._shown = sorted(shown_fields(self.config) & USUAL_COLUMNS.keys())
         self._user: SimulatedUser | None = None
         if self.config.user_max_turns:
-            client = self.clients.open("user", self.config.user_chat_settings(self.config))
+            accepted = self.settings.openai.finish_reasons
+            client = self.clients.open("user", self.config.user_chat_settings(self.config, accepted))
             self._user = SimulatedUser(client, self.config, self.config.seed)
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:

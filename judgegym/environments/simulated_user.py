@@ -25,9 +25,10 @@ from judgegym.judges.config.judge import (
     BaseUrls,
     ExtraBody,
     ExtraHeaders,
-    FinishReasons,
     ModelName,
+    ModelPrice,
     endpoints_of,
+    prices_given,
     served_at,
 )
 from judgegym.judges.conversations.turns import Turn, images_of
@@ -45,7 +46,6 @@ from judgegym.llm.outcome import FinishRules
 from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import split_urls
-from judgegym.llm.usage import Prices
 from judgegym.llm.wire import Choice, Message, is_blank
 
 ROW_TEXTS = ("persona", "goal")
@@ -53,6 +53,7 @@ ROW_TEXTS = ("persona", "goal")
 _CLOSING = prompts.load("user").rpartition("\n")[2]
 _LOOKALIKES = Lookalikes("assistant message:", "user persona:", "user goal:")
 _ASKED_AGAIN = 3
+_TIMEOUT_S = 600.0  # of one attempt of a call
 _SEEDS = 2**31
 _CALLS: ContextVar[list[CallRun] | None] = ContextVar("user_calls", default=None)
 
@@ -84,9 +85,6 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     user_max_tokens: int = setting(1024, ge=0)
     """Limit a message of the simulated user to this many tokens; 0 sends no limit. One that is cut off is asked for
     again."""
-    user_timeout: float = operational(600.0, gt=0)
-    """Stop one attempt of a call to the simulated user after this many seconds. policy_deadline and max_retries are
-    those of its calls, too."""
     user_max_concurrency: int = operational(64, ge=1)
     """Send the simulated user at most this many requests at once."""
     user_extra_body: ExtraBody = setting({})
@@ -94,47 +92,45 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     user_extra_headers: ExtraHeaders = operational({})
     """Send these headers with each request to the simulated user: NAME=VALUE, or JSON. Their values are secrets, which
     no file keeps."""
-    user_finish_reasons: FinishReasons = operational([])
-    """Take these finish reasons of the simulated user's endpoint, beside the known ones, to mean a whole message."""
-    user_price_input: float | None = operational(None, ge=0)
-    """Report the simulated user's cost with this price in US dollars for a million prompt tokens; if no price is set,
-    with those of the table of list prices, or else the cost is unknown."""
-    user_price_output: float | None = operational(None, ge=0)
-    """Report the simulated user's cost with this price in US dollars for a million completion tokens."""
-    user_price_cached_input: float | None = operational(None, ge=0)
-    """Report the simulated user's cost with this price in US dollars for a million prompt tokens in a prefix cache."""
+    user_price: ModelPrice = operational({})
+    """Report the simulated user's cost with these prices in US dollars for a million tokens: input=0.25,output=2, or
+    JSON, with cached_input for those in a prefix cache. If unset, with those of the table of list prices, or else the
+    cost is unknown."""
 
     @property
     def users(self) -> tuple[str, ...]:
         """The base URLs of the simulated user; none without one."""
         return (self.user_base_url,) if self.user_max_turns else ()
 
-    def user_chat_settings(self, config: EnvConfig) -> ChatSettings:
-        """What the client of the simulated user needs; `config` says how the policy is called.
+    def user_chat_settings(self, config: EnvConfig, finish_reasons: Sequence[str]) -> ChatSettings:
+        """What the client of the simulated user needs.
+
+        Args:
+            config: how the policy is called.
+            finish_reasons: those that mean a whole message, beside the known ones.
 
         Raises:
             SettingsError: the endpoint needs a key and none is set.
         """
         owner, where = UserSettings.model_fields["user_base_url"].default, "--env.user_"
         url, api, name = served_at(self.user_api, self, "user_base_url"), self.user_api, self.user_model_name
-        given = Prices(self.user_price_input, self.user_price_output, self.user_price_cached_input)
         return ChatSettings(
             endpoints=endpoints_of(self, url, name, owner=owner, where=where, api=api, prefix="user_"),
             temperature=self.user_temperature,
             max_tokens=self.user_max_tokens,
             extra_body=self.user_extra_body,
-            timeout_s=self.user_timeout,
+            timeout_s=_TIMEOUT_S,
             deadline_s=config.policy_deadline,
             **config.waits("policy_deadline"),
             max_retries=config.max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=self.user_max_concurrency,
-            finish_rules=FinishRules(frozenset(self.user_finish_reasons), "env.user_finish_reasons"),
-            prices=prices_of(api, given, split_urls(url), name, self.user_extra_body),
+            finish_rules=FinishRules(frozenset(finish_reasons), "openai.finish_reasons"),
+            prices=prices_of(api, prices_given(self.user_price), split_urls(url), name, self.user_extra_body),
             title="the user",
             section="env.",
             url_setting="--env.user_base_url",
-            price_settings="env.user_price_",
+            price_settings="--env.user_price input=…,output=…",
             limit_setting="--env.user_max_tokens",
         )
 

@@ -80,7 +80,7 @@ class ChatClient(Transport):
         if budget is not None:
             budget.check(settings)
         super().__init__(settings, session, budget)
-        self._n_is_ignored = settings.n_is_ignored or not self.api.takes_n
+        self._n_is_ignored = not self.api.takes_n
         self._flights: SingleFlight[ChatResponse] = SingleFlight()
         self._cache = cache
         first = settings.endpoints[0]

@@ -101,7 +101,7 @@ class Transport:
         for endpoint in settings.endpoints:
             warn_of_end(endpoint.base_url, endpoint.model, settings.model_setting)
         self.api = api_of(settings.endpoints[0].api)
-        where = f"--{settings.price_settings.removesuffix('price_')}"
+        where = f"--{settings.prefix}"
         self.api.check(settings.extra_body, f"{where}extra_body")
         self.api.check({"temperature": settings.temperature}, f"{where}temperature")
         shortest = self.api.shortest_prefix(settings.endpoints[0].model)
@@ -446,7 +446,7 @@ class Transport:
             )
         for name, each in FIELDS.items():
             if each.change is None and name in settings.extra_body and refuses(failure, name):
-                where = f"--{settings.price_settings.removesuffix('price_')}extra_body"
+                where = f"--{settings.prefix}extra_body"
                 raise RunStop(f"{settings.shown} refuses {name}, which {where} asks for ({said}): leave it out there")
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:

@@ -234,14 +234,13 @@ class ChatSettings:
         max_concurrency: requests in flight.
         requests_per_minute: rate budget; `None` for none.
         tokens_per_minute: rate budget; `None` for none.
-        n_is_ignored: the endpoint returns one choice whatever `n` is; detected at the first such answer if not set.
         finish_rules: which answers are whole.
         prices: US dollars for a million tokens.
         identity: the endpoint's name in the cache's key; its first base URL by default.
         title: what the endpoint is, in messages.
         section: prefix of its settings on the command line, for messages.
         url_setting: the setting that names the endpoints on the command line, for messages.
-        price_settings: what the names of the settings of its prices begin with on the command line, for messages.
+        price_settings: how its prices are set on the command line, for messages.
         thinking_markers: what begins and what ends thinking in its texts, beside the known markers.
         limit_setting: the setting of `max_tokens` on the command line, for messages; empty if each call has its own.
         images: whether a judge is sent images: `auto`, `yes` or `no`; with `auto` until it refuses them.
@@ -263,14 +262,13 @@ class ChatSettings:
     max_concurrency: int = 256
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
-    n_is_ignored: bool = False
     finish_rules: FinishRules = KNOWN_WORDS_ALONE
     prices: Prices = field(default_factory=Prices)
     identity: str = ""
     title: str = "the model"
     section: str = ""
     url_setting: str = "base_url"
-    price_settings: str = "price_"
+    price_settings: str = "price_input and price_output"
     thinking_markers: tuple[tuple[str, str], ...] = ()
     limit_setting: str = ""
     images: ImageUse = "auto"
@@ -292,6 +290,11 @@ class ChatSettings:
     def model_setting(self) -> str:
         """The setting that names the model on the command line, for messages."""
         return self.url_setting.replace("base_url", "model_name")
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its settings begin with, for messages."""
+        return self.url_setting.removeprefix("--").removesuffix("base_url")
 
     @property
     def limits(self) -> tuple[int | None, ...]:

@@ -210,11 +210,10 @@ def _policy_plan(
         tokens += sum(count_tokens(message["content"]) for message in messages)
         tokens += tokens_of_images(messages, policy.api, policy.model_name)
     prompts = tokens * len(left) / max(1, len(counted))
-    together = each if policy.n_kwarg_is_ignored else 1
-    calls = Range(max(0, together * len(left) - held), max(0, each * len(left) - held))
+    calls = Range(max(0, len(left) - held), max(0, each * len(left) - held))
     share = calls.high / (each * len(left)) if calls.high else 0.0
     responses = each * len(left) * share
-    of_prompts = Range(together * prompts, each * prompts).times(share)
+    of_prompts = Range(prompts, each * prompts).times(share)
     of_responses = Range(responses, responses * longest if longest else None)
     return ModelPlan.of(policy.prices, calls, of_prompts, of_responses)
 

@@ -17,7 +17,9 @@ from judgegym.judges.config.judge import (
     ExtraHeaders,
     FinishReasons,
     ModelName,
+    ModelPrice,
     endpoints_of,
+    prices_given,
     served_at,
 )
 from judgegym.llm.cost.models import DEFAULT_POLICY
@@ -114,26 +116,19 @@ class PolicySettings(BaseModel):
     """Send the policy at most this many requests a minute; no limit if unset."""
     tokens_per_minute: int | None = operational(None, ge=1)
     """Use at most this many tokens of the policy a minute, prompts included; no limit if unset."""
-    n_kwarg_is_ignored: bool = operational(False)
-    """Send n requests for n completions, for endpoints that ignore or refuse `n`. If unset, detected at the first
-    answer."""
     extra_body: ExtraBody = setting({})
     """Add these fields to each request to the policy, such as {"top_p": 0.95}."""
     extra_headers: ExtraHeaders = operational({})
     """Send these headers with each request to the policy: NAME=VALUE, or JSON. Their values are secrets, which no file
     keeps; give them again when a run is resumed."""
     finish_reasons: FinishReasons = operational([])
-    """Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, end_turn,
-    eos_token, complete and their like; a completion with an unknown one is asked for again."""
-    price_input: float | None = operational(None, ge=0)
-    """Report the policy's cost with this price in US dollars for a million prompt tokens; if no price is set, with
-    those of the table of list prices, or else the cost is unknown."""
-    price_output: float | None = operational(None, ge=0)
-    """Report the policy's cost with this price in US dollars for a million completion tokens; if no price is set, with
-    those of the table of list prices, or else the cost is unknown."""
-    price_cached_input: float | None = operational(None, ge=0)
-    """Report the policy's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
-    prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
+    """Take these finish reasons of the endpoints of policy and simulated user, too, to mean a whole completion. Known
+    are stop, end_turn, eos_token, complete and their like; a completion with an unknown one is asked for again."""
+    price: ModelPrice = operational({})
+    """Report the policy's cost with these prices in US dollars for a million tokens: input=0.25,output=2, or JSON, with
+    cached_input for prompt tokens that its endpoint had in a prefix cache (without it they cost what all prompt tokens
+    cost, and the cost is an upper bound). If unset, with those of the table of list prices, or else the cost is
+    unknown."""
     server_type: Literal["openai", "trl", "sglang", "vllm"] = operational("openai", verbs=ROLLOUTS)
     """Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos' token-level client for that
     kind of server."""
@@ -146,7 +141,7 @@ class PolicySettings(BaseModel):
     @property
     def prices(self) -> Prices:
         """What its tokens cost."""
-        given = Prices(self.price_input, self.price_output, self.price_cached_input)
+        given = prices_given(self.price)
         models = {each.model_name or self.model_name for each in self.replicas} or {self.model_name}
         model = models.pop() if len(models) == 1 else ""  # several models have no common price but a given one
         return prices_of(self.api, given, self.urls, model, self.extra_body)
@@ -176,13 +171,12 @@ class PolicySettings(BaseModel):
             max_concurrency=max_concurrency,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
-            n_is_ignored=self.n_kwarg_is_ignored,
             finish_rules=self.finish_rules(config),
             prices=self.prices,
             title="the policy",
             section=section,
             url_setting="--openai.base_url",
-            price_settings="openai.price_",
+            price_settings="--openai.price input=…,output=…",
             limit_setting=f"--{section}eval_max_tokens",
         )
 

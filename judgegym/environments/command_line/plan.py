@@ -184,7 +184,7 @@ class RunPlan:
 
 def _about(numbers: Range | None, shown: Callable[[float], str]) -> str:
     if numbers is None or numbers.is_exact:
-        return f"{UNKNOWN}; set its prices (price_input, price_output)" if numbers is None else shown(numbers.low)
+        return f"{UNKNOWN}; set its price" if numbers is None else shown(numbers.low)
     return f"about {shown(numbers.low)}, " + ("no limit" if numbers.high is None else f"at most {shown(numbers.high)}")
 
 

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, JsonValue, SecretStr, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import Self, TypedDict
 
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
@@ -111,6 +120,8 @@ ModelName: TypeAlias = Annotated[str, AfterValidator(check_model_name)]
 """The name of a model, as an endpoint serves it."""
 ExtraBody: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_without_blanks)]
 """Further fields of requests; none is the blank that stands for a secret in a file."""
+ModelPrice: TypeAlias = dict[Literal["input", "output", "cached_input"], Annotated[float, Field(ge=0)]]
+"""US dollars for a million tokens of a model, by their kind."""
 ExtraHeaders: TypeAlias = Annotated[
     dict[str, SecretStr], BeforeValidator(_numbers_as_text), AfterValidator(_checked_headers)
 ]
@@ -343,9 +354,14 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
             image_max_side=self.judge_image_max_side,
             section=section,
             url_setting=f"--{section}judge_base_url",
-            price_settings=f"{section}judge_price_",
+            price_settings=f"--{section}judge_price_input and --{section}judge_price_output",
             limit_setting=f"--{section}judge_max_tokens",
         )
+
+
+def prices_given(price: ModelPrice) -> Prices:
+    """The prices of a setting."""
+    return Prices(price.get("input"), price.get("output"), price.get("cached_input"))
 
 
 def served_at(api: ApiName, section: BaseModel, name: str) -> str:

@@ -12,8 +12,8 @@ To remove a setting, delete its field, give its default a name in the module tha
 It then holds wherever that class or a subclass stands: under `env.` and `openai.`, without a section, in a list of
 servers. A setting that a part of a reward, a member, a mount or a gold judge may have, too, goes to
 `REMOVED_FROM_JUDGES`. A command with a small parser (`OneLineParser`) stands there by its name:
-`Removed("label", "format", "jsonl", …)`. Of a setting that is merged into another one, `is_in_force` says for the
-section of the valid settings and the old value whether the new setting says the same, so that nothing is lost.
+`Removed("label", "format", "jsonl", …)`. Of a setting that is merged into another one, `is_in_force` says whether the
+new setting says the same as the old value: it has the section of the valid settings, all of them, and the value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Removed:
         constant: the value that it now always has.
         advice: what to do instead of setting it; the end of a sentence.
         also: further values that mean the same.
-        is_in_force: whether the section of the settings says the same as this value by another setting.
+        is_in_force: whether another setting says the same: of the section, of all settings, and the old value.
     """
 
     where: str
@@ -49,7 +49,7 @@ class Removed:
     constant: JSON
     advice: str
     also: tuple[JSON, ...] = ()
-    is_in_force: Callable[[Any, Any], bool] | None = None
+    is_in_force: Callable[[Any, Any, Any], bool] | None = None
 
     def is_constant(self, value: object) -> bool:
         """Whether a value, perhaps still the text of a flag, is the constant."""
@@ -59,6 +59,13 @@ class Removed:
 def equals(name: str) -> Callable[[Any, Any], bool]:
     """Whether the setting of this name, beside a removed one, has the value of that one."""
     return lambda section, value: _is_equal(value, getattr(section, name))
+def _price(where: str, name: str, kind: str) -> Removed:
+    """A price that is one of the names in a setting of all prices."""
+
+    def is_in_force(section: Any, settings: Any, value: Any) -> bool:
+        return bool(getattr(section, name)[kind] == float(value))
+
+    return Removed(where, f"{name}_{kind}", None, f"give {name} input=…,output=…", is_in_force=is_in_force)
 
 
 REMOVED: Sequence[Removed] = (
@@ -90,6 +97,17 @@ REMOVED: Sequence[Removed] = (
     Removed("RolloutSettings", "max_num_workers_per_node", 8, "set max_num_workers: this times the number of servers"),
     Removed("MonitorSettings", "gold_queue", 256, "leave it out: 256 rollouts wait for the gold judge"),
     Removed("MonitorSettings", "gold_ranked_share", 0.25, "leave it out, or set gold_share"),
+    Removed("PolicySettings", "n_kwarg_is_ignored", False, "leave it out: the first response tells"),
+    Removed(
+        "UserSettings",
+        "user_finish_reasons",
+        [],
+        "give openai.finish_reasons, which holds for the simulated user, too",
+        is_in_force=lambda _, settings, value: set(value) <= set(settings.openai.finish_reasons),
+    ),
+    *(_price("PolicySettings", "price", kind) for kind in ("input", "output", "cached_input")),
+    *(_price("UserSettings", "user_price", kind) for kind in ("input", "output", "cached_input")),
+    Removed("UserSettings", "user_timeout", 600.0, "leave it out: an attempt has ten minutes"),
 )
 """Settings of commands, of environments and of the policy."""
 
@@ -125,12 +143,20 @@ class RemovedValue:
             return None
         for name in self.path.split(".")[:-1]:
             section = getattr(section, name, None)
-        if setting.is_in_force is not None and section is not None and setting.is_in_force(section, self.value):
+        if section is not None and self._is_in_force(section, settings):
             return None
         constant = "unset" if setting.constant is None else wire.dumps(setting.constant).decode()
+        state = (
+            f"was removed, and is always {constant}" if setting.is_in_force is None else "is part of another one now"
+        )
         origin = f" ({self.origin})" if self.origin else ""
-        fixed = f"this setting was removed, and its value is always {constant}"
-        return f"{prefix}{self.path}{origin}: {fixed}; {setting.advice}"
+        return f"{prefix}{self.path}{origin}: this setting {state}; {setting.advice}"
+
+    def _is_in_force(self, section: object, settings: object) -> bool:
+        try:
+            return self.setting.is_in_force is not None and self.setting.is_in_force(section, settings, self.value)
+        except (AttributeError, LookupError, TypeError, ValueError):  # other settings, or a value that it never had
+            return False
 
 
 def removed_setting(model: type[BaseModel] | str, name: object) -> Removed | None:

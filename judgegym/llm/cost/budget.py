@@ -140,9 +140,8 @@ class Budget:
         if not self.is_of_dollars:
             return
         if prices.input is None or prices.output is None:
-            price = f"--{settings.price_settings}"
             raise SettingsError(
-                f"budget_usd: the price of {settings.title} is not known; set {price}input and {price}output, in US "
+                f"budget_usd: the price of {settings.title} is not known; set {settings.price_settings}, in US "
                 "dollars for a million tokens (0 for an endpoint that costs nothing)"
             )
         if settings.title != "the policy" and not settings.max_tokens:  # a policy's is given with each call

@@ -25,7 +25,7 @@ def asking() -> Asking:
     async def ask(script: Script | Reply | str, **fields: Any) -> AsyncIterator[tuple[Policy, ScriptedEndpoint]]:
         config = ArenaHardConfig(retry_delay=0.0, **fields)
         async with ScriptedEndpoint(script) as endpoint:
-            server = PolicySettings(base_url=endpoint.base_url, model_name="m", price_input=0, price_output=1_000_000)
+            server = PolicySettings(base_url=endpoint.base_url, model_name="m", price={"input": 0, "output": 1_000_000})
             async with ChatClient(server.chat_settings(config, max_concurrency=8)) as client:
                 yield Policy(client, config), endpoint
 

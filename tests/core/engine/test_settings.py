@@ -71,14 +71,14 @@ def test_a_key_from_a_variable_goes_to_the_host_that_it_is_for(monkeypatch: pyte
 def test_what_the_chat_client_is_told() -> None:
     config = EnvConfig(max_retries=7, retry_delay=0.5, policy_deadline=22, endpoint_away_deadline=66)
     server = PolicySettings(
-        base_url=ONE, timeout=11, requests_per_minute=33, tokens_per_minute=44, n_kwarg_is_ignored=True,
-        extra_body={"top_p": 0.5}, price_input=1.0, price_output=2.0, price_cached_input=0.5,
+        base_url=ONE, timeout=11, requests_per_minute=33, tokens_per_minute=44,
+        extra_body={"top_p": 0.5}, price={"input": 1.0, "output": 2.0, "cached_input": 0.5},
     )  # fmt: skip
     found = server.chat_settings(config, max_concurrency=55)
     assert (found.timeout_s, found.deadline_s, found.max_retries, found.retry_delay_s) == (11, 22, 7, 0.5)
     assert (found.away_deadline_s, found.title, found.section) == (22, "the policy", "env."), "that of a call is less"
     assert (found.requests_per_minute, found.tokens_per_minute, found.max_concurrency) == (33, 44, 55)
-    assert (found.n_is_ignored, found.extra_body, found.prices) == (True, {"top_p": 0.5}, Prices(1.0, 2.0, 0.5))
+    assert (found.extra_body, found.prices) == ({"top_p": 0.5}, Prices(1.0, 2.0, 0.5))
 
 
 def test_reasoning_parameters_are_sent_where_they_are_set_and_never_for_thinking_mode() -> None:

@@ -179,7 +179,7 @@ async def test_what_one_model_refuses_another_one_at_the_same_url_is_sent(connec
 async def test_what_an_extra_body_asks_for_and_no_request_can_do_without_is_named(connect: Connect, name: str) -> None:
     reply = refused(f"{name} is not supported by this model")
     async with ScriptedEndpoint(reply) as endpoint:
-        client = connect(endpoint, extra_body={name: True}, price_settings="openai.price_")
+        client = connect(endpoint, extra_body={name: True}, url_setting="--openai.base_url")
         with pytest.raises(RunStop, match=rf"refuses {name}, which --openai\.extra_body asks for"):
             await client.chat(ASK)
 

@@ -135,7 +135,7 @@ def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_r
 
     with serving(policy_script) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
-        words = ("--responses_per_prompt=4", "--openai.n_kwarg_is_ignored=true")
+        words = ("--responses_per_prompt=4",)
         ended = command(*words, rows=PROMPTS[:1])
         assert ended.code == 1
         assert "1 of 4 responses have no score" in ended.err
@@ -250,4 +250,4 @@ def test_a_budget_of_dollars_needs_the_prices_of_the_policy(tmp_path: Path) -> N
         unpriced = ("--judge_price_input=1", "--judge_price_output=1", "--budget_usd=1")
         refused = Sampling(tmp_path, policy, judge)("--responses_per_prompt=2", *unpriced)
     assert (refused.code, policy.requests) == (2, [])
-    assert "set --openai.price_input and --openai.price_output" in refused.err
+    assert "set --openai.price input=" in refused.err

@@ -216,8 +216,7 @@ PROMPTS = [{"prompt": f"Question {number}: why is the sky blue?"} for number in 
 def test_calls_are_those_of_the_run_and_tokens_between_the_bounds(tmp_path: Path, kind: str, takes_n: bool) -> None:
     data = write_lines(tmp_path / "data.jsonl", PROMPTS)
     words = [f"--judge={kind}", "--responses_per_prompt=3", "--eval_max_tokens=50"]
-    flags = [] if takes_n else ["--openai.n_kwarg_is_ignored=true"]
-    plan = planned(data, [*words, *flags])
+    plan = planned(data, words)
 
     def respond(request: Json, number: int) -> Reply:
         texts = (f"Response {number}.{place} scatters light." for place in range(request.get("n", 1)))
@@ -225,13 +224,13 @@ def test_calls_are_those_of_the_run_and_tokens_between_the_bounds(tmp_path: Path
 
     with serving(respond) as policy, serving(verdict) as judge:
         urls = [f"--judge_base_url={judge.base_url}", f"--openai.base_url={policy.base_url}"]
-        ended = score(data, "--out", tmp_path / "scored.jsonl", *words, *urls, *flags)
+        ended = score(data, "--out", tmp_path / "scored.jsonl", *words, *urls)
         assert ended.code == 0, ended.said
     assert plan.policy is not None and plan.judge.prompt_tokens.high is not None
     calls, tokens = sent(policy)
     assert calls == (3 if takes_n else 9)
-    assert plan.policy.calls == (Range(3, 9) if takes_n else Range(9, 9))
-    assert plan.policy.prompt_tokens.low == tokens
+    assert plan.policy.calls == Range(3, 9)
+    assert (plan.policy.prompt_tokens.low if takes_n else plan.policy.prompt_tokens.high) == tokens
     assert plan.policy.completion_tokens == Range(9, 9 * 50)
     assert plan.judge.calls == Range(len(judge.requests), len(judge.requests))
     assert plan.judge.prompt_tokens.low <= sent(judge)[1] <= plan.judge.prompt_tokens.high
@@ -241,7 +240,7 @@ def test_the_costs_of_both_are_added(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", PROMPTS)
     words = ["--responses_per_prompt=2", "--judge_price_input=1", "--judge_price_output=1"]
     assert planned(data, [*words, "--openai.model_name=unlisted"]).whole.cost is None
-    plan = planned(data, [*words, "--openai.price_input=1", "--openai.price_output=1"])
+    plan = planned(data, [*words, "--openai.price=input=1,output=1"])
     assert plan.policy is not None and plan.policy.cost is not None and plan.judge.cost is not None
     assert plan.whole.cost == plan.judge.cost + plan.policy.cost
 
@@ -253,8 +252,8 @@ def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(
     tmp_path: Path, words: Sequence[str], share: float
 ) -> None:
     data = write_lines(tmp_path / "data.jsonl", PROMPTS)
-    prices = ["--judge_price_input=1000", "--judge_price_output=1000", "--openai.price_input=1000"]
-    given = [*prices, "--openai.price_output=1000", "--responses_per_prompt=2", *words]
+    prices = ["--judge_price_input=1000", "--judge_price_output=1000", "--openai.price=input=1000,output=1000"]
+    given = [*prices, "--responses_per_prompt=2", *words]
     plan = planned(data, given)
     assert plan.policy is not None and plan.policy.cost is not None and plan.judge.cost is not None
     cost = plan.policy.cost + plan.judge.cost.times(share)

@@ -52,7 +52,7 @@ def sampled(out: Path, judge: ScriptedEndpoint) -> Path:
     data = write_lines(out.parent / "prompts.jsonl", PROMPTS)
     with serving(by_prompt()) as policy:
         urls = (f"--openai.base_url={policy.base_url}", f"--judge_base_url={judge.base_url}", "--openai.model_name=m")
-        words = ("--responses_per_prompt=4", "--thinking_mode=true", "--openai.n_kwarg_is_ignored=true")
+        words = ("--responses_per_prompt=4", "--thinking_mode=true")
         ended = score(data, "--out", out, *urls, *words, "--retry_delay=0", "--max_judge_error_rate=1")
     assert ended.code == 0, ended.said
     return out

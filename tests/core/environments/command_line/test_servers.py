@@ -64,8 +64,8 @@ def test_url_in_a_stronger_source_replaces_the_list(tmp_path: Path, monkeypatch:
         ([{"base_url": ONE}, {"model_name": "m"}], "expected a list of servers, each with a base_url"),
         ([{"base_url": ONE, "timeout": 1}, {"base_url": TWO}], r"openai\.timeout .*server 2 differs"),
         (
-            [{"base_url": ONE}, {"base_url": TWO}, {"base_url": TWO, "price_input": 1}],
-            r"openai\.price_input .*server 3",
+            [{"base_url": ONE}, {"base_url": TWO}, {"base_url": TWO, "price": {"input": 1}}],
+            r"openai\.price .*server 3",
         ),
         ([{"base_url": "nonsense"}], "'nonsense' is not a URL"),
         ([{"base_url": ONE, "unknown": 1}], r"openai\.unknown"),

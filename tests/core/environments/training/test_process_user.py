@@ -25,7 +25,7 @@ FLAGS = (
     *("--env.judge=rule", "--env.rule=contains", "--env.rule_expected=d1 is", "--env.user_max_turns=2"),
     *("--env.token_source=chat", "--env.retry_delay=0", "--env.max_retries=0"),
     *("--env.total_steps=2", "--env.max_num_workers=1", "--env.include_messages=True"),
-    *("--env.user_price_input=1000000", "--env.user_price_output=0", f"--env.data_path_to_save_groups={FILE}"),
+    *("--env.user_price=input=1000000,output=0", f"--env.data_path_to_save_groups={FILE}"),
 )
 TURNS = {"a": 1, "b": 1, "c": 2, "d": 3}
 """How many turns each rollout has with `user_of`."""

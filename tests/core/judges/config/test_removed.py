@@ -177,7 +177,7 @@ def test_a_switch_without_a_value_and_its_opposite(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_merged_setting_is_dropped_where_the_new_one_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def is_in_force(section: Any, value: Any) -> bool:
+    def is_in_force(section: Any, settings: Any, value: Any) -> bool:
         return bool(section.limit == int(value))
 
     merged = Removed("ScoreRunSettings", "most", None, "use --limit", is_in_force=is_in_force)

@@ -177,7 +177,11 @@ async def test_unusable_answers_are_paid_for(connect: Connect) -> None:
 
 
 async def test_a_price_that_is_not_known_is_an_error_before_the_first_call() -> None:
-    settings = ChatSettings((Endpoint("http://127.0.0.1:1/v1", "m"),), title="the judge", price_settings="judge_price_")
+    settings = ChatSettings(
+        (Endpoint("http://127.0.0.1:1/v1", "m"),),
+        title="the judge",
+        price_settings="--judge_price_input and --judge_price_output",
+    )
     with pytest.raises(SettingsError, match="price of the judge is not known; set --judge_price_input and --judge_pr"):
         ChatClient(settings, budget=Budget(usd=1.0))
     ChatClient(settings, budget=Budget(calls=1))
