@@ -1,8 +1,8 @@
 """A run at Weights & Biases.
 
 Guarantees: it is opened before anything registers or is paid for, and what is wrong with it is one line then, or, with
-`wandb_optional`, a warning, and the command goes on without it. Once it is open, no failure there ends a command: it
-is a warning, said once.
+`use_wandb=optional`, a warning, and the command goes on without it. Once it is open, no failure there ends a command:
+it is a warning, said once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WandbRun:
             given: further arguments of `wandb.init`.
 
         Raises:
-            SettingsError: it cannot be opened, and `wandb_optional` is off.
+            SettingsError: it cannot be opened, and is not optional.
         """
         if not settings.use_wandb:
             return cls()
@@ -65,10 +65,10 @@ class WandbRun:
             return cls(await opening)
         except Exception as error:  # boundary of another's service: whatever is wrong with its start is one line
             problem = wire.shorten(" ".join(str(error).split()) or type(error).__name__)
-            if not settings.wandb_optional:
+            if settings.use_wandb != "optional":
                 raise SettingsError(
                     f"--env.use_wandb: no run can be opened at Weights & Biases: {problem} (log in with `wandb login` "
-                    "or WANDB_API_KEY, or keep the run here with WANDB_MODE=offline; --env.wandb_optional=true goes on "
+                    "or WANDB_API_KEY, or keep the run here with WANDB_MODE=offline; --env.use_wandb=optional goes on "
                     "without it)"
                 ) from error
             logger.warning("no run can be opened at Weights & Biases; going on without it: %s", problem)

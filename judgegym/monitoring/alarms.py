@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from judgegym.llm.errors import RunStop
 
 AlarmAction = Literal["log", "pause", "exit"]
+_PAUSE = "pause:"
 MOST_ROLLOUTS = 10
+
+
+def pause_s(action: str) -> float | None:
+    """After how many seconds a pause ends by itself; `None` for any other action, or if only a person ends it.
+
+    Raises:
+        ValueError: what follows `pause:` is no number.
+    """
+    return float(action.removeprefix(_PAUSE)) if action.startswith(_PAUSE) else None
+
+
+def check_alarm_action(action: str) -> str:
+    """Return the value of `on_alarm`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        is_pause = 0 < (pause_s(action) or 0.0) < math.inf
+    except ValueError:
+        is_pause = False
+    if action not in get_args(AlarmAction) and not is_pause:
+        raise ValueError(f"expected log, pause, pause:SECONDS or exit, found {action!r}")
+    return action
 
 
 class AlarmStop(RunStop):

@@ -1,7 +1,7 @@
 """Hold back the groups of `serve` after an alarm, until somebody or a time lets it go on (`on_alarm=pause`).
 
-Four ways go on: SIGUSR1 to the process, `alarm_pause_s`, `judgegym view`, and a file `resume` in the run directory,
-which is what the page's server writes (`request_resume`). The run removes that file.
+Four ways go on: SIGUSR1 to the process, the seconds of `pause:SECONDS`, `judgegym view`, and a file `resume` in the
+run directory, which is what the page's server writes (`request_resume`). The run removes that file.
 """
 
 from __future__ import annotations

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, JsonValue, model_validator
 from typing_extensions import Self
 
+from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import operational
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.parts.part import check_fields
 from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, SINGLE, ScorerSettings
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
-from judgegym.monitoring.alarms import AlarmAction
+from judgegym.monitoring.alarms import check_alarm_action
 from judgegym.monitoring.monitors import MONITORS
 
 _ROLLOUTS = ("serve", "process")
@@ -32,7 +34,8 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     gold_judge: dict[str, JsonValue] = operational({}, verbs=_ROLLOUTS)
     """Let this judge score a sample of the rollouts beside training, never for the reward: an object with judge and the
     settings of that judge, {"judge": "rubric", "judge_model_name": "a-better-model"}. Settings that it leaves out have
-    their defaults, not those of the training judge."""
+    their defaults, not those of the training judge. With budget_calls or budget_usd in the object it is sent at most so
+    many requests, and costs at most so many US dollars."""
     gold_share: float = operational(0.25, verbs=_ROLLOUTS, gt=0, le=1)
     """Let the gold judge see one rollout of this share of the groups, and all rollouts of a quarter of these, chosen by
     seed and row."""
@@ -42,10 +45,6 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     """Take the first so many of these rollouts as the reference: a gap that is there from the start is no alarm."""
     gold_tolerance: float = operational(0.05, verbs=_ROLLOUTS, gt=0)
     """Let the gap grow by this much, on the scale from 0 to 1, before anything counts as evidence."""
-    gold_budget_calls: int | None = operational(None, verbs=_ROLLOUTS, ge=1)
-    """Send at most so many requests to the gold judge."""
-    gold_budget_usd: float | None = operational(None, verbs=_ROLLOUTS, gt=0)
-    """Spend at most so many US dollars on the gold judge."""
 
     monitor_every: int = operational(16, verbs=_PROCESS, ge=1)
     """Write the monitors' numbers each time that so many groups are judged. serve writes them at each step."""
@@ -93,8 +92,20 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
         if kind not in SINGLE or kind == COMPOSITE:
             kinds = ", ".join(one for one in JUDGES if one in SINGLE and one != COMPOSITE)
             raise ValueError(f"gold_judge.judge: expected one of {kinds}, found {kind!r}")
-        check_fields("gold_judge.", self.gold_judge)
-        return settings_from_keywords(ScorerSettings, self.gold_judge, prefix="gold_judge.")
+        self.gold_budget()
+        judge = {name: value for name, value in self.gold_judge.items() if name not in BUDGETS}
+        check_fields("gold_judge.", judge)
+        return settings_from_keywords(ScorerSettings, judge, prefix="gold_judge.", others=BUDGETS)
+
+    def gold_budget(self) -> Budget:
+        """Return what may be spent on the gold judge.
+
+        Raises:
+            SettingsError: a limit is no number above 0.
+        """
+        limits = {name: self.gold_judge[name] for name in BUDGETS if name in self.gold_judge}
+        read = settings_from_keywords(BudgetSettings, limits, prefix="gold_judge.")
+        return Budget(read.budget_calls, read.budget_usd)
 
 
 class AlarmSettings(BaseModel, use_attribute_docstrings=True):
@@ -102,9 +113,7 @@ class AlarmSettings(BaseModel, use_attribute_docstrings=True):
 
     help_group: ClassVar[str] = "monitor"
 
-    on_alarm: AlarmAction = operational("log", verbs=_SERVE)
-    """log: go on. pause: send no group, so that the trainer waits, until SIGUSR1, alarm_pause_s or a file named resume
-    in the run directory; groups in progress are finished and kept. exit: end as on a signal, with exit code 3; --resume
-    goes on."""
-    alarm_pause_s: float | None = operational(None, verbs=_SERVE, gt=0)
-    """With on_alarm=pause: go on after so many seconds. If unset, only a person does that."""
+    on_alarm: Annotated[str, AfterValidator(check_alarm_action)] = operational("log", verbs=_SERVE)
+    """log: go on. pause: send no group, so that the trainer waits, until SIGUSR1 or a file named resume in the run
+    directory; pause:600 also goes on after so many seconds; groups in progress are finished and kept. exit: end as on a
+    signal, with exit code 3; --resume goes on."""

@@ -25,7 +25,6 @@ from judgegym.engine.runs.lines import LineWriter
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.at_once import cancel_all
-from judgegym.llm.cost.budget import Budget
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
@@ -92,7 +91,7 @@ class ServerMonitors:
             self._stack.callback(self._file.close)
         place = MonitorPlace(
             session=session,
-            budget=Budget(settings.gold_budget_calls, settings.gold_budget_usd),
+            budget=settings.gold_budget(),
             folder=folder,
             stand_in=first if identity == STAND_IN_IDENTITY else None,
         )

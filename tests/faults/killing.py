@@ -20,6 +20,8 @@ LATENCY_MS = 15.0
 _IN_FLIGHT = re.compile(r"in flight when it stopped\D*(\d+)")
 _LIMITED = """
 import os, resource, runpy, sys
+from judgegym.engine.runs import disk
+disk.DEADLINE_S = 0.1
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ["FILE_LIMIT"]), resource.RLIM_INFINITY))
 sys.argv[0] = os.environ["SCRIPT"]
 runpy.run_path(sys.argv[0], run_name="__main__")
@@ -116,7 +118,10 @@ def taken_up(
             words, env = [str(bench.subject.script), *argv, *(["--resume"] if place else [])], dict(KEYS)
             if isinstance(stop, FullDisk):
                 env |= {"FILE_LIMIT": str(stop.size), "SCRIPT": words[0]}
-                words = [str(limited), *words[1:], "--env.disk_full_deadline=0.1"]
+                words = [
+                    str(limited),
+                    *words[1:],
+                ]
             before = policy.requests + judge.requests
             with Started(*words, cwd=bench.path, env=env) as started:
                 if isinstance(stop, Signal):

@@ -173,8 +173,8 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
         words = (data, "--out", out, url(judge), f"--judge_max_concurrency={AT_ONCE}")
         disk = RefusingDisk(room=30_000)
         with monkeypatch.context() as patch:
-            disk.everywhere(patch)
-            ended = score(*words, "--disk_full_deadline=0.1")
+            disk.everywhere(patch, deadline_s=0.1)
+            ended = score(*words)
         assert_one_message(ended.code, ended.said, "No space left on device")
         assert 0 < len(judge.requests) < DISTINCT
 
@@ -187,7 +187,8 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
 
         with monkeypatch.context() as patch:
             patch.setattr(disks.os, "replace", refuse)
-            ended = score(*words, "--resume", "--disk_full_deadline=0.1")
+            patch.setattr(disks, "DEADLINE_S", 0.1)
+            ended = score(*words, "--resume")
         assert_one_message(ended.code, ended.said, "No space left on device")
         assert len(samples_of(out)) == COUNT
         assert sorted(path.name for path in tmp_path.glob("scored.jsonl*")) == []

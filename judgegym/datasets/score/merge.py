@@ -108,7 +108,7 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
                 f"{path / CONFIG}: has other settings than {runs[0] / CONFIG}, so these are not shards of one run:\n  "
                 + "\n  ".join(differences)
             )
-    of_command = ("resume", "write_report", "max_judge_error_rate", "disk_full_deadline")
+    of_command = ("resume", "write_report", "max_judge_error_rate")
     own = {"data": data, "out": out, "shard": None, **{name: getattr(settings, name) for name in of_command}}
     usual = ScoreSettings().public()  # what is not named is found by its usual name, and need not be there
     named = {name: value for name, value in configs[0].items() if value != usual.get(name)}

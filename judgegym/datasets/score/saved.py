@@ -20,7 +20,6 @@ from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun, read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, response_of_uid, run_directory_of
-from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.core.judgment import Judgment, NamedVerdict, Status
@@ -61,7 +60,6 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
         config=settings.public(),
         matters=settings.matters(),
         resume=settings.resume,
-        disk=Disk(settings.disk_full_deadline),
         defaults=settings.defaults(),
         settings=settings,
         elsewhere=OUT,

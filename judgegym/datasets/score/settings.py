@@ -50,9 +50,6 @@ class RowsRunSettings(BudgetSettings, SourcedSettings):
     """End with exit code 1 if more than this share of the responses has no score."""
     plan: CliImplicitFlag[bool] = operational(False)
     """Print how many calls, tokens and dollars the run would take, and exit. Nobody is asked; no key is needed."""
-    disk_full_deadline: float = operational(600.0, ge=0)
-    """Stop the run if its files cannot be written to for this many seconds, because the disk is full; meanwhile nothing
-    new begins."""
     offline: CliImplicitFlag[bool] = setting(False)
     """Use local stand-ins for judge and policy; they need no key or network, and their scores mean nothing."""
 

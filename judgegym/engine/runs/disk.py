@@ -108,16 +108,16 @@ class Disk:
     """The files that a run writes, and the gate that is closed while the disk refuses them."""
 
     def __init__(
-        self, deadline_s: float = DEADLINE_S, *, retry_s: float | None = None, open_file: OpenFile = DiskFile
+        self, deadline_s: float | None = None, *, retry_s: float | None = None, open_file: OpenFile = DiskFile
     ) -> None:
         """Begin with an open gate.
 
         Args:
-            deadline_s: end the run after the disk has refused for this many seconds.
+            deadline_s: end the run after the disk has refused for this many seconds; by default ten minutes.
             retry_s: the time between two attempts; a second by default.
             open_file: opens the files of `appender`.
         """
-        self._deadline_s = deadline_s
+        self._deadline_s = DEADLINE_S if deadline_s is None else deadline_s
         self._retry_s = _RETRY_S if retry_s is None else retry_s
         self._open_file = open_file
         self._writers: list[LineWriter] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Generic
+from typing import Annotated, ClassVar, Generic
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
@@ -18,6 +18,17 @@ from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
+
+_PLAN_TOKENS = 500
+
+
+def _plan_tokens(value: object) -> object:
+    """The tokens of an answer for what may stand in their place: yes, or no."""
+    words = {"true": _PLAN_TOKENS, "false": None}
+    return words.get(str(value).lower(), value)
+
+
+PlanTokens = Annotated[int, BeforeValidator(_plan_tokens), Field(ge=1)]
 
 
 class EnvSettings(SourcedSettings, Generic[ConfigT]):
@@ -38,11 +49,10 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     retry_failed: CliImplicitFlag[bool] = setting(False, verbs=EVALUATE)
     """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, stay as
     they are, and metrics are written only if there are none."""
-    plan: CliImplicitFlag[bool] = setting(False, common=True)
-    """Print how many calls, tokens and dollars the run would take, live and in a batch, and exit. Nobody is asked."""
-    plan_tokens: int = setting(500, ge=1)
-    """With --plan: estimate the cost with so many tokens in an answer of policy or judge; with --resume with their mean
-    so far."""
+    plan: PlanTokens | None = setting(None, common=True)
+    """Print how many calls, tokens and dollars the run would take, live and in a batch, and exit. Nobody is asked. The
+    cost is estimated with so many tokens in an answer of policy or judge (without a number 500); with --resume with
+    their mean so far."""
     labels: Path | None = setting(None, verbs=EVALUATE)
     """Correct the result by the labels of people in this file, which are of this run's responses (judgegym label makes
     it); with --resume also of a run that is complete."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 from typing_extensions import Self
@@ -86,17 +86,12 @@ class RunSettings(BaseModel, use_attribute_docstrings=True):
     data_dir_to_save_evals: str | None = operational(None, verbs=EVALUATIONS, common=True)
     """Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time> (evaluate), beside the
     file of groups or to runs/serve--… (serve)."""
-    disk_full_deadline: float = operational(600.0, ge=0)
-    """Stop the run if its files cannot be written to for this many seconds, because the disk is full. Meanwhile nothing
-    new begins, what is in progress is kept in memory, and the writes are retried."""
     write_report: bool = operational(True)
     """Write the page of the run, for a browser: its result, charts, and samples with what the judge was asked and said.
     evaluate writes report.html into the run directory, process a page beside the file of groups."""
-    use_wandb: bool = operational(False, verbs=EVALUATIONS)
-    """Log metrics to Weights & Biases."""
-    wandb_optional: bool = operational(False, verbs=EVALUATIONS)
-    """With use_wandb, warn and go on without it where no run can be opened at Weights & Biases; otherwise that is an
-    error, before anything is asked."""
+    use_wandb: bool | Literal["optional"] = operational(False, verbs=EVALUATIONS)
+    """Log metrics to Weights & Biases. optional: warn and go on without it where no run can be opened there; otherwise
+    that is an error, before anything is asked."""
     wandb_name: str | None = operational(None, verbs=EVALUATIONS)
     """Use this name at Weights & Biases and at the rollout API; if unset, that of the run directory or the
     environment."""

@@ -142,7 +142,7 @@ async def _planned(env_type: EnvType, loaded: LoadedEnv) -> int:
 @asynccontextmanager
 async def _opened(env_type: EnvType, loaded: LoadedEnv, verb: Verb) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the HTTP session of the process."""
-    if loaded.settings.env.use_wandb and not loaded.settings.env.wandb_optional:
+    if loaded.settings.env.use_wandb is True:
         require("wandb")  # early: serve opens a run when a trainer is there
     identity = STAND_IN_IDENTITY if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:

@@ -103,7 +103,7 @@ class RunPlan:
         self.parts, self.shown = dict[str, CountedPart](), dict[str, int]()
         lines = read_lines(run / SAMPLES, read_sample) if run is not None and settings.verb == "evaluate" else ()
         self.finished = frozenset(sample.uid for _, sample in lines)
-        earlier, usual = EarlierCalls(), settings.plan_tokens
+        earlier, usual = EarlierCalls(), settings.plan or 0
         if run is not None:
             earlier = EarlierCalls.of_run(run, lambda row: row not in self.finished)
         self.held, choices, tokens = earlier.held, earlier.choices, earlier.tokens
@@ -168,7 +168,7 @@ class RunPlan:
         yield "cost", _about(whole.cost, dollars)
         yield "in a batch", _about(None if whole.cost is None else in_batches, dollars)
         policy, judge = (f"{self.typical[of]:,.0f}" for of in (True, False))
-        yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan_tokens, or as so far)"
+        yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan=TOKENS, or as so far)"
         yield (
             "in prefix caches",
             f"{percent(self.cached_share, 0)} of prompts, as so far"

@@ -26,7 +26,6 @@ from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReade
 from judgegym.engine.runs import directory as runs
 from judgegym.engine.runs.batches import judged_in_batches
 from judgegym.engine.runs.directory import RunDirectory
-from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings import EnvSettings
@@ -151,7 +150,6 @@ class Evaluation(Generic[TaskT, DetailT]):
             defaults=settings.defaults(),
             settings=settings,
             resume=resume,
-            disk=Disk(env.config.disk_full_deadline),
         )
         saved = SavedRows(self.tasks, run, SampleReader[DetailT](env.detail_type))
         headline = f"eval/{env.headline[0]}"

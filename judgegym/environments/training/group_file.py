@@ -174,7 +174,6 @@ def open_files(
         defaults=settings.defaults(verb),
         settings=settings,
         resume=settings.resume,
-        disk=Disk(config.disk_full_deadline),
         elsewhere="--env.data_path_to_save_groups" if verb == "process" else "--env.data_dir_to_save_evals",
     )
     try:

@@ -18,7 +18,6 @@ from judgegym.judges.checklists.judge import ChecklistDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import ScorerSettings
-from judgegym.llm.cost.budget import Budget
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
 from judgegym.monitoring.alarms import Alarm
@@ -49,7 +48,7 @@ def monitor_of(
     config = env.config
     place = MonitorPlace(
         session=env.clients.session,
-        budget=Budget(config.gold_budget_calls, config.gold_budget_usd),
+        budget=config.gold_budget(),
         folder=run.path,
         section="env.",
         stand_in=config if "judge" in env.settings.stand_ins else None,

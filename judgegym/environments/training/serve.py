@@ -50,7 +50,7 @@ from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import BudgetError, EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.alarms import Alarm, AlarmStop
+from judgegym.monitoring.alarms import Alarm, AlarmStop, pause_s
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, lines_of
 from judgegym.monitoring.pause import Pause, PauseState
 from judgegym.reports.run_page.page import write_report_after
@@ -179,7 +179,7 @@ class ServeRun:
                 self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
         self._pipeline.watch = self._watch
         self._live = LiveFile(self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic)
-        self._pause = Pause(self._run.path, self._config.alarm_pause_s, self._paused)
+        self._pause = Pause(self._run.path, pause_s(self._config.on_alarm), self._paused)
         self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluate = evaluate
@@ -301,7 +301,7 @@ class ServeRun:
     def _alarmed(self, alarm: Alarm) -> None:
         """Do what is asked for at an alarm, which is in the log and on disk."""
         self._log.tell(alarm)
-        if self._config.on_alarm == "pause":
+        if self._config.on_alarm.startswith("pause"):
             self._pause.begin()
         elif self._config.on_alarm == "exit":
             self._crashed = self._crashed or AlarmStop(f"an alarm ended the run (env.on_alarm=exit): {alarm.text}")

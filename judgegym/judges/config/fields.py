@@ -84,9 +84,11 @@ class DeclaredSetting:
     def kind(self) -> str:
         """The kind of its value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
         found = alternatives(self.info.annotation)
-        if get_origin(found[0]) is Literal:
-            return "|".join(map(str, get_args(found[0])))
-        return _KINDS.get(found[0], "JSON") if len(found) == 1 else "JSON"
+        words = ["|".join(map(str, get_args(each))) for each in found if get_origin(each) is Literal]
+        others = [each for each in found if get_origin(each) is not Literal]
+        if others and others != [bool] and len(found) > 1:
+            return "JSON"
+        return "|".join([*(_KINDS.get(each, "JSON") for each in others), *words])
 
     @property
     def is_switch(self) -> bool:
@@ -96,7 +98,7 @@ class DeclaredSetting:
     @property
     def is_yes_or_no(self) -> bool:
         """Whether it is true or false, and its flag may have a value."""
-        return self.kind == _KINDS[bool] and not self.is_switch
+        return self.kind.startswith(_KINDS[bool]) and not self.is_switch
 
     @property
     def is_operational(self) -> bool:

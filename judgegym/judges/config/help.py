@@ -22,7 +22,7 @@ from judgegym.judges.config.presets import bundled
 HelpDetail = Literal["common", "all"]
 _WIDEST = 100
 _INDENT = 8
-_MAY_STAND_ALONE = ("show_config", "profile")
+_MAY_STAND_ALONE = ("show_config", "profile", "plan")
 
 
 class _Formatter(argparse.HelpFormatter):

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -29,6 +29,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from judgegym.judges.config.fields import classes_in, section_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
+
+IsInForce: TypeAlias = Callable[[Any, Any, Any], bool]
+"""Whether other settings say the same as a value: of its section, all settings, and the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Removed:
         constant: the value that it now always has.
         advice: what to do instead of setting it; the end of a sentence.
         also: further values that mean the same.
-        is_in_force: whether another setting says the same: of the section, of all settings, and the old value.
+        is_in_force: whether another setting says the same as an old value; `None` if there is none.
     """
 
     where: str
@@ -49,24 +52,31 @@ class Removed:
     constant: JSON
     advice: str
     also: tuple[JSON, ...] = ()
-    is_in_force: Callable[[Any, Any, Any], bool] | None = None
+    is_in_force: IsInForce | None = None
 
     def is_constant(self, value: object) -> bool:
         """Whether a value, perhaps still the text of a flag, is the constant."""
         return any(_is_equal(value, one) for one in (self.constant, *self.also))
 
 
-def equals(name: str) -> Callable[[Any, Any], bool]:
-    """Whether the setting of this name, beside a removed one, has the value of that one."""
-    return lambda section, value: _is_equal(value, getattr(section, name))
-def _price(where: str, name: str, kind: str) -> Removed:
-    """A price that is one of the names in a setting of all prices."""
+def equals(name: str, key: str | None = None) -> IsInForce:
+    """Whether the setting of this name, beside a removed one, or a value in the object that it is, has its value."""
 
     def is_in_force(section: Any, settings: Any, value: Any) -> bool:
-        return bool(getattr(section, name)[kind] == float(value))
+        there = getattr(section, name)
+        return _is_equal(value, there if key is None else there[key])
 
-    return Removed(where, f"{name}_{kind}", None, f"give {name} input=…,output=…", is_in_force=is_in_force)
+    return is_in_force
 
+
+def _price(where: str, name: str, kind: str) -> Removed:
+    """A price that is one of the names in a setting of all prices."""
+    return Removed(where, f"{name}_{kind}", None, f"give {name} input=…,output=…", is_in_force=equals(name, kind))
+
+
+_RUNS = ("RunSettings", "RowsRunSettings")
+"""The classes of the runs of an environment, and of those that judge the rows of a data set."""
+_PRICES = ("input", "output", "cached_input")
 
 REMOVED: Sequence[Removed] = (
     Removed(
@@ -105,9 +115,41 @@ REMOVED: Sequence[Removed] = (
         "give openai.finish_reasons, which holds for the simulated user, too",
         is_in_force=lambda _, settings, value: set(value) <= set(settings.openai.finish_reasons),
     ),
-    *(_price("PolicySettings", "price", kind) for kind in ("input", "output", "cached_input")),
-    *(_price("UserSettings", "user_price", kind) for kind in ("input", "output", "cached_input")),
+    *(_price("PolicySettings", "price", kind) for kind in _PRICES),
+    *(_price("UserSettings", "user_price", kind) for kind in _PRICES),
     Removed("UserSettings", "user_timeout", 600.0, "leave it out: an attempt has ten minutes"),
+    *(Removed(where, "disk_full_deadline", 600.0, "leave it out: a run waits ten minutes") for where in _RUNS),
+    Removed(
+        "RunSettings",
+        "wandb_optional",
+        False,
+        "give use_wandb=optional",
+        is_in_force=lambda section, _, value: section.use_wandb == "optional",
+    ),
+    Removed(
+        "EnvSettings",
+        "plan_tokens",
+        500,
+        "give the number to --plan",
+        is_in_force=equals("plan"),
+    ),
+    Removed(
+        "AlarmSettings",
+        "alarm_pause_s",
+        None,
+        "give on_alarm=pause:SECONDS",
+        is_in_force=lambda section, _, value: section.on_alarm == f"pause:{float(value):g}",
+    ),
+    *(
+        Removed(
+            "MonitorSettings",
+            f"gold_{name}",
+            None,
+            f"give {name} in the object gold_judge",
+            is_in_force=equals("gold_judge", name),
+        )
+        for name in ("budget_calls", "budget_usd")
+    ),
 )
 """Settings of commands, of environments and of the policy."""
 

@@ -269,7 +269,11 @@ def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
     return nested
 
 
-_WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {"--show_config": lambda: "all", "--profile": default_name}
+_WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {
+    "--show_config": lambda: "all",
+    "--profile": default_name,
+    "--plan": lambda: "true",
+}
 """What flags mean that may stand without a value. A word after one that is no flag is its value."""
 
 
@@ -342,7 +346,10 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
     declared = [*declared_settings(settings_type)]
     switches = {setting.name for setting in declared if setting.is_switch}
     yes_or_no = [f"--{setting.name}" for setting in declared if setting.is_yes_or_no]
-    without_value: Mapping[str, Callable[[], str]] = {**_WITHOUT_VALUE, **dict.fromkeys(yes_or_no, lambda: "true")}
+    without_value: Mapping[str, Callable[[], str]] = {
+        **{flag: value for flag, value in _WITHOUT_VALUE.items() if flag.removeprefix("--") not in switches},
+        **dict.fromkeys(yes_or_no, lambda: "true"),
+    }
     words: list[str] = []
     for word in argv:
         if words and words[-1] in without_value and not word.startswith("-"):

@@ -30,6 +30,7 @@ OTHER_DEFAULT: dict[str, Any] = {
     "openai.num_requests_for_eval": 256,
 }
 OTHER_TYPE: dict[str, Any] = {
+    "env.use_wandb": bool | Literal["optional"],
     "env.reasoning_effort": ReasoningEffort | None,
     "openai.api_key": SecretStr | None,
     "openai.base_url": str,

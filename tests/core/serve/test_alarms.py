@@ -108,7 +108,7 @@ async def test_a_pause_sends_no_group_and_loses_none(
     arena: Arena, by: str, go_on: Callable[[Path], None] | None
 ) -> None:
     path = arena.path / "run"
-    flags = [f"--env.data_dir_to_save_evals={path}", *([] if go_on else ["--env.alarm_pause_s=0.5"])]
+    flags = [f"--env.data_dir_to_save_evals={path}", "--env.on_alarm=pause" + ("" if go_on else ":0.5")]
     async with training(2 * GROUP) as trainer, paused(arena, trainer, *flags) as (served, api):
         if go_on is not None:
             await until(lambda: held(served.serving), "the groups in progress are finished and wait")

@@ -50,13 +50,16 @@ async def test_disk_that_has_room_again_has_every_group_and_the_trainer_too(aren
     assert set(sent) <= set(numbers(held))
 
 
-async def test_disk_that_stays_full_ends_the_run_and_the_registration(arena: Arena, disk: RefusingDisk) -> None:
+async def test_disk_that_stays_full_ends_the_run_and_the_registration(
+    arena: Arena, disk: RefusingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disks, "DEADLINE_S", 0.1)
     path = arena.path / "groups.jsonl"
     disk.room = 2000
     async with training(8) as trainer:
         other = (await trainer.call("POST", "/register-env", OTHER))["env_id"]
         with pytest.raises(DiskFull, match=r"\.jsonl cannot be written to"):
-            async with serve(arena, trainer.url, *flags(path), "--env.disk_full_deadline=0.1") as served:
+            async with serve(arena, trainer.url, *flags(path)) as served:
                 await served.ended()
         share = (await trainer.call("GET", "/status-env", {"env_id": other}))["env_weight"]
         assert share == 1.0, "it has left"

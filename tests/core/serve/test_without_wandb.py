@@ -16,6 +16,7 @@ from tests.wandb_stand_in import LostWandb
 
 SAID = "--env.use_wandb: no run can be opened at Weights & Biases: No API key configured. Use `wandb login`."
 ON = "--env.use_wandb=True"
+OPTIONAL = "--env.use_wandb=optional"
 
 
 async def test_serve_says_so_before_it_registers(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +35,7 @@ async def test_serve_goes_on_without_it(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=False))
-    async with training(8) as trainer, serve(arena, trainer.url, ON, "--env.wandb_optional=True"):
+    async with training(8) as trainer, serve(arena, trainer.url, OPTIONAL):
         await trainer.take()
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert warnings == [
@@ -59,7 +60,7 @@ async def test_a_failure_after_that_is_a_warning(
     ("opens", "flags", "code", "said"),
     [
         (False, (), 2, SAID),
-        (False, ("--env.wandb_optional=True",), 0, "going on without it: No API key configured."),
+        (False, (OPTIONAL,), 0, "going on without it: No API key configured."),
         (True, (), 0, "does not log metrics: the service is gone (said once)"),
     ],
 )

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.engine.runs import disk
+from judgegym.engine.runs.disk import DEADLINE_S
 from judgegym.engine.runs.lines import DiskFile
 
 
@@ -35,8 +37,12 @@ class RefusingDisk:
     truncates: bool = True
     opens: bool = True
 
-    def everywhere(self, patch: pytest.MonkeyPatch) -> None:
-        """Be the disk of all appended files in this process, and of those that are replaced while there is no room."""
+    def everywhere(self, patch: pytest.MonkeyPatch, *, deadline_s: float = DEADLINE_S) -> None:
+        """Be the disk of all appended files in this process, and of those that are replaced while there is no room.
+
+        A run ends after it was refused for `deadline_s` seconds.
+        """
+        patch.setattr(disk, "DEADLINE_S", deadline_s)
         write, truncate, fsync = DiskFile.write, DiskFile.truncate, os.fsync
 
         def sync(descriptor: int) -> None:

@@ -39,7 +39,7 @@ def test_calls_are_those_of_the_run_and_its_cost_at_most_that(tmp_path: Path, ve
 
 
 def test_a_plan_needs_no_key_and_takes_prices_from_the_table(tmp_path: Path) -> None:
-    words = ("--openai.model_name=gpt-4.1", "--plan", "--plan_tokens=100")
+    words = ("--openai.model_name=gpt-4.1", "--plan=100")
     plan = in_process("evaluate", *Arena(tmp_path).rows(2).flags, *words)
     assert plan.code == 0, plan.said
     assert number_of(plan.out, "policy calls") == 2

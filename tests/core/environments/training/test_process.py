@@ -221,9 +221,9 @@ def test_disk_that_stays_full_ends_the_run_and_the_resumed_file_is_as_if_nothing
     path.with_suffix(".run").rmdir()
     disk = RefusingDisk(room=1, most=99)
     with monkeypatch.context() as patch:
-        disk.everywhere(patch)
+        disk.everywhere(patch, deadline_s=0.1)
         disk.room = room + 1
-        stopped = process(arena, *flags, "--env.disk_full_deadline=0.1", policy=by_row).ended
+        stopped = process(arena, *flags, policy=by_row).ended
     assert stopped.code == 2, stopped.said
     assert "Traceback" not in stopped.said
     assert "No space left on device" in stopped.err

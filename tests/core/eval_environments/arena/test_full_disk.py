@@ -20,6 +20,8 @@ from tests.forking import ROOT
 
 LIMITED = """
 import os, resource, runpy, sys
+from judgegym.engine.runs import disk
+disk.DEADLINE_S = float(os.environ.get("DEADLINE_S", disk.DEADLINE_S))
 limit = int(os.environ["FILE_LIMIT"])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 sys.argv[0] = os.environ["SCRIPT"]
@@ -69,9 +71,9 @@ def test_disk_that_stays_full_ends_the_run_with_one_message_and_the_resumed_run_
     whole = arena.evaluate(run="whole")
     disk = RefusingDisk(room=1, most=37)
     with monkeypatch.context() as patch:
-        disk.everywhere(patch)
+        disk.everywhere(patch, deadline_s=0.1)
         disk.room = room + 1  # config.yaml needs a byte
-        stopped = arena.evaluate("--env.disk_full_deadline=0.1")
+        stopped = arena.evaluate()
     assert stopped.code == 2, stopped.said
     assert "Traceback" not in stopped.said
     assert re.search(r"^the run was stopped: .*No space left on device", stopped.ended.err, re.MULTILINE)
@@ -93,9 +95,10 @@ def test_limit_of_the_operating_system_ends_the_run_as_a_full_disk_does(arena: A
     script = tmp_path / "limited.py"
     script.write_text(LIMITED)
     with serving(judge(for_model)) as judging, serving(answering) as policy:
-        argv = arena.argv(judging.base_url, policy.base_url, "--env.disk_full_deadline=0.2")
+        argv = arena.argv(judging.base_url, policy.base_url)
         limit = len((whole.files.path / "config.yaml").read_bytes()) + 1000
-        with Started(str(script), *argv, cwd=ROOT, env={"FILE_LIMIT": str(limit), "SCRIPT": str(SCRIPT)}) as started:
+        limits = {"FILE_LIMIT": str(limit), "SCRIPT": str(SCRIPT), "DEADLINE_S": "0.2"}
+        with Started(str(script), *argv, cwd=ROOT, env=limits) as started:
             ended = started.ended()
         assert ended.code == 2, ended.said
         assert "File too large" in ended.err
@@ -111,8 +114,8 @@ def test_no_call_begins_while_the_disk_is_full(arena: Arena, monkeypatch: pytest
     """The policy has been asked for all rows before the first answer is refused; then the judge is not asked."""
     disk = RefusingDisk(room=1)
     with monkeypatch.context() as patch:
-        disk.everywhere(patch)
-        stopped = arena.evaluate("--env.disk_full_deadline=0.3")
+        disk.everywhere(patch, deadline_s=0.3)
+        stopped = arena.evaluate()
     assert stopped.code == 2, stopped.said
     assert 1 <= len(stopped.policy.requests) <= 12
     assert stopped.judge.requests == []
@@ -155,7 +158,7 @@ def test_calls_that_wait_for_a_slot_when_the_disk_gets_full_are_not_sent(
 ) -> None:
     disk = RefusingDisk(room=1)
     with monkeypatch.context() as patch:
-        disk.everywhere(patch)
-        stopped = arena.evaluate("--env.disk_full_deadline=0.3", "--openai.num_requests_for_eval=1")
+        disk.everywhere(patch, deadline_s=0.3)
+        stopped = arena.evaluate("--openai.num_requests_for_eval=1")
     assert stopped.code == 2, stopped.said
     assert len(stopped.policy.requests) == 1, "the one that was in flight"

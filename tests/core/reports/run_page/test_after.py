@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.engine.runs import disk as disks
 from judgegym.reports.run_page import page
 from tests.arena import Arena
 
@@ -47,7 +48,8 @@ def test_a_page_that_cannot_be_written_is_a_warning(
         raise error
 
     monkeypatch.setattr(page, "write_report", broken)
-    run = arena.evaluate(WRITES, "--env.disk_full_deadline=0.2")
+    monkeypatch.setattr(disks, "DEADLINE_S", 0.2)
+    run = arena.evaluate(WRITES)
     assert run.code == 0, run.said
     assert run.files.metrics["win_rate"] == 1.0
     assert "the page of the run is not written" in run.said
