@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from tests.scripted import Json
+from tests.core.server.bodies import DOWN
+from tests.core.server.running import asked
+from tests.scripted import Json, Reply
 
 
 def is_masked(row: Json) -> bool:
@@ -33,3 +35,13 @@ def advantages(rows: Sequence[Json]) -> list[float]:
         0.0 if is_masked(row) else reward - baseline
         for row, reward, baseline in zip(rows, rewards, left_out, strict=True)
     ]
+
+
+def battle(request: Json, number: int) -> str | Reply:
+    """The first of the two in the alphabet wins; whoever meets `c` gets no verdict."""
+    text = asked(request)
+    first = text.partition("<|The Start of Assistant A's Answer|>\n")[2][:1]
+    other = text.partition("<|The Start of Assistant B's Answer|>\n")[2][:1]
+    if "c" in (first, other):
+        return DOWN
+    return "[[A>B]]" if first < other else "[[B>A]]"

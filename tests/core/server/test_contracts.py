@@ -117,17 +117,6 @@ async def test_native_protocol_gives_the_result_of_one_response() -> None:
     }
 
 
-async def test_layout_of_the_prompt_is_a_setting_of_the_server_and_of_its_mounts() -> None:
-    mounts = {"same": {}, "published": {"judge_prompt_layout": "published"}}
-    async with running(
-        "--judge_prompt_layout=shared_first", f"--mounts={json.dumps(mounts)}", judge=by_response
-    ) as server:
-        for path in ("/v1/score", "/same/v1/score", "/published/v1/score"):
-            assert (await server.post(path, {"prompt": "Q", "response": "4"})).json["status"] == "ok"
-    ends = [asked(request).endswith("4\n\n### End Of Response To Evaluate") for request in server.judge.bodies]
-    assert ends == [True, True, False]
-
-
 async def test_aspects_of_a_request_replace_those_of_the_judge() -> None:
     def judge(request: Json, number: int) -> str:
         return f'{{"reason": "since", "verdict": {int("safe for children" in asked(request))}}}'

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import weakref
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from judgegym.judges.config.sources import load
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.server.judges import MountedJudge
-from judgegym.server.pending import PendingJudgments
 from judgegym.server.request import Message, ServerRequest
 from judgegym.server.service import Service, opened
 from judgegym.server.settings import RewardServerSettings, with_preset
@@ -51,22 +47,6 @@ async def test_a_request_leaves_no_cycle_that_holds_its_body(body: str, judge: A
                 gc.garbage.clear()
                 gc.enable()
     assert left == []
-
-
-async def test_a_judgment_is_freed_when_it_ends() -> None:
-    async def judge(*case: object) -> list[ResponseJudgment]:
-        return []
-
-    pending, _ = PendingJudgments(judge).ask((cast("MountedJudge", None), JudgeTask("Q", (MARK,)), None))
-    freed = weakref.ref(pending.task)
-    gc.disable()
-    try:
-        await pending.task
-        await asyncio.sleep(0)  # what follows its end is called
-        del pending
-        assert freed() is None
-    finally:
-        gc.enable()
 
 
 def holds(item: object) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.core.server.bodies import DOWN, by_response
+from tests.core.server.bodies import by_response
+from tests.core.server.nemo_rl import battle
 from tests.core.server.running import asked, running
-from tests.scripted import Json, Reply
+from tests.scripted import Json
 
 HISTORY = [{"role": "user", "content": "What is 2 + 2?"}]
 
@@ -27,16 +28,6 @@ def best(request: Json, number: int) -> str:
         if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
             return f"[[{letter}]]"
     return "nobody"
-
-
-def battle(request: Json, number: int) -> str | Reply:
-    """The first of the two in the alphabet wins; whoever meets `c` gets no verdict."""
-    text = asked(request)
-    first = text.partition("<|The Start of Assistant A's Answer|>\n")[2][:1]
-    other = text.partition("<|The Start of Assistant B's Answer|>\n")[2][:1]
-    if "c" in (first, other):
-        return DOWN
-    return "[[A>B]]" if first < other else "[[B>A]]"
 
 
 async def test_rewards_are_in_the_order_of_the_responses() -> None:

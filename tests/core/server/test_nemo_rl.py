@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.core.server.bodies import DOWN, VERIFY, by_response
-from tests.core.server.nemo_rl import advantages, check_components, is_masked
+from tests.core.server.nemo_rl import advantages, battle, check_components, is_masked
 from tests.core.server.running import Running, asked, running
 from tests.core.server.test_group_protocols import rollout
 from tests.scripted import Json, Reply
@@ -66,16 +66,6 @@ async def test_components_sum_to_the_reward_or_there_are_none(flags: tuple[str, 
     for row in rows:
         check_components(row)
         assert "reward_components" not in row
-
-
-def battle(request: Json, number: int) -> str | Reply:
-    """The first of the two in the alphabet wins; whoever meets `c` gets no verdict."""
-    text = asked(request)
-    first = text.partition("<|The Start of Assistant A's Answer|>\n")[2][:1]
-    other = text.partition("<|The Start of Assistant B's Answer|>\n")[2][:1]
-    if "c" in (first, other):
-        return DOWN
-    return "[[A>B]]" if first < other else "[[B>A]]"
 
 
 async def test_a_failed_member_of_a_group_has_the_mean_of_the_others_as_its_placeholder() -> None:
@@ -185,11 +175,3 @@ async def test_a_rollout_that_waits_for_its_place_until_the_end_still_knows_the_
         queued = (await server.post("/verify", rollout("b", 1))).json
         await holding
     assert (is_masked(queued), queued["reward"]) == (True, 1.0)
-
-
-async def test_a_late_member_has_the_mean_of_those_that_were_judged() -> None:
-    async with running(*GATHERING, "--group_wait=2", judge=battle) as server:
-        sent = (server.post("/verify", rollout(text, number)) for number, text in enumerate("abd"))
-        in_time = [answer.json["reward"] for answer in await asyncio.gather(*sent)]
-        late = (await server.post("/verify", rollout("e", 3))).json
-    assert (is_masked(late), late["reward"]) == (True, pytest.approx(sum(in_time) / 3))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -34,12 +32,14 @@ TOO_SLOW_S = 20.0
         pytest.param(" <pad>" * 50_000 + "b", id="padding"),
     ],
 )
-@pytest.mark.parametrize("function", ["plain_response", "plain_prompt"])
-def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: str) -> None:
+@pytest.mark.parametrize(
+    "read", ["plain_response(t)", "plain_prompt(t)", "response_in(t, t[: len(t) // 2] + 'b') or ''"]
+)
+def test_a_text_that_repeats_itself_is_read_in_linear_time(read: str, text: str) -> None:
     """In a process of its own: a regular expression cannot be interrupted."""
     module = "judgegym.server.protocols.chat_tokens"
-    code = f"import sys; from {module} import {function} as read; print(len(read(sys.stdin.read())))"
-    read = subprocess.run(
+    code = f"import sys; from {module} import *; t = sys.stdin.read(); print(len({read}))"
+    ended = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         input=text,
@@ -48,7 +48,7 @@ def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: 
         timeout=TOO_SLOW_S,
         check=True,
     )
-    assert int(read.stdout) <= len(text)
+    assert int(ended.stdout) <= len(text)
 
 
 @pytest.mark.parametrize("judge", ["rubric", "aspect", "peer"])
@@ -98,38 +98,6 @@ async def test_what_a_request_gets_is_what_is_counted() -> None:
     assert refused.status == 413
     assert 'judgegym_requests_total{code="413",judge="",protocol="openrlhf"} 1.0' in metrics
     assert 'code="500"' not in metrics
-
-
-VALUES: tuple[Any, ...] = (0, -1, 1.5, 10**30, True, None, "", "\x00", "\ud800", [], {}, [[]], {"a": {}}, [None], [{}])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", ["/v1/score", "/get_reward", "/slime", "/verify", "/aggregate_metrics"])
-async def test_any_value_in_any_field(path: str) -> None:
-    """One field at a time is replaced in a body that is right."""
-    right: dict[str, Json] = {
-        "/v1/score": {
-            "prompt": "Q",
-            "response": "A",
-            "reference": "R",
-            "rubric": "C",
-            "aspects": ["coherence"],
-            "baseline": "B",
-            "context": "X",
-        },
-        "/get_reward": {"query": ["QA"], "prompts": ["Q"], "labels": ["R"]},
-        "/slime": {"prompt": "Q", "response": "A", "label": "R"},
-        "/verify": {**ROLLOUT, "question": "Q", "reference_answer": "R", "rubric": "C"},
-        "/aggregate_metrics": {"verify_responses": []},
-    }
-    async with running() as server:
-        for field, value in itertools.product(right[path], (*VALUES, "a" * 10_000)):
-            for body in ({**right[path], field: value}, {**right[path], field: [value]}):
-                answer = await server.post(path, body)
-                assert answer.status in (200, 400, 422), (field, answer.text)
-                assert answer.json is not None
-                if answer.status != 200:
-                    assert answer.json["error"]["message"]
 
 
 async def test_a_client_that_leaves_does_no_harm() -> None:

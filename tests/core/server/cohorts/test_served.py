@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from judgegym_trainers.scores.in_process import InProcessSource
 from judgegym_trainers.scores.requests import CompletionRow
-from tests.command import PATIENCE_S, eventually, serving
+from tests.command import PATIENCE_S
 from tests.core.server.group_judges import arena_judge, listwise_judge
 from tests.core.server.running import Answer, Running, asked, running
-from tests.core.server.served import started
-from tests.core.server.test_process import post
-from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.scripted import Json, ScriptedEndpoint
 from tests.trainer import until
 
 FLAGS = ("--judge=listwise", "--group_size=3", "--deadline=20", "--group_wait=15")
@@ -39,15 +34,6 @@ async def posted(server: Running, *bodies: Json, path: str = "/v1/score") -> lis
 
 def scores(answers: list[Answer]) -> list[Any]:
     return [answer.json["score"] for answer in answers]
-
-
-@pytest.mark.slow
-async def test_single_responses_are_judged_together_in_one_call() -> None:
-    async with running(*FLAGS, judge=listwise_judge) as server:
-        answers = await posted(server, body(0, 0.1), body(1, 0.9), body(2, 0.4))
-    assert scores(answers) == [0.1, 0.9, 0.4]
-    assert len(server.judge.requests) == 1
-    assert sum(answer.json["usage"]["judge_calls"] for answer in answers) == 1
 
 
 async def test_responses_of_two_clients_share_no_group() -> None:
@@ -92,20 +78,6 @@ async def test_rubric_of_the_server_is_that_of_requests_without_one() -> None:
     async with running("--judge=listwise", "--rubric=Is it short?", judge=listwise_judge) as server:
         await server.post("/v1/score", {"prompt": "Q", "responses": [said(0, 0.1), said(1, 0.2)]})
     assert "Is it short?" in asked(server.judge.bodies[0])
-
-
-async def test_failed_game_of_a_group_costs_a_game_and_no_answer() -> None:
-    """What used to leave two answers without a score."""
-
-    def judge(request: Json, number: int) -> Any:
-        return Reply(status=400) if number == 3 else "[[A>B]]"
-
-    async with running("--judge=arena_hard", judge=judge) as server:
-        answer = await server.post(
-            "/v1/score", {"prompt": "Q", "responses": [said(member, 0.1) for member in range(6)]}
-        )
-    assert [each["status"] for each in answer.json["results"]] == ["ok"] * 6
-    assert sum(each["usage"]["judge_calls"] for each in answer.json["results"]) == len(server.judge.requests) == 30
 
 
 async def test_schedule_of_the_mount_is_that_of_arena_hards_groups() -> None:
@@ -200,27 +172,6 @@ async def test_page_and_metrics_show_each_member_once_and_the_cohorts() -> None:
         "judgegym_in_flight 1.0",
     ):
         assert line in metrics
-
-
-@pytest.mark.slow
-def test_open_cohorts_are_judged_at_once_when_the_server_is_stopped() -> None:
-    """They would wait for a minute otherwise."""
-    with serving(listwise_judge) as judge:
-        flags = ("--judge=listwise", "--group_size=3", "--deadline=120", "--group_wait=60")
-        with started(f"--judge_base_url={judge.base_url}", *flags) as (process, url), ThreadPoolExecutor(2) as threads:
-            asking = [threads.submit(post, url, body=json.dumps(body(member)).encode()) for member in range(2)]
-            eventually(lambda: b"judgegym_in_flight 2.0" in _metrics(url), "both wait")
-            process.send_signal(signal.SIGTERM)
-            answers = [each.result(PATIENCE_S) for each in asking]
-            process.communicate(PATIENCE_S)
-            assert process.returncode == 0
-    assert [answer["score"] for answer in answers] == [0.5] * 2
-
-
-def _metrics(url: str) -> bytes:
-    with urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S) as answer:
-        found: bytes = answer.read()
-        return found
 
 
 async def test_samples_of_a_trainer_that_judges_in_its_own_process_meet_in_one_cohort() -> None:
