@@ -33,7 +33,7 @@ except ModuleNotFoundError as missing:
 
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.naming import refuse_unknown
-from judgegym.judges.scorers.fields import USUAL_COLUMNS
+from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
 from judgegym_trainers.scores.requests import CompletionRow, completion_row

@@ -20,7 +20,7 @@ from judgegym.data.task_list import TaskList, uids_of
 from judgegym.judges.conversations.images import IMAGES, with_images
 from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
-from judgegym.judges.scorers.fields import USUAL_COLUMNS
+from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 

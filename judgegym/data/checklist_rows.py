@@ -15,7 +15,7 @@ from judgegym.data.task_list import TaskList
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.checklists.formulas import Formula, has_score
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.scorers.fields import USUAL_COLUMNS, usual_column
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_column
 
 _ANSWER = ("answer", "response")
 

@@ -17,7 +17,7 @@ from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.judges.rubrics.prompt import Rubric
-from judgegym.judges.scorers.fields import USUAL_COLUMNS
+from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 

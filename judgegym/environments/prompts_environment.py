@@ -39,7 +39,8 @@ from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask, prompt_of_answers
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
-from judgegym.judges.scorers.fields import USUAL_COLUMNS, judge_task_of, usual_fields
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
+from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import (
     SINGLE,
     ScorerSettings,

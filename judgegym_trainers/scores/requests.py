@@ -14,12 +14,11 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
-from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.conversations.images import KINDS as IMAGES
 from judgegym.judges.conversations.images import images_shown, read_image
 from judgegym.judges.conversations.tools import tools_of
 from judgegym.judges.conversations.turns import REASONING_FIELDS, UnseenPart
-from judgegym.judges.scorers.fields import USUAL_COLUMNS, usual_column, usual_value
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_column, usual_value
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
@@ -152,6 +151,9 @@ def _cell(row: Mapping[str, object], name: str) -> JSON:
     column = usual_column(cells, name)
     value = None if column is None else cast("JSON", usual_value(cells, column))
     if name == "criteria" and value is not None:
+        # Late: criteria need the judges' packages, and beside a server a row without them needs none.
+        from judgegym.judges.checklists.criteria import read_criteria
+
         try:
             read_criteria(value)
         except ValueError:

@@ -24,7 +24,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from judgegym.judges.core.event_loop import run_blocking
-from judgegym.judges.scorers.fields import USUAL_COLUMNS
+from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.scores.groups import GroupedBatch

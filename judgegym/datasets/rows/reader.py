@@ -20,7 +20,8 @@ from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Resp
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import USUAL_COLUMNS, FieldTypeError, judge_task_of, usual_columns
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_columns
+from judgegym.judges.scorers.fields import FieldTypeError, judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
 from judgegym.llm.wire import JSON
 

@@ -23,7 +23,7 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
 from judgegym.engine.runs.directory import uid_of_row
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.judges.scorers.fields import USUAL_COLUMNS
+from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank

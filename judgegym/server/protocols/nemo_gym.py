@@ -60,7 +60,8 @@ from judgegym.judges.conversations.messages import turns_of_items
 from judgegym.judges.conversations.readers import read_tools, with_tools
 from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, failure
-from judgegym.judges.scorers.fields import criteria_of, rubric_of, usual_fields
+from judgegym.judges.scorers.columns import usual_fields
+from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
