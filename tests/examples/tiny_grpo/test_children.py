@@ -39,16 +39,6 @@ def is_gone(child: Child) -> bool:
     return child.process.returncode is not None
 
 
-async def test_children_end_with_the_block_also_after_an_error(tmp_path: Path) -> None:
-    started = []
-    with pytest.raises(ZeroDivisionError):
-        async with Children() as children:
-            started += [await children.start(f"server {n}", *SERVER, log=tmp_path / f"{n}.log") for n in range(2)]
-            assert not any(map(is_gone, started))
-            raise ZeroDivisionError
-    assert all(map(is_gone, started))
-
-
 async def test_a_child_that_ends_too_early_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "seed-0" / "child.log"
     other = None
@@ -61,24 +51,6 @@ async def test_a_child_that_ends_too_early_is_named_with_the_end_of_its_log(tmp_
     assert said[0] == f"the unknown ended with exit code 1; the end of {log}:"
     assert "No module named no_such_module" in said[-1]
     assert other is not None and is_gone(other)
-
-
-async def test_a_child_that_may_end_is_read_to_its_end(tmp_path: Path) -> None:
-    async with Children() as children:
-        words = ("timeit", "-n1", "-r1", "print('one')")
-        child = await children.start("timeit", *words, log=tmp_path / "log", ends=True, reads=True)
-        lines = [line async for line in child.lines()]
-        assert await children.unless_failed(asyncio.sleep(0.01, "done")) == "done"
-    assert lines[0] == b"one\n"
-
-
-async def test_the_error_of_the_work_is_its_own(tmp_path: Path) -> None:
-    async def fails() -> None:
-        raise KeyError("its own")
-
-    async with Children() as children:
-        with pytest.raises(KeyError, match="its own"):
-            await children.unless_failed(fails())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shlex
 from dataclasses import fields
 from pathlib import Path
@@ -14,9 +13,7 @@ from examples.tiny_grpo import compare
 from examples.tiny_grpo.compare import table
 from examples.tiny_grpo.comparisons import COMPARISONS, Comparison
 from examples.tiny_grpo.curve import Curve, SeedRun, Step, read_curves
-from examples.tiny_grpo.judge import OneLineParser, add_fault_flags, words_of
 from examples.tiny_grpo.run import Plan
-from judgegym.environments.base import JudgedEnv
 
 README = Path(command.__file__).parent / "README.md"
 ONE_EACH = {
@@ -40,27 +37,12 @@ def test_the_two_trainings_of_a_pair_differ_in_the_rule_alone(comparison: Compar
     assert ":" not in comparison.rule.environment  # the product's own
 
 
-@pytest.mark.parametrize("comparison", COMPARISONS.values(), ids=COMPARISONS)
-def test_a_careless_environment_is_where_the_comparison_says(comparison: Comparison) -> None:
-    module, _, name = comparison.without.environment.partition(":")
-    if name:
-        assert issubclass(getattr(importlib.import_module(module), name), JudgedEnv)
-
-
 def test_the_commands_of_the_readme_are_understood() -> None:
     lines = README.read_text(encoding="utf-8").splitlines()
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("python -m examples.tiny_grpo ")]
     assert len(commands) == 7
     for words in commands:
         command.parser().parse_args(words[3:])
-
-
-def test_faults_of_the_command_line_come_after_those_of_the_comparison() -> None:
-    parser = OneLineParser("p", "")
-    add_fault_flags(parser, "judge_")
-    words = words_of(parser.parse_args(shlex.split("--judge_failures 0.3 --judge_noise 0")), "judge_")
-    assert words == ("--failures=0.3", "--noise=0.0")
-    assert COMPARISONS["failures"].judged_with(words).without.judge[-2:] == words
 
 
 def run(seed: int, last: float) -> SeedRun:

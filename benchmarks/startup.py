@@ -5,7 +5,7 @@ them), as `wait4` reports it, so that a busy machine matters little. The other f
 (`--against`), or else of a Python that only imports the core's libraries (aiohttp, pydantic-settings, orjson, PyYAML).
 The two take turns, run by run; each command runs once ahead of it all, so that bytecode and the disk's cache are there.
 
-    python -m benchmarks.set_up.startup [--checkout PATH] [--python PATH] [--against PATH]
+    python -m benchmarks.startup [--checkout PATH] [--python PATH] [--against PATH]
         [--against_python PATH] [--runs 5] [--results FILE]
 """
 
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measured import Measured, report, results_option
-from benchmarks.set_up.cpu import cpu_seconds
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 ENTRY = "eval_environments/arena_hard_environment.py"
 OF_SCRIPT: dict[str, Sequence[str]] = {
     "evaluate --help": ("evaluate", "--help"),
@@ -39,6 +39,21 @@ COMMANDS = {**OF_SCRIPT, **OF_JUDGEGYM}
 LIBRARIES = ("-c", "import aiohttp, orjson, pydantic_settings, yaml")
 
 
+def cpu_seconds(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> float:
+    """User and system CPU of a command and of those that it waited for."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            output.seek(0)
+            said = output.read().decode(errors="replace")
+            raise SystemExit(f"{said}\n{' '.join(command)}: exit code {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
+
+
 @dataclass(frozen=True)
 class Tree:
     """A checkout, the interpreter that runs it, and the environment; without one, the bare libraries."""
@@ -53,7 +68,7 @@ class Tree:
         if self.entry is None:
             words = LIBRARIES
         elif command in OF_JUDGEGYM:
-            words = (str(self.checkout / "judgegym"), *OF_JUDGEGYM[command])
+            words = ("-m", "judgegym", *OF_JUDGEGYM[command])
         else:
             words = (str(self.checkout / self.entry), *OF_SCRIPT[command])
         with tempfile.TemporaryDirectory() as folder:
