@@ -33,14 +33,15 @@ async def test_a_script_may_hold_requests_until_they_meet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "expected"),
-    [(Reply(drop=True), aiohttp.ServerDisconnectedError), (Reply(hang=True), asyncio.TimeoutError)],
+    ("reply", "timeout_s", "expected"),
+    [(Reply(drop=True), None, aiohttp.ServerDisconnectedError), (Reply(hang=True), 0.05, asyncio.TimeoutError)],
 )
-async def test_no_answer_at_all(reply: Reply, expected: type[Exception]) -> None:
-    timeout = aiohttp.ClientTimeout(total=0.05)
+async def test_no_answer_at_all(reply: Reply, timeout_s: float | None, expected: type[Exception]) -> None:
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=timeout_s)
     async with ScriptedEndpoint(reply) as endpoint, aiohttp.ClientSession(timeout=timeout) as session:
         with pytest.raises(expected):
             await session.post(f"{endpoint.base_url}/chat/completions", json={})
+        await endpoint.arrived(1)
     assert len(endpoint.requests) == 1
 
 

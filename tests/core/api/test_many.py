@@ -89,7 +89,7 @@ async def test_a_call_that_is_cancelled_leaves_what_was_judged() -> None:
             table = judge.last_table
     assert table is not None
     assert [score for score in table.scores if score is not None] == [4.0] * 5
-    assert table[29].explanation.startswith("not judged")
+    assert sum(judgment.explanation.startswith("not judged") for judgment in table) == len(ROWS) - 5
 
 
 INTERRUPTED = """
