@@ -65,21 +65,26 @@ def test_module_of_a_command_that_cannot_be_imported_is_told_when_it_is_called(h
     assert ended.err == f"{PROGRAM} hello: cannot be imported: hello_command.py, line 2: ValueError: one two\n"
 
 
-def test_wrong_word_is_compared_with_the_names_of_distributions(here: Path) -> None:
-    assert "no command 'helo', did you mean hello?" in judgegym("helo", cwd=here).err
-    assert "no environment 'own-hiaku', did you mean own_haiku?" in judgegym("evaluate", "own-hiaku", cwd=here).err
-    assert f"{PROGRAM} evaluate|serve|process own-haiku …" in judgegym("own-haiku", "evaluate", cwd=here).err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["helo"], "no command 'helo', did you mean hello?"),
+        (["evaluate", "own-hiaku"], "no environment 'own-hiaku', did you mean own_haiku?"),
+        (["own-haiku", "evaluate"], f"{PROGRAM} evaluate|serve|process own-haiku …"),
+    ],
+)
+def test_wrong_word_is_compared_with_the_names_of_distributions(words: list[str], said: str, here: Path) -> None:
+    assert said in judgegym(*words, cwd=here).err
 
 
-def test_name_that_two_distributions_bring_is_refused_with_both(here: Path) -> None:
+@pytest.mark.parametrize("words", [["hello"], ["evaluate", "own-haiku", "--offline"], ["list", "own_haiku"]])
+def test_name_that_two_distributions_bring_is_refused_with_both(words: list[str], here: Path) -> None:
     other = {COMMANDS: {"hello": "other:HELLO"}, ENVIRONMENTS: {"own_haiku": "other:Env"}}
     install(here, "other-plugin", other)
-    for words in (["hello"], ["evaluate", "own-haiku", "--offline"], ["list", "own_haiku"]):
-        ended = judgegym(*words, cwd=here)
-        assert (ended.code, ended.out) == (2, "")
-        assert "hello-plugin 0.1" in ended.err and "other-plugin 0.1" in ended.err
-        assert ended.err.endswith(" bring this name; uninstall one of them\n")
-    assert judgegym("shout", cwd=here).code == 7
+    ended = judgegym(*words, cwd=here)
+    assert (ended.code, ended.out) == (2, "")
+    assert "hello-plugin 0.1" in ended.err and "other-plugin 0.1" in ended.err
+    assert ended.err.endswith(" bring this name; uninstall one of them\n")
 
 
 def test_list_shows_an_environment_with_its_distribution(here: Path) -> None:
