@@ -13,8 +13,8 @@ jury abstains, there is no score, with a reason, and never a default. Weights ar
 the rows that they were learned from, and break on others. A member whose endpoint answers nothing (`EndpointOutage`) is
 left out until that answers again; it ends a run only where the others are fewer than the quorum.
 
-A jury harms where its members are unequal or err together: `judgegym replay` measures it on recorded judgments. Sources
-of weights: `judgegym_trials.replay.weights`.
+A jury harms where its members are unequal or err together: `judgegym replay` measures it on recorded judgments, and
+learns weights.
 """
 
 from __future__ import annotations
