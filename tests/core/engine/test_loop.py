@@ -12,12 +12,10 @@ import pytest
 from judgegym.engine.loop import NothingSucceeds, RowEnd, judge_rows
 from judgegym.engine.records import Sample, SampleReader, SampleRun
 from judgegym.engine.runs.directory import RunDirectory
-from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.core.judgment import CallRun
-from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.core.engine.samples_of import sample
 
 
@@ -98,25 +96,6 @@ async def at_once(task: Row) -> Sample[Any]:
     return sample(task.uid)
 
 
-async def test_samples_come_back_in_the_order_of_the_rows_and_are_appended_as_they_come(run: RunDirectory) -> None:
-    last_is_done = asyncio.Event()
-
-    async def last_first(task: Row) -> Sample[Any]:
-        if task is ROWS[-1]:
-            last_is_done.set()
-        await last_is_done.wait()
-        return sample(task.uid)
-
-    def on_disk_already(row: Row, _: Sample[Any]) -> None:
-        assert on_disk(run)[-1] == row.uid
-
-    saved, told = await finish_all(run, last_first, in_flight=30, arrived=on_disk_already)
-    assert uids(saved) == [row.uid for row in ROWS]
-    assert told[0] == "row-29"
-    assert on_disk(run) == told
-    assert sorted(told) == sorted(row.uid for row in ROWS)
-
-
 @pytest.mark.parametrize("in_flight", [1, 7, 30, 100])
 async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDirectory, in_flight: int) -> None:
     under_way, peak = 0, 0
@@ -159,17 +138,6 @@ async def test_samples_of_finished_rows_are_let_go(run: RunDirectory) -> None:
     assert sum(sample.finished for _, sample in saved.everything()) == 2000
     kept = [each for each in gc.get_objects() if isinstance(each, Sample) and each.question.startswith("long")]
     assert not kept, "reading back keeps none"
-
-
-async def test_failures_have_a_file_of_their_own(run: RunDirectory) -> None:
-    async def every_third(task: Row) -> Sample[Any]:
-        return sample(task.uid, ("ok", "invalid_completion", "judge_failed")[int(task.uid[4:]) % 3])
-
-    saved, _ = await finish_all(run, every_third)
-    assert saved.outcomes().statuses == {"ok": 10, "invalid_completion": 10, "judge_failed": 10}
-    assert sorted(on_disk(run)) == sorted(f"row-{n}" for n in range(30) if n % 3 < 2)
-    assert len(on_disk(run, "failures.jsonl")) == 10
-    assert saved.outcomes().finished == 20
 
 
 @pytest.mark.parametrize(
@@ -270,21 +238,3 @@ async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:
     """Datasets are checked for it; an environment of somebody else's may not be."""
     saved, _ = await finish_all(run, at_once, [ROWS[0], ROWS[0]])
     assert uids(saved) == [ROWS[0].uid] * 2
-
-
-async def test_no_row_begins_while_the_disk_is_full(tmp_path: Path) -> None:
-    refusing, begun = RefusingDisk(room=0), list[str]()
-    disk = Disk(retry_s=0.01, open_file=refusing.open)
-    run = RunDirectory(tmp_path / "run", config={}, matters={}, resume=False, disk=disk)
-
-    async def finish(task: Row) -> Sample[Any]:
-        begun.append(task.uid)
-        return sample(task.uid)
-
-    finishing = asyncio.create_task(finish_all(run, finish, in_flight=2))
-    await asyncio.sleep(0.05)
-    assert len(begun) <= 2
-    refusing.room = 1 << 20
-    await asyncio.wait_for(finishing, 60)
-    assert (len(begun), len(on_disk(run))) == (30, 30)
-    run.close()

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -61,32 +60,6 @@ def test_rows_have_their_columns_and_texts_without_a_verdict_and_can_be_loaded(n
         assert max(map(len, texts_of(rows))) < 900
 
 
-def test_every_prompt_of_arena_hard_is_another_and_has_one_baseline_answer() -> None:
-    assert len(set(column("arena_hard", "cluster"))) == len(set(column("arena_hard", "prompt"))) == 12
-    assert column("arena_hard_baseline", "uid") == column("arena_hard", "uid")
-    assert set(column("arena_hard_baseline", "model")) == {"sample-baseline"}
-    assert all(60 <= len(answer.split()) <= 200 for answer in column("arena_hard_baseline", "answer"))
-
-
-def test_pairwise_rows_are_those_of_rewardbench_2_in_all_six_subsets() -> None:
-    rows = read("pairwise")
-    for row in rows:
-        assert row["additional_metadata"] is None
-        assert (len(row["chosen"]), len(row["rejected"])) == (row["num_correct"], row["num_incorrect"])
-        assert len(row["models"]) == row["total_completions"] == row["num_correct"] + row["num_incorrect"]
-        texts = [row["prompt"], *row["chosen"], *row["rejected"]]
-        assert len(set(texts)) == len(texts), row["id"]
-    subsets = Counter(row["subset"] for row in rows)
-    assert subsets == {"Factuality": 2, "Precise IF": 2, "Math": 2, "Safety": 2, "Focus": 2, "Ties": 6}
-    assert set(subsets) == set(SUBSETS)
-    assert {(row["num_correct"], row["num_incorrect"]) for row in rows if row["subset"] != "Ties"} == {(1, 3)}
-    ties = {row["id"]: row for row in rows if row["subset"] == "Ties"}
-    assert sorted(ties) == [f"{kind}:{number}" for kind in ("ref", "tied") for number in (1, 2, 3)]
-    for number in (1, 2, 3):
-        ref, tied = ties[f"ref:{number}"], ties[f"tied:{number}"]
-        assert ref["prompt"] == tied["prompt"] and ref["num_correct"] == 1 < tied["num_correct"]
-
-
 @pytest.mark.parametrize("name", ["pairwise", "preferences_train"])
 def test_every_pair_can_be_used(name: str) -> None:
     found = read_preferences(load_rows(str(SAMPLES / f"{name}.jsonl"), split="train"))
@@ -94,44 +67,12 @@ def test_every_pair_can_be_used(name: str) -> None:
     assert all(row.category is not None for row in found.rows)
 
 
-def test_aspect_rows_have_a_question_an_answer_or_both_and_verdicts_of_both_kinds() -> None:
-    rows = read("aspect_critique")
-    assert all("question" in row or "answer" in row for row in rows)
-    assert all(("answer" in row) == ("verdicts" in row) for row in rows)
-    assert Counter(name for row in rows for name in row if name not in {"uid", "category"}) == {
-        "question": 13, "contexts": 4, "reference": 4, "answer": 8, "verdicts": 8,
-    }  # fmt: skip
-    assert len(set(column("aspect_critique", "question"))) == 13
-    contexts = column("aspect_critique", "contexts")
-    assert sorted(0 if isinstance(given, str) else len(given) for given in contexts) == [0, 1, 2, 3]
+def test_every_subset_of_pairwise_has_rows_and_every_prompt_of_arena_hard_a_baseline() -> None:
+    assert set(column("pairwise", "subset")) == set(SUBSETS)
+    assert column("arena_hard_baseline", "uid") == column("arena_hard", "uid")
+
+
+def test_each_aspect_has_verdicts_of_both_kinds_and_each_level_of_a_rubric_a_score() -> None:
     verdicts = column("aspect_critique", "verdicts")
-    assert all(list(given) == list(SUPPORTED_ASPECTS) and {*map(type, given.values())} == {int} for given in verdicts)
     assert all({given[aspect] for given in verdicts} == {0, 1} for aspect in SUPPORTED_ASPECTS)
-    good = [all(aspect.passes(bool(given[name])) for name, aspect in SUPPORTED_ASPECTS.items()) for given in verdicts]
-    assert good.count(True) == 3
-
-
-def test_rubrics_are_objects_with_every_level_or_one_question_and_all_scores_occur() -> None:
-    rows = read("rubric_absolute")
-    assert len({row["instruction"] for row in rows}) == 12
-    assert sum("reference_answer" in row for row in rows) == 10
-    assert all(row["response"] != row.get("reference_answer") for row in rows)
-    objects = [row["rubric"] for row in rows if isinstance(row["rubric"], dict)]
-    questions = [row["rubric"] for row in rows if isinstance(row["rubric"], str)]
-    assert (len(objects), len(questions)) == (8, 4)
-    for rubric in objects:
-        assert list(rubric) == ["criteria", *(f"score{level}_description" for level in range(1, 6))]
-        assert len(set(rubric.values())) == len(rubric)
-    assert all(question.endswith("?") for question in [*questions, *(rubric["criteria"] for rubric in objects)])
-    assert {type(row["score"]) for row in rows} == {int}
-    assert Counter(row["score"] for row in rows) == {1: 2, 2: 2, 3: 3, 4: 2, 5: 3}
-
-
-def test_two_peer_rows_have_a_rubric_whose_weights_sum_to_100_points() -> None:
-    assert len(set(column("peer_queries", "query"))) == 8
-    rubrics = column("peer_queries", "rubric")
-    assert len(rubrics) == 2
-    for rubric in rubrics:
-        weights = [int(points) for points in re.findall(r"^[A-Z][a-z ]+ \((\d+) points\): ", rubric, re.MULTILINE)]
-        assert len(weights) == len(rubric.splitlines()) and 3 <= len(weights) <= 4
-        assert sum(weights) == 100
+    assert set(column("rubric_absolute", "score")) == {1, 2, 3, 4, 5}

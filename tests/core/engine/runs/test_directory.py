@@ -5,17 +5,12 @@ The ids of judged responses are read as they are written.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from judgegym.engine.runs.directory import (
     DirectoryLock,
@@ -25,10 +20,8 @@ from judgegym.engine.runs.directory import (
     uid_of_response,
     uid_of_row,
 )
-from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import RawLine
 from judgegym.llm.errors import RunDirectoryError
-from tests.core.engine.runs.full_disk import RefusingDisk
 
 MATTERS: dict[str, Any] = {
     "env.judge_temperature": 0.2,
@@ -53,41 +46,6 @@ def config_of(matters: dict[str, Any]) -> dict[str, Any]:
 def begin(path: Path, *, resume: bool = False, **changed: Any) -> RunDirectory:
     matters = {**MATTERS, **{name.replace("__", "."): value for name, value in changed.items()}}
     return RunDirectory(path, config=config_of(matters), matters=matters, resume=resume)
-
-
-async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
-    run = begin(tmp_path / "deep" / "run")
-    assert [*run.lines("samples.jsonl", RawLine.fields), *run.lines("failures.jsonl", RawLine.fields)] == []
-    run.writer("samples.jsonl").append(b'{"uid":"a"}\n')
-    assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
-    run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
-    run.writer("samples.jsonl").append(b'{"uid":"c"}\n')
-    await run.rewrite(lambda: [b'{"uid":"c"}\n', b'{"uid":"a"}\n'], list)
-    run.writer("samples.jsonl").append(b'{"uid":"d"}\n')
-    await run.write_metrics({"results": {"all": {}}})
-    run.close()
-    assert sorted(path.name for path in run.path.iterdir()) == [
-        "config.yaml", "failures.jsonl", "metrics.json", "run.log", "samples.jsonl",
-    ]  # fmt: skip
-    assert [json.loads(line)["uid"] for line in (run.path / "samples.jsonl").open()] == ["c", "a", "d"]
-    assert (run.path / "failures.jsonl").read_bytes() == b""
-    assert yaml.safe_load((run.path / "config.yaml").read_text()) == config_of(MATTERS)
-
-
-def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None:
-    run = begin(tmp_path)
-    run.writer("samples.jsonl").append('{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
-    run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
-    run.close()
-    with pytest.raises(RunDirectoryError):
-        begin(tmp_path)
-    (tmp_path / "failures.jsonl").write_bytes(b'{"uid":"b"}\n{"uid":"c","te')
-    run = begin(tmp_path, resume=True)  # it was refused, and is free again
-    lines = [fields for name in ("samples", "failures") for _, fields in run.lines(f"{name}.jsonl", RawLine.fields)]
-    assert lines == [{"uid": "a", "text": "\u2028\u0085 é"}, {"uid": "b"}]
-    run.writer("failures.jsonl").append(b'{"uid":"d"}\n')
-    run.close()
-    assert (tmp_path / "failures.jsonl").read_bytes() == b'{"uid":"b"}\n{"uid":"d"}\n'
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -160,26 +118,6 @@ def test_a_damaged_configuration_is_not_taken_up(tmp_path: Path, text: str) -> N
         begin(tmp_path, resume=True)
 
 
-@pytest.mark.slow
-def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from judgegym.engine.runs.directory import RunDirectory\n"
-        "held = RunDirectory(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
-        "print('held', flush=True); sys.stdin.read()"
-    )
-    root = str(Path(__file__).resolve().parents[4])
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root},
-    ) as other:  # fmt: skip
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(RunDirectoryError, match="in use by another process"):
-            RunDirectory(tmp_path, config={}, matters={}, resume=True)
-        other.kill()
-    RunDirectory(tmp_path, config={}, matters={}, resume=True).close()  # the dead hold nothing
-
-
 @pytest.mark.parametrize(
     ("place", "why"),
     [
@@ -206,30 +144,6 @@ def test_the_path_of_a_new_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         path.mkdir(parents=True)
         made.add(path)
     assert len(made) == 5
-
-
-async def test_metrics_can_be_dropped(tmp_path: Path) -> None:
-    run = begin(tmp_path)
-    await run.write_metrics({"a": 1})
-    run.drop_results()
-    run.drop_results()
-    run.close()
-    assert not (tmp_path / "metrics.json").exists()
-
-
-async def test_run_is_not_finished_while_lines_wait_for_the_disk(tmp_path: Path) -> None:
-    """Lines of the ledger would be lost."""
-    refusing = RefusingDisk(room=0)
-    disk = Disk(retry_s=0.01, open_file=refusing.open)
-    run = RunDirectory(tmp_path, config={}, matters={}, resume=False, disk=disk)
-    run.writer("calls.jsonl").append(b"{}\n")
-    finishing = asyncio.create_task(run.rewrite(list, list))
-    await asyncio.sleep(0.05)
-    assert not finishing.done()
-    refusing.room = 1 << 20
-    await asyncio.wait_for(finishing, 60)
-    assert (run.path / "calls.jsonl").read_bytes() == b"{}\n"
-    run.close()
 
 
 def test_directory_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -24,45 +25,35 @@ def record(guard: FailureGuard, rewards: Sequence[float | None], *, rejected: bo
     guard.record_judged(judgments, has_scores=group.scores is not None)
 
 
-@pytest.mark.parametrize("error", [REJECTED, NoTokens("no ids")])
-def test_a_policy_that_refuses(error: EndpointError | NoTokens) -> None:
-    guard = FailureGuard()
-    for _ in range(HOPELESS_AFTER - 1):
-        guard.record_unsampled(error)
-    with pytest.raises(NothingSucceeds, match=r"the policy.* no"):
-        guard.record_unsampled(error)
+FAILED = [None, None]
 
 
-def test_a_judge_that_refuses() -> None:
-    guard = FailureGuard()
-    for _ in range(HOPELESS_AFTER - 1):
-        record(guard, [None, None], rejected=True)
-    with pytest.raises(NothingSucceeds, match="the judge at http://y/v1: no such model"):
-        record(guard, [None, None], rejected=True)
-
-
-def test_both_count_together() -> None:
-    guard = FailureGuard()
-    for _ in range(HOPELESS_AFTER - 1):
-        record(guard, [None, None], rejected=True)
-    with pytest.raises(NothingSucceeds):
-        guard.record_unsampled(REJECTED)
-
-
-def test_what_may_work_later_is_waited_for() -> None:
-    guard = FailureGuard()
-    for _ in range(10 * HOPELESS_AFTER):
-        guard.record_unsampled(DOWN)
-        record(guard, [None, None], rejected=False)
-
-
-@pytest.mark.parametrize("rewards", [[0.0, 1.0], [1.0, 1.0], [None, 0.5, 0.5]])
-def test_what_has_worked_once_goes_on(rewards: list[float | None]) -> None:
-    guard = FailureGuard()
-    record(guard, rewards)
-    for _ in range(10 * HOPELESS_AFTER):
-        guard.record_unsampled(REJECTED)
-        record(guard, [None, None], rejected=True)
+@pytest.mark.parametrize(
+    ("judged", "error", "is_rejected", "reason"),
+    [
+        ([], REJECTED, False, "the policy.* no"),
+        ([], NoTokens("no ids"), False, "the policy.* no"),
+        ([FAILED], None, True, "the judge at http://y/v1: no such model"),
+        ([FAILED], REJECTED, True, "no such"),
+        ([FAILED], DOWN, False, None),
+        ([[0.0, 1.0], FAILED], REJECTED, True, None),
+        ([[1.0, 1.0], FAILED], REJECTED, True, None),
+        ([[None, 0.5, 0.5], FAILED], REJECTED, True, None),
+    ],
+)
+def test_it_gives_up_after_ten_refusals_in_all_unless_something_worked_or_may_work_later(
+    judged: list[list[float | None]], error: EndpointError | NoTokens | None, is_rejected: bool, reason: str | None
+) -> None:
+    guard, refused = FailureGuard(), 0
+    with nullcontext() if reason is None else pytest.raises(NothingSucceeds, match=reason):
+        for _ in range(10 * HOPELESS_AFTER):
+            for rewards in judged:
+                refused += 1
+                record(guard, rewards, rejected=is_rejected)
+            if error is not None:
+                refused += 1
+                guard.record_unsampled(error)
+    assert reason is None or refused == HOPELESS_AFTER
 
 
 def test_the_reason_is_that_of_the_first_that_failed() -> None:

@@ -21,7 +21,7 @@ from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, pack, read_
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import CallInProgress, CallKey, component, recorded_in
+from judgegym.llm.ledger import CallInProgress, CallKey, recorded_in
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Choice, Message, Token
@@ -71,17 +71,6 @@ def texts(answers: Sequence[ChatResponse]) -> list[list[str]]:
     return [[choice.text for choice in answer.choices] for answer in answers]
 
 
-async def test_what_is_in_the_ledger_is_not_asked_again(tmp_path: Path) -> None:
-    async with connected(counting) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            first = [await client.chat(ASK, name="game_1"), await client.chat(ASK, n=3, name="policy")]
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            again = [await client.chat(ASK, name="game_1"), await client.chat(ASK, n=3, name="policy")]
-        assert again == first, "down to usage, attempts and seconds"
-        assert len(endpoint.requests) == 2
-        assert first[0].usage == Usage(10, 5, pytest.approx(20e-6))
-
-
 async def test_equal_calls_of_a_row_keep_their_order(tmp_path: Path) -> None:
     """Samples of one conversation are independent, whichever is answered first."""
     second_answered = asyncio.Event()
@@ -128,20 +117,6 @@ async def test_another_call_is_asked(tmp_path: Path, other: dict[str, Any]) -> N
         with Session(tmp_path) as ledger, recorded_in(ledger.row(*row)):
             await client.chat(**{"messages": ASK, "name": "game_1", **other})
         assert len(endpoint.requests) == 2
-
-
-async def test_calls_of_two_components_are_told_apart(tmp_path: Path) -> None:
-    async def ask(client: ChatClient, part: str) -> str:
-        with component(part):
-            return (await client.chat(ASK, name="score")).first.text
-
-    async with connected(counting) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            first = [await ask(client, "rollout_0"), await ask(client, "rollout_1")]
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            assert [await ask(client, "rollout_1"), await ask(client, "rollout_0")] == first[::-1]
-        assert len(endpoint.requests) == 2
-    assert [call.component for call in read_calls(tmp_path)] == ["rollout_0/score", "rollout_1/score"]
 
 
 async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Path) -> None:
@@ -308,21 +283,6 @@ async def test_no_prompt_is_written_where_texts_are_not_kept(tmp_path: Path) -> 
     assert names(tmp_path) == []
 
 
-async def test_a_packed_ledger_is_read_and_resumed(tmp_path: Path) -> None:
-    async with connected(counting) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            await client.chat(ASK)
-        plain = (tmp_path / "calls.jsonl").read_bytes()
-        pack(tmp_path, keep=True)
-        assert names(tmp_path) == ["calls.jsonl.gz"]
-        assert len(list(read_calls(tmp_path))) == 1
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            await client.chat(ASK)
-        assert len(endpoint.requests) == 1
-    assert (tmp_path / "calls.jsonl").read_bytes().startswith(plain)
-    assert not (tmp_path / "calls.jsonl.gz").exists()
-
-
 async def test_the_plain_file_counts_where_both_are_there(tmp_path: Path) -> None:
     """The process was killed while it unpacked, or before it removed what it had packed."""
     async with connected(counting) as (client, endpoint):
@@ -337,18 +297,6 @@ async def test_the_plain_file_counts_where_both_are_there(tmp_path: Path) -> Non
             await client.chat(ASK, vote=1)
         assert names(tmp_path) == ["calls.jsonl"]
         assert len(endpoint.requests) == 2
-
-
-async def test_nothing_is_kept_in_memory_of_finished_rows(tmp_path: Path) -> None:
-    async with connected(counting) as (client, _):
-        with Session(tmp_path) as ledger:
-            for uid in ("row-1", "row-2"):
-                with recorded_in(ledger.row(uid)):
-                    await client.chat(ASK)
-        with Session(tmp_path, finished=["row-1"]) as ledger:
-            assert set(ledger._places) == {("row-2", None)}
-            ledger.row("row-2")
-            assert not ledger._places
 
 
 async def test_a_lone_surrogate_in_a_prompt_is_no_obstacle(tmp_path: Path) -> None:

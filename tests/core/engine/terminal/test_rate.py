@@ -8,24 +8,6 @@ from judgegym.engine.terminal.output import dollars, duration
 from judgegym.engine.terminal.progress import RecentRate, rate_words
 
 
-def test_what_an_earlier_run_has_done_counts_for_nothing() -> None:
-    rate = RecentRate(400, now=1000.0)
-    assert rate.per_second(1000.0) == 0 and rate.seconds_left(500, 1010.0) is None
-    rate.note(410, 1010.0)
-    assert rate.per_second(1010.0) == 1.0
-    assert rate.seconds_left(500, 1010.0) == 90.0
-
-
-def test_rate_is_that_of_the_last_minute() -> None:
-    rate = RecentRate(0, now=0.0)
-    for second in range(1, 601):
-        rate.note(second * 10, second)
-    for second in range(601, 701):
-        rate.note(6000 + second - 600, second)
-    assert rate.per_second(700.0) == pytest.approx(1.0, rel=0.05)
-    assert len(rate._points) < 70, "what is older is forgotten"
-
-
 def test_rate_of_a_slow_run_is_over_its_last_ten() -> None:
     rate = RecentRate(0, now=0.0)
     for row in range(1, 31):
