@@ -52,16 +52,16 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "words.jsonl").write_text('{"uid": "row-0"}\n')
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    (damaged / "samples.jsonl").write_text("no JSON\n")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "samples.jsonl").write_text('{"doc_id": 1}\n')
     cases = {
         (tmp_path / "missing",): "missing: there is no such run directory, scored file or file of groups",
         (tmp_path / "empty",): "is no run directory",
         (
             tmp_path / "words.jsonl",
         ): "words.jsonl, line 1: neither a row of a scored file nor a group of rollouts: scores: Field required",
-        (damaged,): "samples.jsonl, line 1: not",
+        (other,): "samples.jsonl: none of its lines can be read, such as line 1: without 'uid'",
         (run, "--output", tmp_path / "missing" / "page.html"): "missing/page.html cannot be written: No such file",
     }
     for words, expected in cases.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -77,13 +76,3 @@ def test_a_run_of_an_earlier_version_is_resumed(arena: Arena, flags: tuple[str, 
     assert again.code == 0, again.said
     assert len(again.policy.requests) == 2
     assert len(again.files.samples) == 6
-
-
-@pytest.mark.slow
-def test_a_damaged_ledger_is_named(arena: Arena) -> None:
-    path: Path = arena.evaluate().files.path
-    (path / "calls.jsonl.gz").write_bytes(b"no gzip")
-    (path / "samples.jsonl").unlink()
-    again = arena.evaluate("--resume")
-    assert again.code == 2
-    assert "calls.jsonl.gz" in again.ended.err

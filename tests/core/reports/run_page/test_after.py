@@ -55,16 +55,3 @@ def test_a_page_that_cannot_be_written_is_a_warning(
     assert "the page of the run is not written" in run.said
     assert f"python -m judgegym.reports {run.files.path}" in " ".join(run.said.split())
     assert "Traceback" not in run.said and "page to read" not in run.said
-
-
-@pytest.mark.slow
-def test_a_damaged_ledger_costs_the_page_alone(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    writes = page.write_report
-
-    def damaged(path: Path) -> Path:
-        (path / "calls.jsonl.gz").write_bytes(b"no gzip")
-        return writes(path)
-
-    monkeypatch.setattr(page, "write_report", damaged)
-    run = arena.evaluate(WRITES)
-    assert run.code == 0 and "calls.jsonl.gz cannot be read" in run.said
