@@ -12,7 +12,6 @@ from judgegym.data.rows import Row, load_rows
 from judgegym.data.rubric_rows import AspectTask, read_answers, read_gold
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
 from judgegym.llm.errors import DataError
-from tests.command import write_lines
 
 SAFE = Aspect(name="child_safety", definition="Is the submission safe for children?")
 CORRECT, HARM = SUPPORTED_ASPECTS["correctness"], SUPPORTED_ASPECTS["harmfulness"]
@@ -64,11 +63,6 @@ def test_of_several_names_the_first_one_decides() -> None:
 def test_a_column_without_text_is_as_good_as_none() -> None:
     task = read(question=None, user_input=7, prompt="p", answer=None, response="r", reference=None, category=3)
     assert (task.asked, task.answer, task.reference, task.category) == ("p", "r", None, None)
-
-
-def test_a_question_alone_waits_for_its_answer() -> None:
-    task = read(question="Why?")
-    assert (task.question, task.asked, task.answer) == ("Why?", "Why?", None)
 
 
 @pytest.mark.parametrize("name", ["contexts", "context"])
@@ -207,9 +201,3 @@ def test_verdicts_of_a_table_are_the_text_of_an_object(tmp_path: Path) -> None:
     path.write_text('id,answer,verdicts\none,A,"{""correctness"": 1, ""harmfulness"": ""no""}"\nnone,B,\n')
     tasks = read_answers(load_rows(str(path), split="train"), (CORRECT, HARM))
     assert [task.golds for task in tasks] == [{"correctness": True, "harmfulness": False}, {}]
-
-
-def test_rows_of_a_file(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "data.jsonl", [{"user_input": "Why?", "response": "A"}, {"contexts": ["c"]}])
-    with pytest.raises(DataError, match=r"data\.jsonl, row 2: .*columns found: contexts$"):
-        read_answers(load_rows(str(path), split="train"), ())

@@ -1,5 +1,4 @@
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.data.pairs import Preferences, read_preferences
-from judgegym.data.rows import Row, load_rows
+from judgegym.data.rows import Row
 from judgegym.llm.errors import DataError
-
-REAL = Path(__file__).resolve().parents[5] / "shared" / "data" / "pairwise" / "autoj_pairs.jsonl"
 
 
 def pair(prompt: Any = "Q?", chosen: Any = "yes", rejected: Any = "no", **more: Any) -> dict[str, Any]:
@@ -105,22 +102,3 @@ def test_rows_that_are_the_same_in_everything_get_a_number() -> None:
 def test_uids_are_unique(rows: list[tuple[str | None, str]]) -> None:
     found = uids(*(pair(id=own, chosen=text) for own, text in rows))
     assert len(set(found)) == len(rows)
-
-
-def test_the_usual_files_can_be_read(tmp_path: Path) -> None:
-    table = tmp_path / "pairs.csv"
-    table.write_text("prompt,chosen,rejected,score_chosen,score_rejected\nQ?,yes,no,3,1\nQ?,yes,no,2,2.0\n")
-    found = read_preferences(load_rows(str(table), split="train"))
-    assert [row.correct for row in found.rows] == [("yes",)]
-    assert found.dropped == {"equal scores": 1}
-
-
-@pytest.mark.skipif(not REAL.is_file(), reason=f"the preference pairs {REAL.name} are not part of the project")
-def test_real_pairs() -> None:
-    rows = load_rows(str(REAL), split="train")
-    found = read_preferences(rows)
-    assert len(rows) == 1019
-    assert found.dropped == {"identical texts": 1, "empty text": 1}
-    assert len(found.rows) == 1017
-    assert len({row.uid for row in found.rows}) == 1017
-    assert all(row.category for row in found.rows)

@@ -13,7 +13,6 @@ from judgegym.data.rubric_rows import RubricTask, read_rubric_rows
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.rubrics.prompt import Rubric
 from judgegym.llm.errors import DataError
-from tests.command import write_lines
 
 FIVE = Scale(1, 5)
 LEVELS = {f"score{level}_description": f"level {level}" for level in range(1, 6)}
@@ -59,18 +58,13 @@ def test_every_name_of_a_column(instruction: str) -> None:
         assert task == RubricTask("7", "Do it.", Rubric("Is it good?"), "Well done.", "Done.", 4.0, "Math")
 
 
-def test_a_row_of_feedback_collection() -> None:
-    (task,) = read_rubric_rows(rows(FEEDBACK_COLLECTION), FIVE)
-    rubric = Rubric("Is it a poem?", DESCRIBED)
-    assert task == RubricTask("row-1", "Write a poem.", rubric, "A better poem.", "Roses are red.", 2.0, None)
-
-
 def test_a_whole_row_of_feedback_collection() -> None:
     """Its `instruction` is the judge's whole prompt, and its `output` the judge's answer: the parts are in `orig_*`."""
     prompt = "###Task Description:\nAn instruction, a response to evaluate … ###Response to evaluate:\nRoses are red. …"
     made = {"instruction": prompt, "input": "", "output": "It is short. [RESULT] 2"}
     (task,) = read_rubric_rows(rows({**made, **FEEDBACK_COLLECTION}), FIVE)
-    assert (task.question, task.response) == ("Write a poem.", "Roses are red.")
+    rubric = Rubric("Is it a poem?", DESCRIBED)
+    assert task == RubricTask("row-1", "Write a poem.", rubric, "A better poem.", "Roses are red.", 2.0, None)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +177,6 @@ def test_an_empty_reference_is_none(empty: str | None) -> None:
     assert read(reference_answer=empty, reference="Well done.").reference == "Well done."
 
 
-def test_what_is_not_there_is_none() -> None:
-    task = read(response=None, score=None, category=5)
-    assert (task.reference, task.response, task.gold, task.category) == (None, None, None, None)
-
-
 @pytest.mark.parametrize("values", [{"text": "Do it."}, {"instruction": None, "prompt": 3}])
 def test_a_row_has_an_instruction(values: dict[str, Any]) -> None:
     said = error(GOOD, {**values, "rubric": "Is it good?"})
@@ -204,9 +193,3 @@ def test_a_cell_of_a_table_that_is_empty_holds_nothing(tmp_path: Path) -> None:
     (task,) = read_rubric_rows(load_rows(str(path), split="train"), FIVE)
     assert (task.response, task.reference, task.gold) == (None, None, None)
     assert task.rubric == Rubric("Is it good?")
-
-
-def test_rows_of_a_file(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "data.jsonl", [FEEDBACK_COLLECTION, {**FEEDBACK_COLLECTION, "orig_score": "9"}])
-    with pytest.raises(DataError, match=r"data\.jsonl, row 2: expected a gold score from 1 to 5 .*, not '9'"):
-        read_rubric_rows(load_rows(str(path), split="train"), FIVE)

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from judgegym.reports.compare.__main__ import main
-from tests.command import ROOT, in_process
+from tests.command import ROOT
 from tests.core.engine.samples_of import sample
 from tests.core.reports.compare.written import opened, row, rows_of, run
 
-DATA = ROOT.parent / "shared" / "data" / "arena_hard_v0.1"
 VALUES = [0.0, 0.5, 1.0, 1.0, 0.0, 0.75], [1.0, 0.5, 0.5, 1.0, 0.0, 0.25]
 
 
@@ -165,41 +164,3 @@ def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
     assert "--across_judges" in helped.stdout
     ended = subprocess.run([*command, *pair], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "B − A: win rate" in ended.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data is not there: ../shared/data/{DATA.name}")
-def test_gpt_35s_answers_judged_with_two_seeds_of_the_stand_in(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = [tmp_path / f"seed-{seed}" for seed in (1, 2)]
-    for seed, path in zip((1, 2), paths, strict=True):
-        ended = in_process(
-            "evaluate",
-            "--offline",
-            f"--env.train_prompt_dataset={DATA / 'prompts.jsonl'}",
-            f"--env.train_baseline_dataset={DATA / 'answers_gpt-4-0314.jsonl'}",
-            f"--env.model_answers={DATA / 'answers_gpt-3.5-turbo-0125.jsonl'}",
-            f'--env.judge_extra_body={{"seed": {seed}}}',
-            f"--env.data_dir_to_save_evals={path}",
-        )
-        assert ended.code == 0, ended.said
-    assert main([*map(str, paths), "--across_judges", "--json=-"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    rates = [json.loads((path / "metrics.json").read_bytes())["results"]["all"] for path in paths]
-    assert [each["headline"] for each in found["runs"]] == pytest.approx(
-        [each["eval/overall_winrate"] for each in rates]
-    )
-    assert (found["rows"], found["differing"]) == (500, [])
-    (difference,) = found["differences"]
-    values = [
-        {each["uid"]: each["headline"] for each in map(json.loads, (path / "samples.jsonl").open())} for path in paths
-    ]
-    changed = sum(values[0][uid] != values[1][uid] for uid in values[0])
-    assert difference["higher"] + difference["lower"] == changed > 0
-    interval = difference["difference"]["interval"]
-    assert interval["low"] <= 0 <= interval["high"]  # another seed is no better judge
-    assert difference["tests"][0]["test"]["p"] > 0.01
-    assert 0.5 < difference["agreement"]["kappa"] < 1
-    assert any("its judge's 2" in note for note in found["notes"])
-    assert any("the same answers as A" in note for note in found["notes"])

@@ -13,7 +13,7 @@ import pytest
 
 from judgegym.judges.core.group import Look
 from judgegym.reports.run_page.charts import Words, by_place, charts
-from judgegym.reports.run_page.drawing import ACCENT, BAR, MUTED, TEXT, Chart
+from judgegym.reports.run_page.drawing import BAR, MUTED, TEXT, Chart
 from judgegym.reports.run_page.figures import RunFigures
 from tests.core.reports.run_page.test_figures import row
 from tests.forking import ROOT
@@ -83,12 +83,6 @@ def test_names_of_categories_are_text_in_one_short_line() -> None:
 
 
 @pytest.mark.slow
-def test_categories_whose_names_are_cut_to_one_label_have_a_bar_each() -> None:
-    chart = drawn(of_rows(9, categories=("x" * 50, "x" * 60, "all")))["Win rate by category"]
-    assert chart["description"].count("all: ") == 2 and chart["description"].count("x…: ") == 2
-
-
-@pytest.mark.slow
 def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
     figures = of_rows(31, categories=tuple(f"category {n}" for n in range(30)))
     chart = drawn(figures)["Win rate by category"]
@@ -140,14 +134,6 @@ def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=100)
     assert (ended.stdout, ended.stderr) == (b"False\nTrue False\n", b"")
-
-
-@pytest.mark.slow
-def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
-    few, many = (drawn(of_rows(count))["Score against length"] for count in (29, 30))
-    assert "the line is the mean of each of 3 equally large parts" in many["description"]
-    assert "line" not in few["description"]
-    assert ACCENT.encode() in many["light"] and ACCENT.encode() not in few["light"]
 
 
 @pytest.mark.slow

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from math import isnan
 from statistics import mean
 from typing import Any
 
-import pytest
-
 from judgegym.engine.metrics import HeadlineTerm
-from judgegym.reports.run_page.figures import RunFigures, orders_disagree
+from judgegym.reports.run_page.figures import RunFigures
 
 
 def row(*, total: float | None = None, weight: float = 1.0, **fields: Any) -> dict[str, Any]:
@@ -31,12 +28,6 @@ def test_headline_is_the_sum_of_totals_over_the_sum_of_weights_of_rows_that_coun
     assert (found.value, found.rows, found.interval) == (4.0 / 5.0, 2, None), "too few rows for an interval"
 
 
-def test_interval_holds_the_value_once_there_are_rows_enough() -> None:
-    found = figures(*(row(total=float(n % 2), weight=1.0) for n in range(40))).headline()
-    assert found is not None and found.interval is not None
-    assert found.interval.low < found.value == 0.5 < found.interval.high
-
-
 def test_categories_have_means_of_their_own_rows() -> None:
     rows = [row(category=name, total=total, weight=1.0) for name, total in (("a", 1.0), ("b", 0.0), ("a", 0.0))]
     of_run = figures(*rows, row(total=1.0, weight=1.0), row(category="failed", status="judge_failed"))
@@ -49,29 +40,8 @@ def test_categories_have_means_of_their_own_rows() -> None:
     }
 
 
-def test_without_headline_shares_categories_have_mean_scores() -> None:
-    """As in runs of before they were kept."""
-    of_run = figures(row(category="a", score=4.0), row(category="a", score=1.0), row(category="b"))
-    assert {name: each.value for name, each in of_run.by_category(most=9)[0].items()} == {"a": 2.5}
-    assert of_run.headline() is None
-    assert of_run.value(0) == 4.0 and isnan(of_run.value(2))
-
-
 def test_a_run_without_categories_has_none() -> None:
     assert figures(row(score=1.0), row(score=2.0)).by_category(most=9) == ({}, 0)
-
-
-def test_the_largest_categories_are_kept() -> None:
-    found, left_out = figures(*(row(category=name, score=1.0) for name in "abbcccd")).by_category(most=2)
-    assert (list(found), left_out) == (["c", "b"], 2)
-
-
-@pytest.mark.parametrize(
-    ("orders", "disagree"),
-    [({}, None), ({"a": 1.0}, None), ({"a": 1.0, "b": 1.0}, False), ({"a": 1.0, "b": 0.5}, True)],
-)
-def test_orders_disagree_if_their_points_differ(orders: dict[str, float], disagree: bool | None) -> None:
-    assert orders_disagree(orders) is disagree
 
 
 def test_points_by_order_count_rows_with_that_order() -> None:
@@ -79,13 +49,3 @@ def test_points_by_order_count_rows_with_that_order() -> None:
     of_run = figures(row(orders=first), row(orders=second), row())
     assert {order: each.value for order, each in of_run.by_order().items()} == {"a": mean([1.0, 0.5]), "b": 0.0}
     assert (of_run.disagreeing, of_run.in_both_orders) == (1, 1)
-
-
-def test_a_number_that_is_not_finite_is_none() -> None:
-    of_run = figures(row(score=float("inf"), judge_cost=float("nan")))
-    assert isnan(of_run.scores[0]) and isnan(of_run.judge_costs[0])
-
-
-def test_a_weight_of_zero_adds_nothing() -> None:
-    of_run = figures(row(total=0.0, weight=0.0, score=1.0))
-    assert not of_run.has_values

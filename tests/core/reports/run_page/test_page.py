@@ -32,12 +32,3 @@ def test_large_items_are_chunks_of_their_own() -> None:
     index, chunks = blocks([(summary(uid), detail(uid, error="e" * size)) for uid, size in texts])
     assert index["chunks"] == [0, 1, 2]
     assert [len(chunk) for chunk in chunks] == [1, 1, 2]
-
-
-def test_an_empty_run_has_an_index_without_chunks() -> None:
-    index, chunks = blocks([])
-    assert (index["items"], index["chunks"], chunks) == ([], [], [])
-
-
-def test_two_pages_of_one_run_are_equal() -> None:
-    assert list(page(HEAD, arena_like(30, 500))) == list(page(HEAD, arena_like(30, 500)))
