@@ -1,4 +1,4 @@
-"""A rollout API that is not there yet, fails for a while, or is killed and started again."""
+"""A rollout API that is not there yet, or is killed and started again; one that fails: `test_api_flaps.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.arena import Arena
 from tests.scripted import Json, Recorded, Reply, Script
 from tests.serving import judging, serve, which
-from tests.trainer import POSTS, Batch, RunApi, ScriptedServer, Trainer, passing_on, training, until
+from tests.trainer import POSTS, Batch, RunApi, ScriptedServer, Trainer, passing_on, until
 
 FLAGS = "--env.max_batches_offpolicy=1", "--env.include_messages=True"
 
@@ -45,39 +45,6 @@ async def test_nothing_is_asked_or_posted_before_there_is_a_trainer(arena: Arena
         assert not served.run.done()
         assert not served.policy.requests
     assert {request.path for request in api.requests} == {"/info"} if started is None else {"/info", "/register-env"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("failure", [Reply(status=500), Reply(status=502, body="<html>"), Reply(drop=True)])
-@pytest.mark.parametrize("path", ["/scored_data", "/"])
-async def test_an_api_that_fails_for_a_while_loses_no_group(arena: Arena, failure: Reply, path: str) -> None:
-    """All groups of a batch are judged while the API fails (for groups only, or for all), and all of them arrive."""
-    failing, refused = False, 0
-    judged = asyncio.Event()
-
-    def instead(request: Recorded) -> Reply | None:
-        nonlocal refused
-        if not failing or not request.path.startswith(path):
-            return None
-        refused += 1
-        return failure
-
-    async with (
-        training(16) as trainer,
-        aiohttp.ClientSession() as session,
-        ScriptedServer(passing_on(trainer.url, session, instead)) as api,
-        serve(arena, api.url, *FLAGS, judge=held(judged)) as served,
-    ):
-        await served.judge.arrived(4 * 8)
-        failing = True
-        judged.set()
-        await until(lambda: served.judge.in_flight == 0 and refused >= 8, "all is judged, and fails to arrive")
-        assert await trainer.queued() == 0
-        failing = False
-        (first,) = await trainer.take()
-        (second,) = await trainer.take()
-        assert numbers(first) + numbers(second) == list(range(1, 9)), "each once"
-        assert not served.run.done()
 
 
 @pytest.mark.slow

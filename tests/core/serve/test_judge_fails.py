@@ -1,16 +1,14 @@
-"""A judge that fails now and then, and one that is away for a while: no group is lost, and no failure is a score."""
+"""Endpoints that are away or fail for a while: no group is lost, and a row that never succeeds is given up."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.arena import Arena, model_is_a, uid_of
+from tests.arena import Arena, uid_of
 from tests.scripted import Json, Reply, Script
 from tests.serving import Served, judging, sampling, serve, which
 from tests.trainer import Group, training
@@ -19,30 +17,6 @@ DOWN = Reply(status=500, body={"error": {"message": "down"}})
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 Key = tuple[int, int]
 """A completion: the policy's request, and the place in the group."""
-
-
-def in_a_fifth(*key: object) -> bool:
-    return hashlib.sha256(repr(key).encode()).digest()[0] < 51
-
-
-class FailingJudge:
-    """Refuses a fifth of all requests, by what they are about and how often that was asked before."""
-
-    def __init__(self) -> None:
-        self.games: defaultdict[tuple[Key, bool], list[bool]] = defaultdict(list)
-
-    def __call__(self, request: Json, number: int) -> Reply | str:
-        index, group = which(request["messages"][1]["content"])
-        as_a = model_is_a(request)
-        tries = self.games[(group, index), as_a]
-        tries.append(not in_a_fifth(group, index, as_a, len(tries)))
-        return judging()(request, number) if tries[-1] else REFUSED
-
-    def has_judged(self, key: Key) -> bool:
-        """Whether both games had a verdict, at the first try or at the second."""
-        tries = list(zip(self.games[key, True], self.games[key, False], strict=True))
-        assert len(tries) == (1 if all(tries[0]) else 2)
-        return all(tries[-1])
 
 
 def held(event: asyncio.Event, script: Callable[[Json, int], Reply | str]) -> Script:
@@ -65,38 +39,6 @@ async def is_known_and_busy(served: Served, side: str) -> None:
 
 def completions(group: Group) -> list[Key]:
     return [(number, index) for index, number in (which(turns[-1]["content"]) for turns in group["messages"])]
-
-
-@pytest.mark.slow
-async def test_a_fifth_of_the_judgments_fails(arena: Arena) -> None:
-    """What has a score has its own; what has none has no advantage; each group is sent, or counted as unjudged."""
-    judge = FailingJudge()
-    flags = "--env.include_messages=True", "--env.max_batches_offpolicy=1", "--env.group_size=8"
-    async with (
-        training(128) as trainer,
-        serve(arena, trainer.url, *flags, "--env.ensure_scores_are_not_same=False", judge=judge) as served,
-    ):
-        (batch,) = await trainer.take()
-        dropped = served.counted("judge_failed")
-    sent = {completions(group)[0][0]: group for group in batch}
-    assert len(sent) == 16, "none twice"
-    assert dropped == 0, "of eight, two had a judgment always"
-    assert sorted(sent) == list(range(1, 17)), "none lost"
-    substituted = 0
-    for group in batch:
-        keys = completions(group)
-        assert [index for _, index in keys] == list(range(8))
-        judged = [judge.has_judged(key) for key in keys]
-        own = [1 if index == 0 else -1 for _, index in keys]
-        there = [score for score, is_judged in zip(own, judged, strict=True) if is_judged]
-        mean = sum(there) / len(there)
-        assert group["scores"] == pytest.approx(
-            [score if is_judged else mean for score, is_judged in zip(own, judged, strict=True)]
-        )
-        overrides = group["overrides"] or [{}] * 8
-        assert [bool(each.get("set_advantage_to_zero")) for each in overrides] == [not each for each in judged]
-        substituted += judged.count(False)
-    assert substituted > 0, "the second try does not always help"
 
 
 @pytest.mark.slow

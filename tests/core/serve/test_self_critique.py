@@ -165,18 +165,6 @@ async def test_adjusted_rewards_stay_on_the_scale(tmp_path: Path) -> None:
     assert group["scores"] == pytest.approx([0.6, 0.61, 0.62, 1.0])
 
 
-async def test_malformed_thinking_is_no_failure_of_the_judges(tmp_path: Path) -> None:
-    def text(request: Json, number: int, index: int) -> str:
-        said = f"ROLLOUT {index} of {request['messages'][-1]['content']}"
-        return said if index == 0 else f"<think>Hm.</think>{said}"
-
-    flags = "--env.thinking_mode=True", "--env.invalid_thinking_reward=-1"
-    group, about = await first_group(tmp_path, minds(lenient_ann), *flags, text=text)
-    assert group["scores"] == pytest.approx([-1, 0.55, 0.65, 0.75])
-    assert zeroed(group) == [False] * GROUP
-    assert {place(it) for it in about} == {1, 2, 3}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fails",
