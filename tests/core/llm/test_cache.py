@@ -55,20 +55,6 @@ def test_the_key_of_a_fixed_request_is_that_of_existing_caches() -> None:
     assert fixed == "47078fa7b10d1994d48641eed1c812b7b7fdc4a3ffccd7e16bf23e6f052c2dc5"
 
 
-async def test_the_first_answer_is_kept_over_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "cache.sqlite"
-    answer = Choice("text é", "because", "stop", None)
-    cache = JudgmentCache(path)
-    assert await cache.get("a") == CacheRow()
-    await cache.put("a", answer, instead_of=CacheRow())
-    await cache.put("a", Choice("another"), instead_of=CacheRow())
-    cache.close()
-    again = JudgmentCache(path)
-    assert (await again.get("a")).choice == answer
-    assert (await again.get("b")).choice is None
-    again.close()
-
-
 @pytest.mark.parametrize("content", [b"This is no database, but a text that is long enough. " * 50, b"\x00" * 4096])
 def test_another_kind_of_file_is_a_settings_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
@@ -194,14 +180,6 @@ async def test_row_that_another_process_has_replaced_since_stays(tmp_path: Path)
     await cache.put("a", Choice("second"), instead_of=row)
     assert (await cache.get("a")).choice == Choice("first")
     cache.close()
-
-
-async def test_another_process_sees_what_was_kept(tmp_path: Path) -> None:
-    first, second = (JudgmentCache(tmp_path / "cache.sqlite") for _ in range(2))
-    await first.put("a", Choice("text"), instead_of=CacheRow())
-    assert (await second.get("a")).choice == Choice("text")
-    first.close()
-    second.close()
 
 
 @pytest.mark.parametrize("uses", [["get", "get"], ["put", "put"], ["put", "get"], ["get", "put"]])
