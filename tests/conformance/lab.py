@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import yaml
 
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
 from tests.command import Ended, RunFiles, Started, in_process, serving
 from tests.conformance.subjects import KEYS, Subject, Verb
@@ -148,6 +149,16 @@ class Lab:
         """A run directory."""
         return RunFiles(self.path / run)
 
+    @property
+    def requests(self) -> int:
+        """How many requests have arrived at policy and judge."""
+        return len(self.policy.endpoint.requests) + len(self.judge.endpoint.requests)
+
+    def restore(self) -> None:
+        """Let policy and judge answer everything from now on, and count anew."""
+        self.policy.restore()
+        self.judge.restore()
+
     def data(self, verb: Verb) -> list[str]:
         """The flags that name the rows, as far as the verb uses them."""
         return self._used(verb, self.data_flags)
@@ -191,6 +202,34 @@ class Lab:
         ended = self.evaluate(*flags, run=run)
         assert ended.code == 0, ended.said
         return self.files(run)
+
+    def process(self, *flags: str, groups: str = "groups") -> Ended:
+        """`process` in this process, into a file of groups of this name."""
+        return self.command(*self.argv_of_process(*flags, groups=groups))
+
+    def argv_of_process(self, *flags: str, groups: str = "groups") -> list[str]:
+        """A command line of `process`: messages and groups of equal scores are kept, if no flag says else."""
+        usual = (
+            f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+            "--env.ensure_scores_are_not_same=False",
+            "--env.include_messages=true",
+            f"--env.data_path_to_save_groups={self.groups_path(groups)}",
+        )
+        given = {flag.partition("=")[0] for flag in flags}
+        return self.argv(*(flag for flag in usual if flag.partition("=")[0] not in given), *flags, verb="process")
+
+    def groups_path(self, groups: str = "groups") -> Path:
+        """A file of groups."""
+        return self.path / f"{groups}.jsonl"
+
+    def groups(self, groups: str = "groups") -> list[dict[str, Any]]:
+        """The groups in a file."""
+        return [json.loads(line) for line in self.groups_path(groups).read_bytes().splitlines()]
+
+    def train_metrics(self, groups: str = "groups") -> dict[str, float]:
+        """The metrics of a run of `process`."""
+        found: dict[str, float] = json.loads((self.path / f"{groups}.run" / "train_metrics.json").read_bytes())
+        return found
 
     def started(self, *argv: str) -> Started:
         """A command as a process of its own, with the endpoints' keys."""

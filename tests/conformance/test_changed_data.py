@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
 from tests.conformance.lab import Lab, Undisturbed
 from tests.scripted import Reply
-
-TRAINING = (
-    f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
-    "--env.group_size=2",
-    "--env.total_steps=4",
-    "--env.max_num_workers=1",
-    "--env.ensure_scores_are_not_same=False",
-)
 
 
 def datasets_of(lab: Lab) -> Mapping[Path, bytes]:
@@ -61,5 +52,6 @@ def test_dataset_that_changes_ends_evaluate_and_a_resumed_run_is_the_undisturbed
 def test_dataset_that_changes_ends_process(lab: Lab) -> None:
     datasets = datasets_of(lab)
     overwrite_at_first_request(lab, datasets)
-    path = lab.path / "groups" / "groups.jsonl"
-    check(lab.command(*lab.argv(*TRAINING, f"--env.data_path_to_save_groups={path}", verb="process")), datasets)
+    (lab.path / "folder").mkdir()
+    flags = "--env.group_size=2", "--env.total_steps=4", "--env.max_num_workers=1"
+    check(lab.process(*flags, groups="folder/groups"), datasets)

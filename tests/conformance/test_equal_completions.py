@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.engine.settings import BUNDLED_TOKENIZER
-from tests.command import Ended
 from tests.conformance.lab import Lab
 from tests.scripted import Reply, completion
 
@@ -17,7 +13,7 @@ _OTHER = "A child? I would rather not say anything at all about what that is. [[
 _LATER = "As I said."
 
 
-def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], Ended, list[Any]]:
+def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], dict[str, float], list[Any]]:
     """The groups of two rows whose policy says these texts in the first turn, with the requests to the judge."""
     begun: set[str] = set()
 
@@ -28,32 +24,17 @@ def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], E
 
     lab.policy.disturb(said)
     lab.judge.endpoint.requests.clear()
-    path = lab.path / f"{name}.jsonl"
-    flags = (
-        f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
-        f"--env.group_size={len(texts)}",
-        "--env.total_steps=2",
-        "--env.ensure_scores_are_not_same=False",
-        "--env.include_messages=true",
-        "--all_metrics",
-        f"--env.data_path_to_save_groups={path}",
-    )
-    ended = lab.command(*lab.argv(*flags, verb="process"))
+    ended = lab.process(f"--env.group_size={len(texts)}", "--env.total_steps=2", groups=name)
     assert ended.code == 0, ended.said
-    groups = [json.loads(line) for line in path.read_bytes().splitlines()]
+    groups = lab.groups(name)
     assert len(groups) == 2
-    return groups, ended, lab.judge.endpoint.bodies
-
-
-def metric(ended: Ended, name: str) -> float:
-    """A metric of the table."""
-    (line,) = (line for line in ended.out.splitlines() if f"train/{name}" in line)
-    return float(re.findall(r"-?\d+(?:\.\d+)?", line)[-1])
+    metrics = {metric.removeprefix("train/"): value for metric, value in lab.train_metrics(name).items()}
+    return groups, metrics, lab.judge.endpoint.bodies
 
 
 def test_equal_completions_of_a_group_are_judged_once(lab: Lab) -> None:
     alone, without, asked_alone = groups_of(lab, "alone", _ONE, _OTHER)
-    groups, ended, asked = groups_of(lab, "groups", _ONE, _OTHER, _ONE, _ONE)
+    groups, metrics, asked = groups_of(lab, "groups", _ONE, _OTHER, _ONE, _ONE)
     assert len(asked) == len(asked_alone)
     assert {str(body["messages"]) for body in asked} == {str(body["messages"]) for body in asked_alone}
     for group, of_two in zip(groups, alone, strict=True):
@@ -62,13 +43,13 @@ def test_equal_completions_of_a_group_are_judged_once(lab: Lab) -> None:
         judgments = [turns[-1]["judgment"] for turns in group["messages"]]
         of_one, of_other = (turns[-1]["judgment"] for turns in of_two["messages"])
         assert judgments == [of_one, of_other, of_one, of_one]
-    assert metric(without, "equal_completions_rate") == metric(without, "judge_calls_saved") == 0
-    assert metric(ended, "equal_completions_rate") == 0.5
+    assert without["equal_completions_rate"] == without["judge_calls_saved"] == 0
+    assert metrics["equal_completions_rate"] == 0.5
     components = {call.component.partition("/")[0] for call in read_calls(lab.path / "groups.run")}
     judged = ("rollout_0", "rollout_1") if lab.subject.has_judge else ()
     later = [f"conversation_{number}" for number in range(4)] if lab.subject.turns > 1 else []
     assert components == {"policy", *judged, *later}
     of_one_text = sum(_ONE in str(body["messages"]) for body in asked)
     assert (of_one_text > 0) is lab.subject.has_judge
-    assert metric(ended, "judge_calls_saved") == 2 * of_one_text
-    assert metric(ended, "total_judgments") == 2 * metric(without, "total_judgments")
+    assert metrics["judge_calls_saved"] == 2 * of_one_text
+    assert metrics["total_judgments"] == 2 * without["total_judgments"]

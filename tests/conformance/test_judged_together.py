@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import pairwise
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
 from tests.conformance.lab import DOWN, Lab
 from tests.conformance.subjects import TOGETHER, Subject
@@ -54,26 +52,17 @@ def groups_of(lab: Lab, *texts: str | None, flags: tuple[str, ...] = (), code: i
     said = [_MALFORMED if text is None else f"<think>Hm.</think>{text}" for text in texts]
     lab.policy.disturb(lambda uid: Reply(body=completion(*said)))
     lab.judge.endpoint.requests.clear()
-    path = lab.path / "groups.jsonl"
     wanted = (
-        f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
         f"--env.group_size={len(texts)}",
         f"--env.invalid_thinking_reward={INVALID}",
         "--env.thinking_mode=true",
         "--env.judge_reask=0",
         "--env.total_steps=2",
         "--limit=2",
-        "--env.include_messages=true",
-        f"--env.data_path_to_save_groups={path}",
     )
-    ended = lab.command(*lab.argv(*wanted, *flags, verb="process"))
+    ended = lab.process(*wanted, *flags)
     assert ended.code == code, ended.said
-    return [json.loads(line) for line in path.read_bytes().splitlines()], ended
-
-
-def metrics(lab: Lab) -> dict[str, float]:
-    found: dict[str, float] = json.loads((lab.path / "groups.run" / "train_metrics.json").read_bytes())
-    return found
+    return lab.groups(), ended
 
 
 def test_rewards_follow_the_quality_of_the_completions(lab: Lab) -> None:
@@ -86,7 +75,7 @@ def test_rewards_follow_the_quality_of_the_completions(lab: Lab) -> None:
         assert min(worst_first) >= 0 and max(worst_first) <= 1
         if anchored(lab):
             assert worst_first[0] < 0.5 < worst_first[1], "against the anchor"
-    found = metrics(lab)
+    found = lab.train_metrics()
     assert found.get("train/winrate") == (pytest.approx(2 / 3) if anchored(lab) else None)
     members = len(TEXTS) + anchored(lab)
     calls = 1 if listwise(lab) else members * (members - 1)
@@ -102,7 +91,7 @@ def both_orders(lab: Lab) -> tuple[str, ...]:
 def test_two_orders_agree_where_the_judge_prefers_no_place(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
     groups_of(lab, *TEXTS, flags=both_orders(lab))
-    found = metrics(lab)
+    found = lab.train_metrics()
     assert found["train/position_agreement_rate"] == 1
     assert found["train/reward_position_correlation"] == pytest.approx(0, abs=1e-9)
     if not listwise(lab):
@@ -121,9 +110,8 @@ def test_judge_that_prefers_the_first_place_shows_in_the_metrics_and_two_orders_
         return listed if shown else "[[A>B]]"
 
     lab.judge.plant(first_is_better)
-    flags = *both_orders(lab), "--env.ensure_scores_are_not_same=false"
-    groups, _ = groups_of(lab, *TEXTS, flags=flags)
-    found = metrics(lab)
+    groups, _ = groups_of(lab, *TEXTS, flags=both_orders(lab))
+    found = lab.train_metrics()
     if listwise(lab):
         assert found["train/reward_position_correlation"] == pytest.approx(0, abs=1e-9)
         assert found["train/first_position_advantage"] > 0.1
@@ -164,7 +152,7 @@ def test_completion_without_a_verdict_has_no_advantage_and_takes_no_other_ones_s
     if listwise(lab):  # one call has all answers, so that none has a verdict
         groups, _ = groups_of(lab, *TEXTS, code=1)
         assert groups == []
-        assert metrics(lab)["train/groups_dropped_judge_failed"] == TRIED
+        assert lab.train_metrics()["train/groups_dropped_judge_failed"] == TRIED
         return
     for group in groups_of(lab, *TEXTS)[0]:
         of_poor, of_good, of_fair = group["scores"]
@@ -172,7 +160,7 @@ def test_completion_without_a_verdict_has_no_advantage_and_takes_no_other_ones_s
         assert of_fair < of_poor < of_good and of_poor == pytest.approx((of_fair + of_good) / 2)
         statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
         assert statuses == ["unparsable", "ok", "ok"]
-    assert metrics(lab)["train/groups_judged_again_rate"] == 1
+    assert lab.train_metrics()["train/groups_judged_again_rate"] == 1
     components = {call.component.partition("/")[0] for call in read_calls(lab.path / "groups.run")}
     assert components == {"policy", "group", "group_again"}
 
@@ -186,7 +174,7 @@ def test_equal_completions_are_one_member(lab: Lab) -> None:
         judgments = [turns[-1]["judgment"] for turns in group["messages"]]
         assert judgments[:2] == judgments[2:]
     members = 2 + anchored(lab)
-    assert metrics(lab)["train/group_judge_calls"] == (1 if listwise(lab) else members * (members - 1))
+    assert lab.train_metrics()["train/group_judge_calls"] == (1 if listwise(lab) else members * (members - 1))
     shown = {text for body in lab.judge.endpoint.bodies for text in compared(body)}
     assert len(shown) == 2 + 2 * anchored(lab), "the two rows have an anchor each"
 
@@ -196,7 +184,7 @@ def test_completions_that_are_all_equal_are_no_signal_and_cost_a_call_only_again
     flags = ("--env.ensure_scores_are_not_same=true",)
     groups, _ = groups_of(lab, TEXTS[1], TEXTS[1], flags=flags, code=1)
     assert groups == []
-    assert metrics(lab)["train/groups_dropped_no_signal"] == TRIED
+    assert lab.train_metrics()["train/groups_dropped_no_signal"] == TRIED
     assert bool(lab.judge.endpoint.requests) is anchored(lab)
 
 
@@ -218,7 +206,7 @@ def test_only_valid_completion_is_compared_with_the_anchor_or_its_group_is_dropp
         assert [group["scores"][1] > 0.5 for group in groups] == [True, True]
         return
     assert groups == [] and lab.judge.endpoint.requests == []
-    assert metrics(lab)["train/groups_dropped_nothing_to_compare"] == TRIED
+    assert lab.train_metrics()["train/groups_dropped_nothing_to_compare"] == TRIED
 
 
 def test_group_says_how_it_was_judged_and_its_page_has_every_call(lab: Lab) -> None:
@@ -242,7 +230,7 @@ def test_group_says_how_it_was_judged_and_its_page_has_every_call(lab: Lab) -> N
 
 @pytest.mark.parametrize("flag", ["--env.judge_critique_rounds=1", "--env.group_size=0"])
 def test_what_cannot_work_is_said_before_the_first_request(lab: Lab, flag: str) -> None:
-    ended = lab.command(*lab.argv(flag, f"--env.tokenizer_name={BUNDLED_TOKENIZER}", verb="process"))
+    ended = lab.process(flag)
     assert ended.code == 2
     assert re.search(flag.partition("=")[0].removeprefix("--env."), ended.err)
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert lab.requests == 0

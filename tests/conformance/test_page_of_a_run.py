@@ -9,7 +9,7 @@ from judgegym.reports.run_page.groups import group_contents
 from judgegym.reports.run_page.rows import run_contents
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import Subject
-from tests.conformance.test_resume_process import argv, path_of
+from tests.conformance.test_resume_process import FLAGS
 from tests.core.reports.objects import objects
 
 
@@ -44,9 +44,9 @@ def test_each_row_is_on_the_page_with_all_that_was_asked_and_said(subject: Subje
 
 @pytest.mark.slow
 def test_each_group_is_on_the_page_with_the_calls_of_its_rollouts(lab: Lab) -> None:
-    assert lab.command(*argv(lab)).code == 0
-    items = objects([[*each] for each in group_contents(path_of(lab))[1]()])
-    calls = list(read_calls(path_of(lab).with_suffix(".run")))
+    assert lab.process(*FLAGS).code == 0
+    items = objects([[*each] for each in group_contents(lab.groups_path())[1]()])
+    calls = list(read_calls(lab.groups_path().with_suffix(".run")))
     assert len(items) == len({call.group for call in calls})
     shown = [call for _, detail in items for view in detail.completions for call in view.calls]
     shown += [call for _, detail in items for call in detail.calls]

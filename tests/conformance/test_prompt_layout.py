@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import uids
 
 SETTING = "judge_prompt_layout"
 LONGEST_END = 60
 """Characters of the line that ends a completion."""
-
-
-def flags(path: Path) -> list[str]:
-    return [
-        f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
-        f"--env.data_path_to_save_groups={path / 'groups.jsonl'}",
-        "--env.group_size=2",
-        f"--env.total_steps={len(uids())}",
-        "--env.ensure_scores_are_not_same=False",
-    ]
 
 
 def test_prompts_about_the_completions_of_a_row_differ_after_what_they_share_only(lab: Lab) -> None:
@@ -33,7 +20,7 @@ def test_prompts_about_the_completions_of_a_row_differ_after_what_they_share_onl
     config_type = lab.subject.env_type.config_type
     is_read = SETTING in config_type.model_fields and SETTING not in getattr(config_type, "setting_verbs", {})
     layout = [f"--env.{SETTING}=shared_first"] if is_read else []
-    ended = lab.command(*lab.argv(*flags(lab.path), *layout, verb="process"))
+    ended = lab.process("--env.group_size=2", f"--env.total_steps={len(uids())}", *layout)
     assert ended.code == 0, ended.said
     for uid in uids():
         one, other = lab.policy.texts(uid)

@@ -31,8 +31,7 @@ def test_judge_cache_answers_a_second_run(lab: Lab, undisturbed: Undisturbed) ->
     """With the same verdicts; the policy, whose samples are independent, is asked again."""
     cache = f"--env.judge_cache={lab.path / 'cache.sqlite'}"
     lab.finished(cache)
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     again = lab.finished(cache, run="again")
     assert again.without_run() == undisturbed.files.without_run()
     assert lab.judge.answered == Counter()

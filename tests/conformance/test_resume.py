@@ -68,7 +68,7 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     ended = interrupted(lab, undisturbed, number)
     kept = sorted(lab.files().samples, key=itemgetter("uid"))
     policy_answered, judge_answered = lab.policy.answered, lab.judge.answered
-    requests = len(lab.policy.endpoint.requests) + len(lab.judge.endpoint.requests)
+    requests = lab.requests
     in_flight = requests - sum((policy_answered + judge_answered).values())
     assert {row_of_sample(sample) for sample in kept} == FINISHED
     assert not (lab.files().path / "metrics.json").exists()
@@ -82,8 +82,7 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
         _, script, *command = shlex.split(ended.err.rstrip().splitlines()[-1])
         assert (script, command[-1]) == (str(lab.subject.script), "--resume")
 
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     again = lab.command(*command)
     assert again.code == 0, again.said
     undisturbed.same_results(lab.files())
@@ -103,11 +102,10 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
 def test_finished_run_resumes_without_a_request(lab: Lab) -> None:
     files = lab.finished()
     samples = (files.path / "samples.jsonl").read_bytes()
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     again = lab.evaluate("--resume")
     assert again.code == 0, again.said
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert lab.requests == 0
     assert (files.path / "samples.jsonl").read_bytes() == samples
 
 
@@ -122,8 +120,7 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     assert {row_of_sample(failure) for failure in lab.files().failures} == failed
     answered, judged = lab.policy.answered, lab.judge.answered
 
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     again = lab.evaluate("--resume")
     assert again.code == 0, again.said
     # Of several models, a failed call is a cell's and stays in the count.
@@ -167,13 +164,12 @@ def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undis
 def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
     files = lab.finished()
     before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"}
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     for flag, setting in (("--env.seed=7", "env.seed"), ("--limit=2", "limit")):
         ended = lab.evaluate(flag, "--resume")
         assert ended.code == 2
         assert setting in ended.err and str(files.path) in ended.err
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert lab.requests == 0
     assert {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"} == before
 
 
@@ -187,13 +183,12 @@ def test_run_of_before_there_was_a_setting_resumes(lab: Lab) -> None:
     assert len(newer) > 10
     config["env"] = {name: value for name, value in config["env"].items() if name not in newer}
     (files.path / "config.yaml").write_text(yaml.safe_dump(config))
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     other = lab.evaluate("--env.eval_max_tokens=7", "--resume")
     assert other.code == 2 and f"env.eval_max_tokens: {defaults['eval_max_tokens']} then, 7 now" in other.err
     again = lab.evaluate("--resume")
     assert again.code == 0, again.said
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert lab.requests == 0
     assert newer <= lab.config()["env"].keys(), "the run says it from now on"
 
 
@@ -212,8 +207,7 @@ def test_changed_rows_are_judged_again_and_said(lab: Lab) -> None:
     """A baseline, reference, rubric or gold label that is another one is noticed, though the question is the same."""
     files = lab.finished()
     before = files.without_run()
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     lab.subject.data(lab.path, changed={"row-2"})
     again = lab.evaluate("--resume")
     assert again.code == 0, again.said

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.reports.results.calls import CallsOfRows
 from tests.command import Ended
 from tests.conformance.lab import HANG, Lab, opened
@@ -21,14 +20,7 @@ from tests.conformance.subjects import Subject
 from tests.scripted import Reply
 
 GROUPS, ROWS_AT_ONCE = 4, 3
-FLAGS = (
-    f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
-    "--env.group_size=2",
-    f"--env.total_steps={GROUPS}",
-    f"--env.max_num_workers={ROWS_AT_ONCE}",
-    "--env.ensure_scores_are_not_same=False",
-    "--env.include_messages=true",
-)
+FLAGS = "--env.group_size=2", f"--env.total_steps={GROUPS}", f"--env.max_num_workers={ROWS_AT_ONCE}"
 
 
 @pytest.fixture
@@ -37,12 +29,8 @@ def subject(trained: Subject) -> Subject:
     return trained
 
 
-def path_of(lab: Lab) -> Path:
-    return lab.path / "groups.jsonl"
-
-
 def argv(lab: Lab, *flags: str) -> list[str]:
-    return lab.argv(*FLAGS, f"--env.data_path_to_save_groups={path_of(lab)}", *flags, verb="process")
+    return lab.argv_of_process(*FLAGS, *flags)
 
 
 class Whole:
@@ -51,9 +39,9 @@ class Whole:
     def __init__(self, lab: Lab) -> None:
         ended = lab.command(*argv(lab))
         assert ended.code == 0, ended.said
-        self.groups = path_of(lab).read_bytes()
+        self.groups = lab.groups_path().read_bytes()
         self.policy, self.judge = lab.policy.answered, lab.judge.answered
-        self.metrics = metrics_of(path_of(lab))
+        self.metrics = metrics_of(lab.groups_path())
 
 
 @pytest.fixture(scope="session")
@@ -81,11 +69,6 @@ def metrics_of(path: Path) -> dict[str, float | None]:
     return {name: value for name, value in found.items() if not any(word in name for word in ignored)}
 
 
-def requests_of(lab: Lab) -> int:
-    """The requests that have arrived."""
-    return len(lab.policy.endpoint.requests) + len(lab.judge.endpoint.requests)
-
-
 def noted_as_sent(path: Path) -> int:
     """The requests that the ledger knows of."""
     lines = (path.with_suffix(".run") / "calls.jsonl").read_bytes().splitlines()
@@ -103,10 +86,10 @@ def interrupted(lab: Lab, number: signal.Signals) -> Ended:
 
     side.disturb(first_row_alone)
     with lab.started(*argv(lab)) as started:
-        path = path_of(lab)
+        path = lab.groups_path()
         started.until(lambda: path.exists() and path.read_bytes().count(b"\n") == 1, "the first group on disk")
         started.until(lambda: len(side.asked) == ROWS_AT_ONCE + 1, "further rows under way")
-        started.until(lambda: noted_as_sent(path) == requests_of(lab), "all that has left has arrived")
+        started.until(lambda: noted_as_sent(path) == lab.requests, "all that has left has arrived")
         answered = sum((lab.policy.answered + lab.judge.answered).values())
         started.until(lambda: len(list(read_calls(path.with_suffix(".run")))) == answered, "all answers in the ledger")
         started.send(number)
@@ -119,10 +102,10 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
     lab: Lab, whole: Whole, number: signal.Signals
 ) -> None:
     ended = interrupted(lab, number)
-    path, policy, judge = path_of(lab), lab.policy.answered, lab.judge.answered
+    path, policy, judge = lab.groups_path(), lab.policy.answered, lab.judge.answered
     sent = noted_as_sent(path)
     in_flight = sent - sum((policy + judge).values())
-    assert requests_of(lab) <= sent, "what has left was noted before"
+    assert lab.requests <= sent, "what has left was noted before"
     (kept,) = path.read_bytes().splitlines(keepends=True)
     if number == signal.SIGKILL:
         command = argv(lab, "--resume")
@@ -133,8 +116,7 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
         _, script, *command = shlex.split(ended.err.rstrip().splitlines()[-1])
         assert (script, command[-1]) == (str(lab.subject.script), "--resume")
 
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     again = lab.command(*command)
     assert again.code == 0, again.said
     assert path.read_bytes() == whole.groups
@@ -155,21 +137,20 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
 
 def test_finished_process_resumes_without_a_request_and_may_be_extended(lab: Lab, whole: Whole) -> None:
     assert lab.command(*argv(lab, "--env.total_steps=2")).code == 0
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     again = lab.command(*argv(lab, "--env.total_steps=2", "--resume"))
     assert again.code == 0, again.said
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert lab.requests == 0
     again = lab.command(*argv(lab, "--resume"))
     assert again.code == 0, again.said
-    assert path_of(lab).read_bytes() == whole.groups
+    assert lab.groups_path().read_bytes() == whole.groups
     of_a_group = 1 + 2 * (lab.subject.turns - 1)  # both rollouts begin with one request
     assert sum(lab.policy.answered.values()) == sum(whole.policy.values()) - 2 * of_a_group
 
 
 def test_other_settings_do_not_resume_a_process(lab: Lab) -> None:
     assert lab.command(*argv(lab, "--env.total_steps=1")).code == 0
-    before = path_of(lab).read_bytes()
+    before = lab.groups_path().read_bytes()
     lab.policy.restore()
     others = {"--env.group_size=3": "env.group_size", "--env.seed=7": "env.seed", "--limit=2": "limit"}
     for flag, setting in others.items():
@@ -177,20 +158,20 @@ def test_other_settings_do_not_resume_a_process(lab: Lab) -> None:
         assert ended.code == 2
         assert setting in ended.err
     assert lab.policy.endpoint.requests == []
-    assert path_of(lab).read_bytes() == before
+    assert lab.groups_path().read_bytes() == before
 
 
 def test_file_without_a_run_directory_is_not_resumed(lab: Lab) -> None:
-    path_of(lab).write_text("mine\n")
+    lab.groups_path().write_text("mine\n")
     ended = lab.command(*argv(lab, "--resume"))
     assert ended.code == 2
     assert "groups.run is not there" in ended.err.replace("\n", " ")
-    assert path_of(lab).read_text() == "mine\n"
+    assert lab.groups_path().read_text() == "mine\n"
 
 
 def test_groups_name_their_calls(lab: Lab) -> None:
-    assert lab.command(*argv(lab)).code == 0
-    calls = list(read_calls(path_of(lab).with_suffix(".run")))
+    assert lab.process(*FLAGS).code == 0
+    calls = list(read_calls(lab.groups_path().with_suffix(".run")))
     assert {call.group for call in calls} == set(range(GROUPS))
     assert Counter(call.component == "policy" for call in calls)[True] == GROUPS
     later = [call for call in calls if call.component.startswith("conversation_")]
@@ -199,9 +180,9 @@ def test_groups_name_their_calls(lab: Lab) -> None:
 
 
 def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
-    assert lab.command(*argv(lab)).code == 0
-    calls = CallsOfRows.read(path_of(lab).with_suffix(".run"))
-    groups = [json.loads(line) for line in path_of(lab).read_bytes().splitlines()]
+    assert lab.process(*FLAGS).code == 0
+    calls = CallsOfRows.read(lab.groups_path().with_suffix(".run"))
+    groups = lab.groups()
     assert [group["row"]["group"] for group in groups] == list(range(GROUPS))
     for group in groups:
         row = group["row"]
@@ -220,4 +201,4 @@ def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
 
 def test_groups_without_messages_are_those_of_the_rollout_api_alone(lab: Lab) -> None:
     assert lab.command(*argv(lab, "--env.include_messages=false")).code == 0
-    assert b'"row"' not in path_of(lab).read_bytes()
+    assert b'"row"' not in lab.groups_path().read_bytes()

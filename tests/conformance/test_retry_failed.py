@@ -18,8 +18,7 @@ def evaluated_with_failures(lab: Lab) -> set[str]:
     lab.policy.disturb(lambda uid: DOWN if uid == "row-1" else None)
     lab.judge.disturb(lambda uid: DOWN if uid == "row-3" else None)
     assert lab.evaluate().code == 1
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     return {row_of_sample(failure) for failure in lab.files().failures}
 
 
@@ -42,13 +41,12 @@ def test_failed_rows_are_judged_and_rows_that_are_not_judged_yet_are_left_to_the
     assert {row_of_sample(json.loads(line)) for line in samples[len(kept) :].splitlines()} == failed
     assert not (lab.files().path / "metrics.json").exists()
 
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     _, _, *command = shlex.split(again.err.rstrip().splitlines()[-1])
     assert "--resume" in command and "--retry_failed" not in command
     finishing = lab.command(*command)
     assert finishing.code == 0, finishing.said
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == [], "its answers are in the ledger"
+    assert lab.requests == 0, "its answers are in the ledger"
     assert lab.files().without_run() == undisturbed.files.without_run()
     assert (lab.files().path / "metrics.json").exists()
 
@@ -79,12 +77,11 @@ def test_rows_that_have_changed_are_left_alone(lab: Lab) -> None:
 def test_finished_run_has_nothing_to_retry(lab: Lab) -> None:
     files = lab.finished()
     before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name.endswith(".jsonl")}
-    lab.policy.restore()
-    lab.judge.restore()
+    lab.restore()
     again = lab.evaluate(*RETRY)
     assert again.code == 0, again.said
     assert "failed rows that are retried: 0" in again.err
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert lab.requests == 0
     assert {name: (files.path / name).read_bytes() for name in before} == before
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
 from tests.conformance.lab import Lab
@@ -35,28 +33,19 @@ def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyP
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
     lab.policy.disturb(lambda uid: Reply(body=completion(*_TEXTS)))
-    path = lab.path / "groups.jsonl"
-    flags = (
-        f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
-        f"--env.group_size={len(_TEXTS)}",
-        "--env.total_steps=2",
-        "--env.ensure_scores_are_not_same=False",
-        "--env.include_messages=true",
-        f"--env.data_path_to_save_groups={path}",
-    )
-    ended = lab.command(*lab.argv(*flags, verb="process"))
+    flags = f"--env.group_size={len(_TEXTS)}", "--env.total_steps=2"
+    ended = lab.process(*flags)
     assert ended.code == 0, ended.said
-    arguments = tuple(flag for flag in lab.argv(*flags, verb="process")[1:] if "data_path" not in flag)
+    arguments = tuple(flag for flag in lab.argv_of_process(*flags)[1:] if "data_path" not in flag)
     if lab.subject.turns > 1:
-        asked = len(lab.policy.endpoint.requests), len(lab.judge.endpoint.requests)
+        asked = lab.requests
         with pytest.raises(SettingsError, match=r"'row-0' is a conversation of several turns, .* `judgegym serve`"):
             opened(EnvironmentSource(str(lab.subject.script), arguments))
-        assert asked == (len(lab.policy.endpoint.requests), len(lab.judge.endpoint.requests))
+        assert asked == lab.requests
         return
     try:
         environment = opened(EnvironmentSource(str(lab.subject.script), arguments))
-        for line in path.read_text().splitlines():
-            group = json.loads(line)
+        for group in lab.groups():
             row = environment.row(group["row"]["uid"])
             assert [dict(message) for message in row.messages] == group["messages"][0][: len(row.messages)]
             results = environment.rewards_sync(row.uid, _TEXTS)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-from pathlib import Path
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
@@ -13,7 +11,6 @@ from tests.conformance.lab import HANG, Lab
 from tests.trainer import training, until
 
 GROUP = 2
-FLAGS = f"--env.group_size={GROUP}", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"
 
 
 async def stopped(lab: Lab, *argv: str) -> Ended:
@@ -27,22 +24,19 @@ async def stopped(lab: Lab, *argv: str) -> Ended:
 
 
 async def test_process_ends_on_sigterm_and_writes_no_half_group(lab: Lab) -> None:
-    path = lab.path / "groups.jsonl"
-    ended = await stopped(
-        lab, *lab.argv(*FLAGS, f"--env.data_path_to_save_groups={path}", "--env.total_steps=2", verb="process")
-    )
+    ended = await stopped(lab, *lab.argv_of_process(f"--env.group_size={GROUP}", "--env.total_steps=2"))
     assert ended.code == 128 + signal.SIGTERM, ended.said
-    assert groups_in(path) == 0
+    assert not lab.groups_path().exists() or lab.groups() == []
 
 
 async def test_serve_ends_on_sigterm_and_sends_no_half_group(lab: Lab) -> None:
     async with training(2 * GROUP) as trainer:
-        flags = f"--env.rollout_server_url={trainer.url}", "--env.steps_per_eval=-1"
-        ended = await stopped(lab, *lab.argv(*FLAGS, *flags, verb="serve"))
+        flags = (
+            f"--env.group_size={GROUP}",
+            f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+            f"--env.rollout_server_url={trainer.url}",
+            "--env.steps_per_eval=-1",
+        )
+        ended = await stopped(lab, *lab.argv(*flags, verb="serve"))
         assert ended.code == 128 + signal.SIGTERM, ended.said
         assert await trainer.queued() == 0
-
-
-def groups_in(path: Path) -> int:
-    """How many groups a file holds, all of them whole."""
-    return len([json.loads(line) for line in path.read_bytes().splitlines()]) if path.exists() else 0

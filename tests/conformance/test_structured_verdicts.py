@@ -71,5 +71,5 @@ def test_a_judge_that_refuses_it_gives_the_samples_of_text(
     lab.policy.endpoint.requests.clear()
     resumed = lab.finished(OUTPUT, "--resume")
     assert resumed.without_run() == undisturbed.files.without_run()
-    assert lab.judge.endpoint.requests == lab.policy.endpoint.requests == []
+    assert lab.requests == 0
     assert len(resumed.report["config_general"]["notices"]) == len(files.report["config_general"]["notices"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.conformance.lab import Lab, opened
 from tests.conformance.subjects import TOGETHER, Subject
 from tests.core.llm.test_template_tokens import SPECIAL_TOKENS
@@ -59,20 +57,19 @@ def test_tokens_of_rows_and_answers_reach_no_judge_and_are_counted(hostile_lab: 
 
 @pytest.mark.parametrize("subject", TOGETHER, ids=lambda subject: subject.title)
 def test_tokens_reach_no_judge_of_groups_and_are_counted(hostile_lab: Lab) -> None:
-    lab, path = hostile_lab, hostile_lab.path / "groups.jsonl"
+    lab = hostile_lab
     said = [f"A child likes {what}. {HOSTILE}" for what in ("examples", "games")]
     lab.policy.disturb(lambda uid: Reply(body=completion(*said)))
-    flags = f"--env.tokenizer_name={BUNDLED_TOKENIZER}", "--env.group_size=2", "--env.total_steps=2", "--limit=2"
-    same = "--env.ensure_scores_are_not_same=false"
-    ended = lab.command(*lab.argv(*flags, same, f"--env.data_path_to_save_groups={path}", verb="process"))
+    ended = lab.process("--env.group_size=2", "--env.total_steps=2", "--limit=2")
     assert ended.code == 0, ended.said
-    assert len(path.read_bytes().splitlines()) == 2
+    assert len(lab.groups()) == 2
     for body in lab.judge.endpoint.bodies:
         assert len(compared(body)) >= 2, "the texts are in their sections"
         shown = "\n".join(message["content"] for message in body["messages"])
         assert [token for token in SPECIAL_TOKENS if token in shown] == []
-    metrics = json.loads((lab.path / "groups.run" / "train_metrics.json").read_bytes())
-    assert metrics["train/judge_injection_suspects"] >= 2 * 2 * 2 * TOKENS, "of the question, too, for each answer"
+    assert lab.train_metrics()["train/judge_injection_suspects"] >= 2 * 2 * 2 * TOKENS, (
+        "of the question, too, for each answer"
+    )
 
 
 def test_harmless_rows_have_no_suspects(lab: Lab) -> None:

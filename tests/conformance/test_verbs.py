@@ -26,7 +26,7 @@ def refused(lab: Lab, *argv: str, words: list[str], **env: str) -> None:
     assert ended.code == 2, ended.said
     said = " ".join(ended.err.split())
     assert [word for word in words if word not in said] == [], said
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert lab.requests == 0
     assert not lab.files().path.exists()
 
 
