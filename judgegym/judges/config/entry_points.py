@@ -58,11 +58,8 @@ class EntryPoint:
         if self.refusal:
             raise SettingsError(f"{self.name}: {self.refusal}")
         with importing(f"{self.name} of {self.distribution}"):
-            module, _, attribute = self.target.partition(":")
-            value: object = importlib.import_module(module.strip())
-            for part in filter(None, attribute.strip().split(".")):
-                value = getattr(value, part)
-            return value
+            loaded: object = metadata.EntryPoint(self.name, self.target, group="").load()
+            return loaded
 
 
 def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPoint]:
@@ -73,6 +70,7 @@ def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPo
         built_in: names that no distribution can take.
     """
     owners: dict[str, dict[str, EntryPoint]] = {}
+    unreadable: list[EntryPoint] = []
     seen: set[str] = set()
     for distribution in metadata.distributions():
         if f"[{group}]" not in (distribution.read_text("entry_points.txt") or ""):
@@ -81,14 +79,20 @@ def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPo
         if project in seen:  # a later one of `sys.path`, which is not imported
             continue
         seen.add(project)
-        for entry in distribution.entry_points:
+        shown = f"{project} {distribution.version}"
+        try:
+            entries = distribution.entry_points
+        except (TypeError, ValueError) as error:  # a line that is not `name = value`
+            reason = f"the entry_points.txt of {shown} cannot be read: {error}"
+            unreadable.append(EntryPoint(project, "", shown, reason))
+            continue
+        for entry in entries:
             if entry.group == group:
-                shown = f"{project} {distribution.version}"
                 point = EntryPoint(entry.name, entry.value, shown, is_of_core=project == CORE)
                 owners.setdefault(_plain(entry.name), {})[project] = point
     taken = set(map(_plain, built_in))
     points = [point for name in sorted(owners) for point in _resolve(owners[name], name in taken)]
-    return sorted(points, key=lambda point: bool(point.refusal))
+    return [*sorted(points, key=lambda point: bool(point.refusal)), *unreadable]
 
 
 def by_name(points: Sequence[EntryPoint]) -> Mapping[str, EntryPoint]:

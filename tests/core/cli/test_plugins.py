@@ -132,6 +132,14 @@ def test_built_in_names_read_no_entry_points(words: list[str], monkeypatch: pyte
         called(lambda: main(["hello"]), clean_environment())
 
 
+def test_entry_points_that_cannot_be_read_leave_those_of_others(here: Path) -> None:
+    install(here, "torn-plugin", {COMMANDS: {}})
+    (here / "torn_plugin-0.1.dist-info" / "entry_points.txt").write_text(f"[{COMMANDS}]\nno value\n")
+    assert judgegym("shout", cwd=here).code == 7
+    out = judgegym("--help", cwd=here).out
+    assert "  torn-plugin: the entry_points.txt of torn-plugin 0.1 cannot be read: " in out and "  hello NAME " in out
+
+
 def test_command_of_an_installation_without_metadata_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a checkout on `PYTHONPATH`, or one that was installed before these commands were entry points."""
     monkeypatch.setattr(metadata, "distributions", lambda: iter(()))
