@@ -10,7 +10,7 @@ import pytest
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import criteria_of
-from judgegym.llm.errors import BudgetError, RunDirectoryError, SettingsError
+from judgegym.llm.errors import SettingsError
 from judgegym_trials.attacks import targets as attacks
 from judgegym_trials.attacks.settings import AttackSettings
 from judgegym_trials.audit import asking as audit
@@ -23,8 +23,8 @@ from judgegym_trials.judged_rows import (
     read_tasks,
 )
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import rated, response_in
-from tests.scripted import Json, ScriptedEndpoint
+from tests.core.datasets.scoring import rated
+from tests.scripted import Json
 
 ROWS = {
     "a": JudgeTask("Why?", ("good",), reference="Because."),
@@ -83,36 +83,10 @@ def test_repeats_of_votes_have_seeds_of_their_own(tmp_path: Path) -> None:
     assert sorted(body["seed"] for body in endpoint.bodies) == [7, 8, 1007, 1008]
 
 
-@pytest.mark.slow
-def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path) -> None:
-    rows = {str(number): JudgeTask("Why?", ("good",), repeat=number) for number in range(6)}
-    with serving(rated(rating)) as endpoint:
-        url = f"--judge_base_url={endpoint.base_url}"
-        with pytest.raises(BudgetError, match="--resume --budget_calls="):
-            judge(tmp_path, rows, url, "--budget_calls=2")
-        with pytest.raises(RunDirectoryError, match="--resume"):
-            judge(tmp_path, rows, url)
-        judged = judge(tmp_path, rows, url, "--resume")
-        assert len(endpoint.requests) == 6
-    assert [only(judged, uid)[0] for uid in rows] == [1.0] * 6
-
-
 def test_a_folder_that_cannot_be_made_is_told_before_the_first_call(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"--out: .*file/out cannot be written: Not a directory"):
         judge(tmp_path / "file" / "out", ROWS)
-
-
-def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:
-    def silent(request: Json, number: int) -> str:
-        return "[FEEDBACK] Fine. [SCORE] 4" if response_in(request) == "good" else "no verdict"
-
-    with serving(ScriptedEndpoint(silent)) as endpoint:
-        judged = judge(tmp_path, {"c": ROWS["c"]}, f"--judge_base_url={endpoint.base_url}")
-    assert judged.problem is not None and "--resume" in judged.again
-    bad, good = judged.by_uid["c"]
-    assert (bad.score, bad.status) == (None, "unparsable") and "no verdict" in (bad.error or "")
-    assert good.detail is not None and good.detail.components["raw"] == 4.0
 
 
 def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
@@ -129,16 +103,6 @@ def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
     with serving(met) as endpoint:
         judged = judge(tmp_path, rows, f"--judge_base_url={endpoint.base_url}", "--judge=checklist")
     assert judged is not None and only(judged, "a")[0] == pytest.approx(0.5)
-
-
-def test_the_users_rows_are_read_as_score_reads_them(tmp_path: Path) -> None:
-    data = write_lines(
-        tmp_path / "d.jsonl", [{"question": f"Q{n}", "answer": f"A{n}", "rubric": "R"} for n in range(4)]
-    )
-    tasks = read_tasks(loaded(f"--data={data}", "--limit=3").settings)
-    assert [(task.judge_task.prompt, task.judge_task.response, task.judge_task.rubric) for task in tasks] == [
-        (f"Q{n}", f"A{n}", "R") for n in range(3)
-    ]
 
 
 def test_rows_that_can_be_read_and_not_judged_are_left_out(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgegym.statistics import paired
 from judgegym.statistics.agreement import quadratic_kappa
 from judgegym.statistics.intervals import mean_interval
 from judgegym.statistics.paired import (
@@ -133,19 +132,6 @@ def test_the_interval_of_a_difference_of_ratios_is_near_that_of_all_resamples() 
     found = intervals(RatioTerms(totals, weights), RatioTerms(points, others))
     assert found.difference.low == pytest.approx(np.quantile(ratios[1] - ratios[0], 0.025), abs=0.04)
     assert found.difference.high == pytest.approx(np.quantile(ratios[1] - ratios[0], 0.975), abs=0.04)
-
-
-@pytest.mark.slow
-def test_kinds_of_rows_are_drawn_as_rows_are() -> None:
-    """Means and covariances of the counts are those of a multinomial distribution, drawn in either way."""
-    for times in (1, 40):  # few rows of each kind, and many
-        counts = np.array([1, 2, 3, 2]) * times
-        drawn = paired._drawn(np.random.default_rng(0), counts, 20_000)
-        share = counts / counts.sum()
-        assert (drawn.sum(axis=1) == counts.sum()).all()
-        assert drawn.mean(axis=0) == pytest.approx(counts, rel=0.02)
-        expected = counts.sum() * (np.diag(share) - np.outer(share, share))
-        assert np.cov(drawn.T) == pytest.approx(expected, abs=0.03 * counts.sum())
 
 
 def test_the_interval_of_each_side_is_the_one_of_a_run_alone() -> None:

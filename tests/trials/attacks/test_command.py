@@ -204,11 +204,3 @@ def test_what_is_wrong_is_said_before_the_first_call(tmp_path: Path, words: Sequ
         assert not judge.requests
     assert ended.code == 2 and reason in ended.err
     assert "Traceback" not in ended.said
-
-
-def test_the_run_directory_of_another_command_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "metrics.json").write_text("{}")
-    ended = attack(tmp_path, None, rows(3), "--offline")
-    assert ended.code == 2 and f"--out: {tmp_path / 'out'} is the run directory of another command" in ended.err
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.json"]

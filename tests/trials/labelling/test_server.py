@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from judgegym.judges.core.seeding import derive
-from judgegym.llm.errors import UserError
 from judgegym.statistics.corrected import LabelCount
 from judgegym_trials.labelling.server import app_of, in_words
 from judgegym_trials.labelling.session import LabelPlan, Precision, Session
+from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.trials.labelling.made import run_of, session_of
 
 VALUES = (0.0, 1.0, 0.5, 1.0)
@@ -80,10 +80,7 @@ async def test_a_label_that_the_disk_refuses_is_said_without_the_path(
     with session_of(run_of(tmp_path / "run", VALUES)) as session:
         refused = f"{session.path} cannot be written to: No space left on device"
 
-        def refuse(*lines: object) -> None:
-            raise UserError(refused)
-
-        monkeypatch.setattr(session._writer, "append", refuse)
+        RefusingDisk(room=0).everywhere(monkeypatch)
         async with served(session) as client:
             form = {"labeller": "ann", "row": next(iter(names(session))), "key": "a"}
             async with client.post("/secret/label", data=form) as response:

@@ -17,7 +17,7 @@ from judgegym.data.rows import DataSet, load_rows
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.shards import merge_shards, shards_of
 from judgegym.llm.errors import DataError
-from tests.core.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, write
+from tests.core.datasets.files.verdicts import ONE, SEVERAL, write
 
 
 def load(path: Path, count: int) -> DataSet:
@@ -62,16 +62,6 @@ def test_shards_merge_to_the_bytes_of_one_run(
     shard(read, out, count, columns, begins)
     assert merge_shards(read, out, count, begins) == columns
     assert out.read_bytes() == whole.read_bytes()
-
-
-def test_sampled_responses_are_merged_too(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
-    rows = load_rows(str(tmp_path / "rows.jsonl"), split="train")
-    for ending in ("jsonl", "parquet"):
-        out = tmp_path / f"scored.{ending}"
-        shard(rows, out, 2, SAMPLED)
-        assert merge_shards(rows, out, 2) == SAMPLED
-        assert out.read_bytes() == write(tmp_path, tmp_path / f"whole.{ending}", SAMPLED, rows=rows).read_bytes()
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])

@@ -75,8 +75,3 @@ def test_what_scoring_has_not_written_is_an_error_that_names_it(
     path = write(tmp_path / "rows.jsonl", [row], AddedColumns(False))
     with pytest.raises(DataError, match=message):
         list(read_scored(path))
-
-
-def test_another_kind_of_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"rows\.csv: expected a file that judgegym score has written"):
-        read_scored(tmp_path / "rows.csv")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.data.rows import load_rows
-from judgegym.datasets.files.shards import Shard, ShardSetting, group_starts, shards_of
+from judgegym.datasets.files.shards import ShardSetting, group_starts, shards_of
 from judgegym.llm.errors import DataError
 
 
@@ -26,14 +26,6 @@ def test_every_row_is_in_one_shard_and_no_group_is_divided(total: int, count: in
         assert max(map(len, ranges)) - min(map(len, ranges)) <= 1
     else:
         assert all(not rows or rows.start in begins for rows in ranges)
-
-
-def test_a_shard_as_a_setting() -> None:
-    text = TypeAdapter(ShardSetting).validate_python(" 03/16")
-    assert text == "3/16"
-    shard = Shard.parse(text)
-    assert shard == Shard(3, 16)
-    assert shard.path(Path("runs/scored.parquet")) == Path("runs/scored-00003-of-00016.parquet")
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "3", "3/", "-1/4", "1/0", "a/b", "1/4/4", "１/4", "1/1000000"])

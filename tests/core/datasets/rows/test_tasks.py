@@ -6,12 +6,9 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.task import first_equals
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm.errors import DataError
@@ -93,12 +90,6 @@ def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> N
 
     with pytest.raises(DataError, match=r"data.jsonl, row 2: responses: expected several"):
         ScoreTasks(DataSet("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
-
-
-@given(st.lists(st.integers(0, 5)))
-def test_first_equals_is_the_first_of_equal_digests(values: list[int]) -> None:
-    digests = b"".join(value.to_bytes(8, "big") * 2 for value in values)
-    assert list(first_equals(digests, 16)) == [values.index(value) for value in values]
 
 
 ANSWER = {"role": "assistant", "content": "c"}

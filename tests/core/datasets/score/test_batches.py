@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from judgegym.cli import batch as batch_command
 from tests.batching import BatchEndpoint, Line, SentBatch, serving_folder
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.core.datasets.scoring import Scoring, by_points, rated, response_in
-from tests.scripted import Json, Reply
+from tests.scripted import Json, Reply, Script
 
 ROWS = [{"prompt": f"question {number}", "response": f"{number % 5 + 1} points, {number}"} for number in range(12)]
 PRICES = ("--judge_price_input=1", "--judge_price_output=2")
 KINDS = ("openai", "anthropic")
+POINTS = rated(by_points)
 
 
 def in_batches(kind: str, *words: str) -> Sequence[str]:
@@ -30,6 +32,14 @@ def in_batches(kind: str, *words: str) -> Sequence[str]:
 
 def without_run(samples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     return [{name: value for name, value in sample.items() if name != "run"} for sample in samples]
+
+
+@contextmanager
+def batches(folder: Path, script: Script = rated(by_points), **options: Any) -> Iterator[tuple[BatchEndpoint, Scoring]]:
+    """An endpoint that takes batches, and the command with it as the judge."""
+    with serving(BatchEndpoint(script, **options)) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        yield judge, Scoring(folder, judge)
 
 
 def cost_of(scoring: Scoring) -> float:
@@ -82,9 +92,7 @@ def failing(batch: SentBatch, lines: list[Line]) -> list[Line]:
 def test_the_samples_are_those_of_a_live_run_and_cost_half(
     tmp_path: Path, live: Scoring, kind: str, fault: Callable[[SentBatch, list[Line]], list[Line]] | None
 ) -> None:
-    with serving(BatchEndpoint(rated(by_points), looks=3, fault=fault)) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path, looks=3, fault=fault) as (judge, scoring):
         ended = scoring(*in_batches(kind), rows=ROWS)
     assert ended.code == 0, ended.said
     assert without_run(scoring.samples) == without_run(live.samples)
@@ -98,9 +106,7 @@ def test_the_samples_are_those_of_a_live_run_and_cost_half(
 
 
 def test_what_a_batch_left_out_is_sent_live_at_the_live_price(tmp_path: Path, live: Scoring) -> None:
-    with serving(BatchEndpoint(rated(by_points), fault=expired)) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path, fault=expired) as (judge, scoring):
         ended = scoring(*in_batches("openai", "--judge_batch_fallback=live"), rows=ROWS)
     assert ended.code == 0, ended.said
     assert without_run(scoring.samples) == without_run(live.samples)
@@ -112,9 +118,7 @@ def test_a_request_is_sent_again_a_bounded_number_of_times(tmp_path: Path) -> No
     def never(batch: SentBatch, lines: list[Line]) -> list[Line]:
         return [line for line in lines if not line["custom_id"].endswith("-0")]
 
-    with serving(BatchEndpoint(rated(by_points), fault=never)) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path, fault=never) as (judge, scoring):
         ended = scoring(*in_batches("openai", "--judge_batch_retries=2"), rows=ROWS)
     assert ended.code == 1 and "results have no line of it" in scoring.run.path.joinpath("failures.jsonl").read_text()
     assert len(judge.batches) == 3 and sum(status != "ok" for status in scoring.column("judge/status")) == 1
@@ -128,18 +132,14 @@ def test_a_verdict_that_cannot_be_read_is_drawn_again_in_a_further_batch(tmp_pat
         first = asked[response_in(request)] == 1 and by_points(response_in(request)) > 3
         return "I am not sure." if first else rated(by_points)(request, number)
 
-    with serving(BatchEndpoint(unsure)) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path, script=unsure) as (judge, scoring):
         assert scoring(*in_batches("openai"), rows=ROWS).code == 0
     assert [len(batch.requests) for batch in judge.batches] == [12, 4]
     assert scoring.out.read_bytes() == live.out.read_bytes()
 
 
 def test_the_limits_of_rows_and_lines_make_several_batches(tmp_path: Path, live: Scoring) -> None:
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path) as (judge, scoring):
         words = in_batches("openai", "--judge_batch_rows=8", "--judge_batch_lines=5")
         assert scoring(*words, rows=ROWS).code == 0
     sizes = [len(batch.requests) for batch in judge.batches]
@@ -158,10 +158,8 @@ def test_one_request_that_is_refused_does_not_fail_the_others(
         is_there = any("3 points, 2" in json.dumps(body) for body in batch.requests.values())
         return (status, message) if (len(batch.requests) > 6 if status == 413 else is_there) else None
 
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path) as (judge, scoring):
         judge.refuses = refusal
-        scoring = Scoring(tmp_path, judge)
         ended = scoring(*in_batches(kind, "--max_judge_error_rate=1"), rows=ROWS)
     assert ended.code == 0, ended.said
     refused = [row["response"] for row in scoring.rows if row["judge/status"] != "ok"]
@@ -179,9 +177,7 @@ def test_a_batch_that_fails_after_its_upload_names_the_lines_that_do(tmp_path: P
         batch.state, batch.errors = "failed", [{"code": "token_limit_exceeded", "message": "Enqueued tokens: too many"}]
         return lines
 
-    with serving(BatchEndpoint(rated(by_points), fault=invalid)) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path, fault=invalid) as (judge, scoring):
         assert scoring(*in_batches("openai", "--max_judge_error_rate=1"), rows=ROWS).code == 0
         assert [row["response"] for row in scoring.rows if row["judge/status"] != "ok"] == ["4 points, 3"]
         assert [len(batch.requests) for batch in judge.batches] == [12, 11]
@@ -200,10 +196,8 @@ def test_a_batch_whose_creation_was_not_answered_is_found_and_not_created_again(
     def lost(method: str, path: str) -> web.Response | None:
         return next(answers, None) if method == "POST" and path.endswith("batches") else None
 
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path) as (judge, scoring):
         judge.after = lost
-        scoring = Scoring(tmp_path, judge)
         ended = scoring(*in_batches(kind), rows=ROWS)
     assert ended.code == 0, ended.said
     assert len(judge.batches) == 1 and scoring.out.read_bytes() == live.out.read_bytes()
@@ -227,11 +221,9 @@ def test_a_busy_provider_has_created_nothing_and_no_other_batch_is_waited_for(
         asked.append((method, path))
         return next(answers, None) if method == "POST" and path.endswith("batches") else None
 
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path) as (judge, scoring):
         judge.batches.append(endless())
         judge.before = busy
-        scoring = Scoring(tmp_path, judge)
         ended = scoring(*in_batches(kind), rows=ROWS)
     assert ended.code == 0, ended.said
     assert [batch.name for batch in judge.batches] == ["other", "batch_1"]
@@ -241,11 +233,9 @@ def test_a_busy_provider_has_created_nothing_and_no_other_batch_is_waited_for(
 
 def test_a_lost_batch_that_has_ended_is_found_beside_one_that_goes_on(tmp_path: Path, live: Scoring) -> None:
     answers = iter([web.Response(status=502, text="proxy")])
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path) as (judge, scoring):
         judge.batches.append(endless())
         judge.after = lambda method, path: next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
-        scoring = Scoring(tmp_path, judge)
         ended = scoring(*in_batches("anthropic"), rows=ROWS)
     assert ended.code == 0, ended.said
     assert len(judge.batches) == 2 and scoring.out.read_bytes() == live.out.read_bytes()
@@ -257,11 +247,9 @@ def test_a_batch_that_is_not_found_is_created_anew_after_a_time_and_that_is_said
     monkeypatch.setattr("judgegym.llm.batches.kinds._WAIT_S", 0.02)
     monkeypatch.setattr("judgegym.llm.batches.kinds._LOOK_S", 0.01)
     answers = iter([web.Response(status=502, text="proxy")])
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path) as (judge, scoring):
         judge.batches.append(endless())
         judge.before = lambda method, path: next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
-        scoring = Scoring(tmp_path, judge)
         ended = scoring(*in_batches("anthropic"), rows=ROWS)
     assert ended.code == 0, ended.said
     assert "waiting for other to end, since one may be it" in ended.said
@@ -270,10 +258,8 @@ def test_a_batch_that_is_not_found_is_created_anew_after_a_time_and_that_is_said
 
 def test_polling_waits_where_it_is_told_to_and_ends_the_run_where_the_key_is_refused(tmp_path: Path) -> None:
     answers = iter([web.Response(status=429, headers={"Retry-After": "0"}), web.Response(status=500)])
-    with serving(BatchEndpoint(rated(by_points), looks=3)) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path, looks=3) as (judge, scoring):
         judge.before = lambda method, path: next(answers, None) if path == "/batches/batch_0" else None
-        scoring = Scoring(tmp_path, judge)
         assert scoring(*in_batches("openai", "--retry_delay=0.01"), rows=ROWS).code == 0
 
         scoring.out = tmp_path / "other.jsonl"
@@ -286,10 +272,8 @@ def test_polling_waits_where_it_is_told_to_and_ends_the_run_where_the_key_is_ref
 
 
 def test_a_resumed_run_takes_up_its_batches_and_a_live_one_is_an_error(tmp_path: Path, live: Scoring) -> None:
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path) as (judge, scoring):
         judge.before = lambda method, path: web.Response(status=403) if path.startswith("/batches/") else None
-        scoring = Scoring(tmp_path, judge)
         assert scoring(*in_batches("openai", "--budget_calls=12"), rows=ROWS).code == 1
         live_now = scoring(*PRICES, "--resume")
         assert live_now.code == 2 and "12 requests of the run are in batches" in live_now.said
@@ -333,9 +317,7 @@ def test_what_has_no_batches_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_budget_holds_for_what_is_in_batches(tmp_path: Path) -> None:
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path) as (judge, scoring):
         ended = scoring(*in_batches("openai", "--budget_calls=5"), rows=ROWS)
         assert ended.code == 3, ended.said
         assert sum(judge.asked.values()) == 5
@@ -345,9 +327,7 @@ def test_a_budget_holds_for_what_is_in_batches(tmp_path: Path) -> None:
 
 def test_a_folder_is_answered_by_another_program(tmp_path: Path, live: Scoring) -> None:
     folder = tmp_path / "batches"
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path) as (judge, scoring):
         words = in_batches("folder", f"--judge_batch_folder={folder}")
 
         with serving_folder(folder, rated(by_points)):
@@ -359,10 +339,8 @@ def test_a_folder_is_answered_by_another_program(tmp_path: Path, live: Scoring) 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["404", "never created"])
 def test_a_batch_that_does_not_exist_any_more_is_sent_again(tmp_path: Path, live: Scoring, is_known: bool) -> None:
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
+    with batches(tmp_path) as (judge, scoring):
         judge.before = lambda method, path: web.Response(status=403) if path.startswith("/batches/") else None
-        scoring = Scoring(tmp_path, judge)
         assert scoring(*in_batches("openai"), rows=ROWS).code == 1
         judge.before = lambda method, path: None
         judge.batches.clear()
@@ -378,9 +356,7 @@ def test_a_batch_that_does_not_exist_any_more_is_sent_again(tmp_path: Path, live
 
 
 def test_each_model_of_a_jury_has_batches_of_its_own(tmp_path: Path) -> None:
-    with serving(BatchEndpoint(rated(by_points))) as judge:
-        assert isinstance(judge, BatchEndpoint)
-        scoring = Scoring(tmp_path, judge)
+    with batches(tmp_path) as (judge, scoring):
         ended = scoring(*in_batches("openai", "--judge=jury", "--judges=one,two"), rows=ROWS)
     assert ended.code == 0, ended.said
     models = [{body["model"] for body in batch.requests.values()} for batch in judge.batches]

@@ -17,7 +17,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.compare import __main__ as compare_command
 from tests import listwise
 from tests.command import Ended, RunFiles, called, clean_environment, serving, write_lines
-from tests.core.datasets.scoring import by_points, rated, read_rows, response_in, samples_of, score
+from tests.core.datasets.scoring import by_points, rated, read_rows, response_in, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 LONG = "points, which is a long enough answer"
@@ -199,24 +199,6 @@ def test_other_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
         assert score(tmp_path / "data.parquet", "--out", alone, f"--judge_base_url={second.base_url}").code == 0
     assert other.read_bytes() == alone.read_bytes(), "as if the first judge had never been asked"
     assert compare(one, other).code == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path, ending: str) -> None:
-    with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
-        one = sampled(tmp_path / f"one.{ending}", first)
-        whole, out = tmp_path / f"whole.{ending}", tmp_path / f"parts.{ending}"
-        assert again(one, whole, second).code == 0
-        for number in (1, 2):
-            assert again(one, out, second, f"--shard={number}/2").code == 0
-        asked = len(second.requests)
-        merged = score(one, "--out", out, "--merge=2", "--max_judge_error_rate=1")
-        assert (merged.code, len(second.requests)) == (0, asked), merged.said
-        assert compare(one, out).code == 0
-    assert out.read_bytes() == whole.read_bytes()
-    uids = [[sample["uid"] for sample in samples_of(path)] for path in (out, whole)]
-    assert uids[0] == uids[1]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from huggingface_hub import DatasetCard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.datasets.select.card import block, code, table
+from judgegym.datasets.select.card import code, table
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import rated, score
 from tests.core.datasets.select.scored import Row, lines_file, scored_row, select
@@ -180,21 +180,6 @@ def test_a_readme_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "data.jsonl").read_text() == "{}\n"
     ended = select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path)
     assert (ended.code, "cannot be read: Is a directory" in ended.err) == (2, True)
-
-
-@given(st.text())
-def test_code_is_one_span_on_one_line(text: str) -> None:
-    shown = code(text)
-    assert "\n" not in shown
-    fence = shown[: len(shown) - len(shown.lstrip("`"))]
-    assert shown.endswith(fence) and fence not in shown[len(fence) : -len(fence)]
-
-
-@given(st.lists(st.text()))
-def test_a_block_ends_where_it_ends(lines: list[str]) -> None:
-    first, *inside, last = block(lines).split("\n")
-    assert first == f"{last}sh" and set(last) == {"`"}
-    assert [line for line in inside if line.strip().startswith(last)] == []
 
 
 @given(st.text("ab|\\` \n"))
