@@ -36,6 +36,7 @@ SCORE_STATISTICS = (
     "kendall_tau_b",
     "quadratic_kappa",
 )
+_RESAMPLES = 1000
 VERDICT_STATISTICS = ("accuracy", "precision", "recall", "f1", "kappa")
 
 
@@ -241,12 +242,11 @@ def clipped_mean(values: Sequence[float]) -> float:
     return min(1.0, max(0.0, math.fsum(values) / len(values)))
 
 
-def clipped_mean_std(values: Sequence[float], *, rounds: int = 1000, seed: int = 0) -> float:
+def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
     """The standard deviation of `clipped_mean` over resamples of the values with replacement.
 
     Args:
         values: at least one.
-        rounds: number of resamples.
         seed: seed of numpy's default generator, which draws the places of one resample after the other.
 
     Source:
@@ -255,7 +255,7 @@ def clipped_mean_std(values: Sequence[float], *, rounds: int = 1000, seed: int =
     import numpy as np  # late: as above
 
     scores, generator = np.asarray(values, dtype=float), np.random.default_rng(seed)
-    means = [scores[generator.integers(0, len(scores), size=len(scores))].mean() for _ in range(rounds)]
+    means = [scores[generator.integers(0, len(scores), size=len(scores))].mean() for _ in range(_RESAMPLES)]
     return float(np.std(np.clip(means, 0.0, 1.0)))
 
 

@@ -71,24 +71,23 @@ class Strengths:
     covariates: tuple[float, ...] = ()
 
 
-def fit(players: int, games: Sequence[GameOutcome], *, ridge: float = RIDGE) -> Strengths:
+def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
     """The strengths that explain the games best.
 
     Args:
         players: how many there are; a player without games has strength 0.
         games: all games; those with the same players, order and covariates are added up first.
-        ridge: how strongly all parameters are drawn to 0, more than 0.
 
     Raises:
         ValueError: a game names an unknown player or the same one twice, has points outside 0…1 or a weight below 0,
             or games have different numbers of covariates.
     """
     kinds = _Kinds.of(players, [games])
-    return _solved(kinds, kinds.results, ridge)
+    return _solved(kinds, kinds.results)
 
 
 def fit_resampled(
-    players: int, rows: Sequence[Sequence[GameOutcome]], *, rounds: int, seed: int = 0, ridge: float = RIDGE
+    players: int, rows: Sequence[Sequence[GameOutcome]], *, rounds: int, seed: int = 0
 ) -> Iterator[Strengths]:
     """The strengths from resamples of rows, drawn with replacement, for intervals (the percentile bootstrap).
 
@@ -100,7 +99,6 @@ def fit_resampled(
         rows: the games of each row, such as those about one prompt, which are drawn together.
         rounds: number of resamples.
         seed: seed of the resampling.
-        ridge: as in `fit`.
 
     Raises:
         ValueError: there is no row, or as in `fit`.
@@ -110,16 +108,16 @@ def fit_resampled(
     import numpy as np  # late, with sklearn below: a second, which the importers of the judges need not wait for
 
     kinds, generator = _Kinds.of(players, rows), np.random.default_rng(seed)
-    return _each_once(kinds, (kinds.drawn(generator) for _ in range(rounds)), ridge)
+    return _each_once(kinds, (kinds.drawn(generator) for _ in range(rounds)))
 
 
-def _each_once(kinds: _Kinds, draws: Iterable[NDArray[np.float64]], ridge: float) -> Iterator[Strengths]:
+def _each_once(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterator[Strengths]:
     """The fit of each draw; equal draws share one."""
     fits: dict[bytes, Strengths] = {}
     for results in draws:
         drawn = hashlib.sha256(results.tobytes()).digest()  # with covariates a draw may have megabytes
         if drawn not in fits:
-            fits[drawn] = _solved(kinds, results, ridge)
+            fits[drawn] = _solved(kinds, results)
         yield fits[drawn]
 
 
@@ -188,10 +186,8 @@ class _Kinds:
         )
 
 
-def _solved(kinds: _Kinds, results: NDArray[np.float64], ridge: float) -> Strengths:
+def _solved(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
     """The fit of added-up games: each kind is a win of the first and a loss, with the points as their weights."""
-    if ridge <= 0:
-        raise ValueError(f"the ridge is {ridge}; expected more than 0")
     import numpy as np
     from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
@@ -205,7 +201,7 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64], ridge: float) -> Streng
     outcomes = np.repeat([1, 0], happened.sum(axis=0))
     weights = np.concatenate([results[happened[:, side], side] for side in (0, 1)])
     model = LogisticRegression(
-        C=1.0 / ridge, fit_intercept=False, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_MOST_STEPS
+        C=1.0 / RIDGE, fit_intercept=False, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_MOST_STEPS
     )
     with (
         config_context(assume_finite=True, skip_parameter_validation=True),

@@ -327,8 +327,8 @@ def t_quantile(level: float, freedom: float = math.inf) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.95) -> LabelCount:
-    """Return how many randomly drawn labels in all make the interval ± `half_width`, judging by the labels so far.
+def labels_needed(found: CorrectedMean, half_width: float) -> LabelCount:
+    """Return how many randomly drawn labels in all make the 95 % interval ± `half_width`, judging by the labels so far.
 
     The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation of labels and judge.
     The range takes the ends of the intervals of r (by Fisher's z) and of σ².
@@ -337,7 +337,7 @@ def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.9
     explained = (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
     r = math.sqrt(min(max(explained, 0.0), 0.9999))
     reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
-    factor = _PLAN_MARGIN * t_quantile(level) ** 2 * found.variance
+    factor = _PLAN_MARGIN * t_quantile(0.95) ** 2 * found.variance
     spread = _PLAN_REACH * found.variance_error
 
     def fewest(r: float, factor: float) -> int | None:

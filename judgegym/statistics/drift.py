@@ -19,6 +19,7 @@ from statistics import median
 FLIP = 0.1
 """A judgment has flipped if its score, from 0 to 1, differs from the earlier one by more than this."""
 _ROUNDS = 9_999
+_SEED = 0
 _ROUNDING = 1e-9
 
 
@@ -39,13 +40,12 @@ class DriftTest:
     p: float
 
 
-def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]], *, seed: int = 0) -> DriftTest:
+def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]]) -> DriftTest:
     """Compare new judgments with earlier ones.
 
     Args:
         earlier: for each row its scores in the first run, the same number for all rows, at least two.
         new: for each row its scores now, the same number for all rows, at least one.
-        seed: of the permutations.
     """
     import numpy as np  # late: --help needs none
 
@@ -62,7 +62,7 @@ def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]
     sums = np.stack([values[:, chosen].sum(axis=1) for chosen in choices], axis=1)
     differences = np.abs(sums / size - (total[:, None] - sums) / (count - size))
     seen = differences[:, 0].sum()
-    drawn = np.random.default_rng(seed).integers(len(choices), size=(_ROUNDS, len(active)))
+    drawn = np.random.default_rng(_SEED).integers(len(choices), size=(_ROUNDS, len(active)))
     statistics = differences[np.arange(len(active)), drawn].sum(axis=1)
     p = (1 + int((statistics >= seen - _ROUNDING).sum())) / (_ROUNDS + 1)
     return DriftTest(len(new), flipped, expected, p)

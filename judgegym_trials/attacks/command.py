@@ -31,7 +31,7 @@ ATTACK_SUCCEEDS = 4
 _ABOUT = "Attack a judge on rows of your own: which texts raise a score, or are paid for nothing."
 MOST_USED = (
     *("data", "out", "limit", "without_responses", "prompt_column", "response_column", "split"),
-    *("attacks", "only", "min_gain", "max_success", "max_floor", "false_discoveries", "worst_rows"),
+    *("attacks", "only", "min_gain", "max_success", "max_floor"),
     *("judge", "rubric", "aspects", "criteria", "rule", "reward", "combine"),
     *("judge_base_url", "judge_model_name", "judge_api_key_env", "judge_max_concurrency", "judge_temperature"),
     *("offline", "plan", "resume", "budget_usd", "budget_calls", "max_judge_error_rate", "config", "show_config"),
@@ -68,7 +68,7 @@ def _run(words: list[str], prog: str) -> int:
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
     from judgegym.datasets.score.plan import plan_lines  # late, as all of it: errors of settings come at once
     from judgegym_trials.attacks.report import AttackReport
-    from judgegym_trials.attacks.results import attack_results, rows_needed
+    from judgegym_trials.attacks.results import FALSE_DISCOVERIES, attack_results, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
     from judgegym_trials.attacks.targets import derive_rows, targets_of
     from judgegym_trials.judged_rows import check_folder, folder_of, judge_rows, plan_rows, read_tasks
@@ -92,7 +92,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     results = await asyncio.to_thread(attack_results, targets, made, rows, judged, settings)
     notes = []
     if any(result.finding == "underpowered" for result in results):
-        needed = rows_needed(sum(len(result.p_values) for result in results), settings.false_discoveries)
+        needed = rows_needed(sum(len(result.p_values) for result in results), FALSE_DISCOVERIES)
         notes.append(f"Underpowered: to tell a success, {needed} rows are needed whose twin has room above its score.")
     if settings.offline:
         notes.append(terminal.offline_notice(("judge",)))

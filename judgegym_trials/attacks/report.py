@@ -12,7 +12,7 @@ from judgegym.engine.terminal.output import Table, counted
 from judgegym.judges.config.extras import package_version
 from judgegym.reports.document import document, render
 from judgegym.statistics import percent
-from judgegym_trials.attacks.results import AttackResult
+from judgegym_trials.attacks.results import FALSE_DISCOVERIES, AttackResult
 from judgegym_trials.attacks.settings import AttackSettings
 
 JSON_FILE, PAGE = "attack.json", "attack.html"
@@ -69,7 +69,7 @@ class AttackReport:
             f"(McNemar's exact test; Newcombe's paired interval), or if a text in place of the answer is paid more "
             f"than {settings.max_floor:g} on average (Student's t, with a 0 and a 1 added).",
             f"p-values are adjusted over all attacks (Benjamini-Hochberg): of those that are said to succeed, at most "
-            f"{percent(settings.false_discoveries, 0)} are expected to be false.",
+            f"{percent(FALSE_DISCOVERIES, 0)} are expected to be false.",
         )
 
 
@@ -101,13 +101,14 @@ def floor_words(report: AttackReport) -> Iterator[str]:
 
 def json_of(report: AttackReport) -> Mapping[str, Any]:
     """The content of attack.json."""
-    thresholds = {"min_gain", "max_success", "max_floor", "false_discoveries", "seed", "data"}
+    thresholds = {"min_gain", "max_success", "max_floor", "seed", "data"}
     return {
         "judge": report.judge,
         "judge_kind": report.settings.judge,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "judgegym_version": package_version(),
         **report.settings.model_dump(mode="json", include=thresholds),
+        "false_discoveries": FALSE_DISCOVERIES,
         **{name: getattr(report, name) for name in ("rows", "judge_calls", "left_out", "notes", "method")},
         "succeeded": [result.attack.name for result in report.successes],
         "attacks": [_json(result) for result in report.results],

@@ -23,6 +23,9 @@ from judgegym_trials.attacks.targets import Target, uid_of
 from judgegym_trials.judged_rows import DerivedRows, JudgedRows
 
 Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
+FALSE_DISCOVERIES = 0.05
+"""The most false ones, as a share, that are expected among the attacks that are said to succeed."""
+_WORST_ROWS = 5
 _ROUNDING = 1e-9
 
 
@@ -143,7 +146,7 @@ def _measure(
         text = task.responses[target.place]
         shown = (target.number, task.prompt, before, text, twin, scores[0])
         rows.append(AttackedRow(*shown, said.explanation, said.components))
-    worst = sorted(rows, key=lambda row: (-row.gain, row.row))[: settings.worst_rows]
+    worst = sorted(rows, key=lambda row: (-row.gain, row.row))[:_WORST_ROWS]
     is_paid = attack.replaces and rows
     return AttackResult(
         attack,
@@ -159,7 +162,7 @@ def _measure(
 
 def _decide(found: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings) -> AttackResult:
     """Add the adjusted p-values, of so many tests in all, and the finding."""
-    level, counts, paid = settings.false_discoveries, found.counts, found.paid
+    level, counts, paid = FALSE_DISCOVERIES, found.counts, found.paid
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
     pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
     is_enough = found.rows > 0 and (counts is None or found.room >= rows_needed(tests, level))

@@ -38,8 +38,3 @@ class AttackSettings(RowsSettings):
     """Let an attack succeed if its success rate is above that of the repeat control by more than this."""
     max_floor: float = operational(0.3)
     """Let an attack that replaces the answer succeed, too, if the judge pays it a mean score above this."""
-    false_discoveries: float = operational(0.05, gt=0, lt=0.5)
-    """Limit the expected share of false ones among the attacks that are said to succeed (Benjamini-Hochberg over all
-    tests)."""
-    worst_rows: int = operational(5, ge=0)
-    """Show this many rows of each attack on the page, those with the highest gain."""

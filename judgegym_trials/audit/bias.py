@@ -80,7 +80,7 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     steps: list[float] = []
     informative: dict[str, int] = {}
     for name, values in records.properties.items():
-        rows = len(np.unique(records.clusters[_differs(values, is_pair=is_pair)]))
+        rows = len(np.unique(records.clusters[differs_in(values, is_pair=is_pair)]))
         if rows < FEWEST:
             found[name] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
             continue
@@ -100,7 +100,7 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     return found
 
 
-def _differs(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
+def differs_in(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
     """Where a property differs within a pair; of single responses, from what is the most frequent value."""
     if is_pair:
         return np.abs(values) > 1e-9

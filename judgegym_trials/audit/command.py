@@ -67,7 +67,7 @@ def _parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym_trials.audit.command") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> int:
     """Run the command.
 
     Args:
@@ -144,7 +144,3 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
         paraphrases=paraphrases,
         labels=flags.labels,
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

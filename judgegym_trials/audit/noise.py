@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from judgegym.statistics.agreement import cluster_sums
-from judgegym_trials.audit.bias import FEWEST, effects
+from judgegym_trials.audit.bias import FEWEST, differs_in, effects
 from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.features import STANDARDISED
 from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
@@ -213,8 +213,8 @@ class NoisyLabels:
         found = {}
         for number, name in enumerate(self.names):
             own = values[:, :, number]
-            usual = 0.0 if self.judgments.kind == "choice" else _most_frequent(own[:, -1])
-            differs = (np.abs(own - usual) > 1e-9)[:, -1] if self.judgments.kind != "choice" else own.any(axis=1)
+            is_pair = self.judgments.kind == "choice"
+            differs = differs_in(own, is_pair=True).any(axis=1) if is_pair else differs_in(own[:, -1], is_pair=False)
             found[name] = len(np.unique(clusters[differs]))
         return found
 
@@ -287,8 +287,3 @@ class NoisyLabels:
             estimate = self._estimate(name, float(value) * step, float(error) * step)
             found.append(AtNoise(estimate, estimate.p_outside(0.0)))
         return found
-
-
-def _most_frequent(values: Floats) -> float:
-    kinds, counts = np.unique(values, return_counts=True)
-    return float(kinds[counts.argmax()]) if len(kinds) else 0.0

@@ -100,6 +100,8 @@ REMOVED: Sequence[Removed] = (
     Removed("RewardServerSettings", "max_aggregate_mb", 256.0, "send fewer rollouts to /aggregate_metrics at once"),
     Removed("RewardServerSettings", "header_timeout", 10.0, "leave it out"),
     Removed("RewardServerSettings", "body_timeout", 30.0, "leave it out"),
+    Removed("AttackSettings", "false_discoveries", 0.05, "attack.json has the adjusted p-value of each attack"),
+    Removed("AttackSettings", "worst_rows", 5, "the page and attack.json show five rows of each attack"),
     Removed("label", "export", None, "labels are JSON lines, in the file that --out names; --import reads them"),
     Removed("TrainerSettings", "row_flat_after", 2, "leave it out: two groups with equal rewards make a row flat"),
     Removed("TrainerSettings", "row_flat_share", 0.25, "leave it out: a flat row is drawn in a quarter of the epochs"),

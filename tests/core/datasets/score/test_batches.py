@@ -35,7 +35,7 @@ def without_run(samples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, A
 
 
 @contextmanager
-def batches(folder: Path, script: Script = rated(by_points), **options: Any) -> Iterator[tuple[BatchEndpoint, Scoring]]:
+def batches(folder: Path, script: Script = POINTS, **options: Any) -> Iterator[tuple[BatchEndpoint, Scoring]]:
     """An endpoint that takes batches, and the command with it as the judge."""
     with serving(BatchEndpoint(script, **options)) as judge:
         assert isinstance(judge, BatchEndpoint)

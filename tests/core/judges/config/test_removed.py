@@ -20,11 +20,13 @@ from judgegym.judges.config.removed import REMOVED, REMOVED_FROM_JUDGES, Removed
 from judgegym.judges.config.sources import load, settings_from_keywords
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import RewardServerSettings
+from judgegym_trials.attacks.settings import AttackSettings
 
 COMMANDS: dict[str, type[Any]] = {
     "serve": settings_type(PromptsEnv),
     "score": ScoreSettings,
     "judge-server": RewardServerSettings,
+    "attack": AttackSettings,
 }
 ALL = (*REMOVED, *REMOVED_FROM_JUDGES)
 
