@@ -13,6 +13,7 @@ import sys
 
 import httpx
 import uvicorn
+from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.global_config import NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME, NEMO_GYM_CONFIG_PATH_ENV_VAR_NAME
 from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient, set_global_aiohttp_client
 from omegaconf import OmegaConf
@@ -30,7 +31,9 @@ model = {"host": "127.0.0.1", "port": model_port, "openai_base_url": endpoint, "
 model |= {"entrypoint": "app.py", "openai_model": "the-judge"}
 config = {"judge_model": {"responses_api_models": {"openai_model": model}}}
 config |= {f"server{number}": {"resources_servers": {"judgegym": block}} for number, block in enumerate(blocks)}
-os.environ[NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME] = OmegaConf.to_yaml(OmegaConf.create(config))
+config_dict = OmegaConf.create(config)
+os.environ[NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME] = OmegaConf.to_yaml(config_dict)
+client = ServerClient(head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=config_dict)
 
 from responses_api_models.openai_model.app import SimpleModelServer  # noqa: E402
 
@@ -54,7 +57,7 @@ async def verified(server):
 
 def built(cls, name):
     os.environ[NEMO_GYM_CONFIG_PATH_ENV_VAR_NAME] = name
-    return cls(config=cls.load_config_from_global_config(), server_client=ServerClient.model_construct())
+    return cls(config=cls.load_config_from_global_config(), server_client=client)
 
 
 async def main():

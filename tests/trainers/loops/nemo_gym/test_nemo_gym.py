@@ -138,7 +138,7 @@ async def test_a_judge_that_is_away_leaves_no_reward_in_the_rollouts(gym: Gym, t
     async with running("--deadline=1") as server:
         await server.judge.__aexit__(None, None, None)
         ended = await collect(gym, server.url, tmp_path, [row("good"), row("bad")])
-    assert ended.code == 0, ended.err
+    assert ended.code == gym.ends_without_a_reward, ended.err
     assert lines(tmp_path / "rollouts.jsonl") == []
     assert [each["_ng_failure_class"] for each in lines(tmp_path / "rollouts_failures.jsonl")] == ["judge_failed"] * 2
 
@@ -206,7 +206,7 @@ async def test_a_rollout_that_is_left_alone_is_a_failed_row_and_not_a_scored_one
     async with running("--judge=listwise", "--group_size=8", "--group_wait=1", judge=of_number) as server:
         ended = await collect(gym, server.url, tmp_path, [row("one {n}")], repeats=1)
         asked_for = len(server.judge.requests)
-    assert ended.code == 0, ended.err
+    assert ended.code == gym.ends_without_a_reward, ended.err
     (failed,) = lines(tmp_path / "rollouts_failures.jsonl")
     assert (asked_for, lines(tmp_path / "rollouts.jsonl")) == (0, [])
     assert (failed["_ng_failure_class"], failed["mask_sample"], failed["reward"]) == ("judge_failed", True, 0.0)
