@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
-from judgegym.monitoring.texts import NearDuplicates, facts_of
+from judgegym.monitoring.texts import NEAR, NearDuplicates, facts_of, resemblance
 from judgegym.monitoring.texts import is_refusal as refuses
 from tests.core.monitoring.watched import group, rollout
 
@@ -67,6 +67,20 @@ def test_length_and_reward_within_groups_beside_what_chance_makes() -> None:
     few = step(groups[0])
     assert few["left_out"]["length_reward_correlation"] == "too few rollouts of groups"
     assert few["limits"] == {}
+
+
+def test_the_limit_of_chance_is_exceeded_once_in_100_times() -> None:
+    draw, beyond = random.Random(3), 0
+    for _ in range(300):
+        line = step(
+            *(
+                group(number, *(rollout("x", draw.random(), tokens=draw.randrange(500)) for _ in range(4)))
+                for number in range(6)
+            )
+        )
+        low, high = line["limits"]["length_reward_correlation"]
+        beyond += not low <= line["values"]["length_reward_correlation"] <= high
+    assert 0 < beyond <= 8
 
 
 def test_parts_and_criteria() -> None:
@@ -133,6 +147,18 @@ def test_memory_of_texts_is_bounded() -> None:
     for number in range(5_000):
         near.add(number, f"row-{number}", same if number % 2 else facts_of(text(number, 12)).sketch)
     assert len(near._index) == 8_192 and max(map(len, near._index.values())) == 8
+
+
+def test_the_sketch_estimates_what_two_texts_share() -> None:
+    errors = []
+    for seed in range(40):
+        words, keep = text(seed, 120).split(), 120 - 2 * seed
+        mixed = [*words[:keep], *text(1_000 + seed, 120 - keep).split()]
+        runs = [{*zip(each, each[1:], each[2:], strict=False)} for each in (words, mixed)]
+        truth = len(runs[0] & runs[1]) / len(runs[0] | runs[1])
+        errors.append(resemblance(facts_of(" ".join(words)).sketch, facts_of(" ".join(mixed)).sketch) - truth)
+    assert abs(statistics.fmean(errors)) < 0.05
+    assert statistics.stdev(errors) < 0.12 < NEAR
 
 
 @pytest.mark.parametrize(
