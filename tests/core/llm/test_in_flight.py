@@ -97,6 +97,34 @@ STEPS = [
 ]
 
 
+async def test_a_burst_of_overloads_halves_once() -> None:
+    limit = AdaptiveLimit(8)
+    times = [await limit.acquire() for _ in range(8)]
+    for admitted in times:
+        limit.overloaded(admitted)
+    assert limit.limit == 4
+    for _ in times:
+        limit.release()
+    limit.overloaded(await limit.acquire())
+    assert limit.limit == 2
+
+
+async def test_limit_never_falls_below_one() -> None:
+    limit = AdaptiveLimit(3)
+    for _ in range(5):
+        limit.overloaded(await limit.acquire())
+        limit.release()
+    assert limit.limit == 1
+
+
+async def test_a_window_of_successes_wins_back_five_per_cent() -> None:
+    limit = AdaptiveLimit(200)
+    limit.overloaded(await limit.acquire())
+    for _ in range(100):
+        limit.succeeded()
+    assert 109 <= limit.limit <= 110
+
+
 @pytest.mark.parametrize(
     ("ceiling", "steps"),
     [
