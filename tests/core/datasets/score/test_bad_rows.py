@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, score
+from tests.core.datasets.scoring import Scoring, read_rows, response_in, score
 from tests.core.datasets.select.scored import select
 
 PICTURE: JSON = [{"role": "user", "content": [{"type": "image_url"}]}]
@@ -29,12 +29,6 @@ REASONS = {
     5: "a message has a part of type image, which",
     6: "rubric.criteria: expected text, found int",
 }
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Iterator[Scoring]:
-    with serving(rated(by_points)) as judge:
-        yield Scoring(tmp_path, judge)
 
 
 def quarantined(out: Path) -> dict[int, str]:

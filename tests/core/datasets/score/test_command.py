@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,17 +11,11 @@ import pytest
 from judgegym.datasets.score.command import MOST_USED
 from judgegym.engine.runs.directory import run_directory_of
 from tests.command import serving
-from tests.core.datasets.scoring import Scoring, by_points, rated, response_in, score
+from tests.core.datasets.scoring import Scoring, by_points, response_in, score
 
 ROWS = [
     {"id": n, "prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "source": "ab"[n % 2]} for n in range(20)
 ]
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Iterator[Scoring]:
-    with serving(rated(by_points)) as judge:
-        yield Scoring(tmp_path, judge)
 
 
 @pytest.mark.slow
@@ -190,3 +184,12 @@ def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows(command: 
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_judge_without_any_verdict_is_shown_in_the_message(tmp_path: Path) -> None:
+    with serving("They are the same.\nI would say\u202e four of five.") as judge:
+        command = Scoring(tmp_path, judge)
+        ended = command(rows=[{"prompt": "Why?", "response": "Because."}])
+    assert ended.code == 1
+    assert 'which ends "They are the same. I would say  four of five."' in ended.said
+    assert f"(all answers: {command.run.path / 'calls.jsonl'})" in ended.said

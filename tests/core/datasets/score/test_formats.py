@@ -6,26 +6,19 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from judgegym.data import opening
 from judgegym.llm.wire import JSON
-from tests.command import serving
-from tests.core.datasets.scoring import Scoring, by_points, rated, read_rows, response_in
+from tests.core.datasets.scoring import Scoring, read_rows, response_in
 from tests.scripted import Json
 
 ROWS: list[Json] = [{"prompt": f"p{n}", "response": str(n + 1)} for n in range(4)]
 TEXT = "".join(json.dumps(row) + "\n" for row in ROWS)
 TABLE = "prompt,response\n" + "".join(f"{row['prompt']},{row['response']}\n" for row in ROWS)
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Iterator[Scoring]:
-    with serving(rated(by_points)) as judge:
-        yield Scoring(tmp_path, judge)
 
 
 def files(pattern: str, **contents: str | bytes) -> Callable[[Path], str]:
