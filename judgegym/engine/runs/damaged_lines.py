@@ -171,21 +171,21 @@ def mend_lines(
         RunDirectoryError: the file cannot be read or replaced, or is of another kind; it is as it was.
     """
     tally, mended, lost, number = _Tally(path), _Mended(path), 0, itertools.count(1)
-    for line in split_lines(path):
+    for raw in split_lines(path):
+        line = RawLine(path, next(number), raw.offset + mended.shift, raw.data) if mended.edits else raw
         try:
-            parts = [(line.data, read(line))]
+            whole = [(line, read(line))]
         except FAULTS as fault:
-            tally.note_damage(line, fault)
-            parts = list(_whole_objects(line, read)) if salvage else []
-            lost += sum(len(data) for data, _ in parts) < len(line.data.strip())
-        offset = line.offset + mended.shift
-        whole = [(data if data.endswith(b"\n") else data + b"\n", value) for data, value in parts]
-        if (readable := b"".join(data for data, _ in whole)) != line.data:
-            mended.edit(line, readable)
-        for data, value in whole:
+            tally.note_damage(raw, fault)
+            whole = list(_whole_objects(line, read)) if salvage else []
+            lost += sum(len(each.data) for each, _ in whole) < len(raw.data.strip())
+        readable = b"".join(_ended(each.data) for each, _ in whole)
+        if readable != raw.data:
+            mended.edit(raw, readable)
+            number = itertools.count(line.number + len(whole))
+        for each, value in whole:
             tally.readable += 1
-            yield RawLine(path, next(number), offset, data), value
-            offset += len(data)
+            yield replace(each, data=_ended(each.data)) if readable != raw.data else each, value
     tally.check()
     if mended.edits:
         try:
@@ -198,18 +198,25 @@ def mend_lines(
     return tally.damaged
 
 
-def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[bytes, T]]:
+def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, T]]:
     """The lines that a crash has glued to a damaged one; no text holds a `{"`, since its quotes are escaped."""
     text, start = line.data.decode("latin-1"), 0  # a character for each byte
+    number, offset = line.number, line.offset
     while (start := text.find('{"', start)) >= 0:
         try:
             _, end = _DECODER.raw_decode(text, start)
-            value = read(replace(line, data=line.data[start:end]))
+            whole = RawLine(line.path, number, offset, line.data[start:end])
+            value = read(whole)
         except (*FAULTS, RecursionError):
             start += 1
             continue
-        yield line.data[start:end], value
-        start = end
+        yield whole, value
+        number, offset, start = number + 1, offset + end - start + 1, end
+
+
+def _ended(data: bytes) -> bytes:
+    """A line with its newline."""
+    return data if data.endswith(b"\n") else data + b"\n"
 
 
 def keep_aside(path: Path) -> Path:

@@ -18,7 +18,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import IO, Any, TypeAlias, cast
 
 from judgegym.engine.runs.batches import read_batches
@@ -104,13 +103,11 @@ def _read_entry(line: RawLine, finished: Container[str]) -> Mapping[str, Any]:
     fields: Mapping[str, Any] = line.fields()
     match fields:
         case {"call": {"id": int() | None, "row": str(), "group": int() | None, "key": str(), "part": int()} as call}:
-            RunUsage().note_answer(call)
             if call["row"] not in finished:
                 recorded_call({**call, "messages": None}, Texts(keep=False), None)
-        case {"failed": int()}:
-            RunUsage().note_failure(fields)
         case (
-            {"row_failed": str(), "group": int() | None}
+            {"failed": int()}
+            | {"row_failed": str(), "group": int() | None}
             | {"begun": {"number": int(), "row": str(), "step": int(), "epoch": int(), "position": int()}}
             | {"state": {"step": int() | None, "last_group": int(), "place": [int(), int()] | None}}
             | {"sent": int()}
@@ -177,8 +174,12 @@ class CallLedger:
     def _index(self, finished: Container[str]) -> None:
         self.in_flight.update(dict.fromkeys(self._batched))  # the line that one was sent may be damaged
         self.last_number = max(self._batched, default=0)
-        for line, entry in self._run.lines(CALLS, partial(_read_entry, finished=finished)):
-            self._note(entry, line.offset, finished)
+
+        def note(line: RawLine) -> None:
+            self._note(_read_entry(line, finished), line.offset, finished)
+
+        for _ in self._run.lines(CALLS, note):
+            pass
         if self._run.damage[CALLS]:  # the mark of a row that failed may be among what is lost
             for _, failure in read_objects(self._run.path / FAILURES):
                 uid = str(failure.get("uid"))

@@ -128,7 +128,7 @@ async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Pat
             return Reply(status=400)
         return Reply(body=completion(f"seed {request.get('seed')}"))
 
-    async with connected(script, n_is_ignored=True) as (client, endpoint):
+    async with connected(script) as (client, endpoint):
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")), pytest.raises(EndpointError):
             await client.chat(ASK, n=4, seed=0)
         down = False
