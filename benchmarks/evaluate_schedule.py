@@ -77,7 +77,7 @@ def seconds(files: Sequence[Path], latency_ms: float, limit: int) -> float:
     loop, evaluation.judge_rows = evaluation.judge_rows, timed(evaluation.judge_rows, found)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            own = [f"--latency_ms={latency_ms}", f"--env.judge_max_concurrency={limit}"]
+            own = [f'--faults={{"latency_ms": {latency_ms}}}', f"--env.judge_max_concurrency={limit}"]
             assert cli.main(ArenaHardEnv, [*flags(files, folder), *own]) == 0
     finally:
         evaluation.judge_rows = loop

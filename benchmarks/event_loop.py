@@ -48,7 +48,7 @@ def main() -> None:
         files = written(Path(folder), options.rows)
         for number in range(1, options.rounds + 1):
             for loop in LOOPS:
-                own = f"--latency_ms={options.latency_ms}"
+                own = f'--faults={{"latency_ms": {options.latency_ms}}}'
                 starts[loop].append(user_seconds(loop, files, own, "--limit=1"))
                 times[loop].append(user_seconds(loop, files, own))
                 print(f"round {number}, {loop}: {times[loop][-1]:.2f} s of user CPU", flush=True)

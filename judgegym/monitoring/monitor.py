@@ -3,8 +3,8 @@
 Guarantees: no reward depends on it; nothing waits for it; memory is bounded, whatever the number of groups. Alarms of
 the gap between training judge and gold judge are false in at most 1 of 200 runs (`statistics.gap_detector`), over the
 whole run and all judges of a server together, and so are those of a cascade's promise (`statistics.cascades`); no other
-monitor is an alarm unless the user asks for it (`limits_alarm`). A run that is resumed goes on with the evidence that
-it had.
+monitor is an alarm unless the user asks for it (`alarm` in `monitor_limits`). A run that is resumed goes on with the
+evidence that it had.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ _ROLLOUTS = ("serve", "process")
 _PROCESS, _SERVE = ("process",), ("serve",)
 
 
+_ALARM = "alarm"
 Limits = Mapping[str, tuple[float | None, float | None]]
 """The lowest and the highest value of monitors, by name; `None` for no such limit."""
 
@@ -50,14 +51,15 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     """Write the monitors' numbers each time that so many groups are judged. serve writes them at each step."""
     monitor_limits: dict[str, float | list[float | None]] = operational({}, verbs=_ROLLOUTS)
     """Mark the monitors that go beyond these limits, by name: a number is the highest value, a list of two the lowest
-    and the highest (null for none), as in {"length_mean": 900, "reward_spread_within": [0.05, null]}."""
-    limits_alarm: bool = operational(False, verbs=_ROLLOUTS)
-    """Let a monitor that is beyond its limit three times in a row be an alarm, once a run. Nothing bounds how often
-    such an alarm is false: these numbers drift in healthy runs, too."""
+    and the highest (null for none), as in {"length_mean": 900, "reward_spread_within": [0.05, null]}. With
+    "alarm": true a monitor that is beyond its limit three times in a row is an alarm, once a run. Nothing bounds how
+    often such an alarm is false: these numbers drift in healthy runs, too."""
 
     @model_validator(mode="after")
     def _limits_are_of_monitors(self) -> Self:
         for name, given in self.monitor_limits.items():
+            if name == _ALARM and given in (0.0, 1.0):  # true or false
+                continue
             if name not in MONITORS:
                 raise ValueError(f"monitor_limits: there is no monitor {name!r}; expected one of {', '.join(MONITORS)}")
             if isinstance(given, list) and (len(given) != 2 or given == [None, None]):
@@ -70,7 +72,13 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
         return {
             name: (given[0], given[1]) if isinstance(given, list) else (None, given)
             for name, given in self.monitor_limits.items()
+            if name != _ALARM
         }
+
+    @property
+    def limits_alarm(self) -> bool:
+        """Whether a monitor beyond its limit is an alarm."""
+        return bool(self.monitor_limits.get(_ALARM))
 
     @model_validator(mode="after")
     def _gold_judge_is_usable(self) -> Self:

@@ -142,7 +142,6 @@ class StandIn:
 @asynccontextmanager
 async def running_stand_ins(
     judges: Mapping[str, bool],
-    latency_ms: float,
     faults: Mapping[str, float],
     prompts: Sequence[str | PromptFormat] = (),
 ) -> AsyncIterator[Mapping[str, str]]:
@@ -150,17 +149,18 @@ async def running_stand_ins(
 
     Args:
         judges: the roles, and whether each knows judges' prompts only.
-        latency_ms: as in `StandInSettings`.
-        faults: as in `StandInSettings`.
+        faults: as in `StandInSettings`, and `latency_ms` among them.
         prompts: further prompts of judges.
 
     Raises:
-        SettingsError: the latency, the faults or a prompt is wrong, or a stand-in does not start.
+        SettingsError: the faults or a prompt is wrong, or a stand-in does not start.
     """
+    rates = {**faults}
+    latency_ms = rates.pop("latency_ms", 0.0)
     try:
-        made = [StandIn(latency_ms, faults, judge_only=is_judge, prompts=prompts) for is_judge in judges.values()]
+        made = [StandIn(latency_ms, rates, judge_only=is_judge, prompts=prompts) for is_judge in judges.values()]
     except ValueError as error:
-        names = "--faults, --latency_ms or offline_prompts" if prompts else "--faults or --latency_ms"
+        names = "--faults or offline_prompts" if prompts else "--faults"
         raise SettingsError(f"{names}: {error}") from error
     async with AsyncExitStack() as stack:
         # All at once; when one fails, the others are there to be stopped.

@@ -96,7 +96,7 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
     """
     settings = loaded.settings
     judges = {"judge": True} if settings.offline else {}
-    async with running_stand_ins(judges, settings.latency_ms, settings.faults) as urls:
+    async with running_stand_ins(judges, settings.faults) as urls:
         # With `--offline` all judges get these settings, whatever theirs name.
         endpoint = {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"} if urls else {}
         mounts = _mounted(settings, endpoint)

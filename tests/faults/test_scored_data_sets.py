@@ -227,7 +227,7 @@ def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, number: signal.Signals) -> None:
-    words = ["score", str(data), f"--out={tmp_path / 'scored.jsonl'}", "--offline", "--latency_ms=100"]
+    words = ["score", str(data), f"--out={tmp_path / 'scored.jsonl'}", "--offline", '--faults={"latency_ms": 100}']
     with Started(str(SCRIPT), *words, "--judge_max_concurrency=1", cwd=tmp_path) as started:
         started.until((tmp_path / "scored.run" / "calls.jsonl").exists, "a call")
         stand_ins = Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children").read_text().split()

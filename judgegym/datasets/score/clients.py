@@ -56,7 +56,7 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
     """Open the clients, which share the budget, for the duration of the block.
 
     Raises:
-        SettingsError: a key is missing, the stand-ins' latency or faults are wrong, or `--offline` and an endpoint
+        SettingsError: a key is missing, the stand-ins' faults are wrong, or `--offline` and an endpoint
             contradict each other.
     """
     settings = loaded.settings
@@ -69,7 +69,7 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
             from judgegym.offline import running_stand_ins  # late: only offline use starts a child process
 
             judges = {role: role == "judge" for role in settings.stand_ins}
-            urls = await stack.enter_async_context(running_stand_ins(judges, settings.latency_ms, settings.faults))
+            urls = await stack.enter_async_context(running_stand_ins(judges, settings.faults))
         judge = settings
         if "judge" in urls:
             of_stand_in = {"judge_base_url": urls["judge"], "judge_api_key": None, "judge_model_name": STAND_IN_JUDGE}

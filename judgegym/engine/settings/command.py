@@ -129,7 +129,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         if self._verb != "serve" or self.keeps_rollout_calls or not self.keep_calls:
             sections["keep_calls"] = self.keep_calls
         if self.offline:
-            sections |= {"offline": True, "latency_ms": self.latency_ms, "faults": dict(self.faults)}
+            sections |= {"offline": True, "faults": dict(self.faults)}
         return sections
 
     def _section(self, section: BaseModel) -> dict[str, JSON]:

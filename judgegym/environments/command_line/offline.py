@@ -200,13 +200,13 @@ async def running(
         with_policy: whether a stand-in of the policy is needed; not where a trainer samples by itself.
 
     Raises:
-        SettingsError: the latency, the faults or a prompt of the stand-ins is wrong.
+        SettingsError: the faults or a prompt of the stand-ins are wrong.
     """
     settings = loaded.settings
     env, openai = settings.env, settings.openai
     roles = [role for role in stand_ins(settings) if with_policy or role != "policy"]
     judges = {role: role == "judge" or env.policy_is_judge for role in roles}
-    async with running_stand_ins(judges, settings.latency_ms, settings.faults, prompts) as urls:
+    async with running_stand_ins(judges, settings.faults, prompts) as urls:
         env = env.with_stand_ins(STAND_IN_URL, judge=urls.get("judge"), policy=urls.get("policy"))
         if "user" in urls:
             env = env.model_copy(update={"user_base_url": urls["user"], "user_api": "openai"})

@@ -152,6 +152,20 @@ REMOVED: Sequence[Removed] = (
         )
         for name in ("budget_calls", "budget_usd")
     ),
+    Removed(
+        "SourcedSettings",
+        "latency_ms",
+        0.0,
+        'give faults {"latency_ms": …}',
+        is_in_force=equals("faults", "latency_ms"),
+    ),
+    Removed(
+        "MonitorSettings",
+        "limits_alarm",
+        False,
+        'give monitor_limits {"alarm": true, …}',
+        is_in_force=lambda section, _, value: section.limits_alarm,
+    ),
 )
 """Settings of commands, of environments and of the policy."""
 

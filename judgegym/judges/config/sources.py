@@ -74,10 +74,9 @@ class SourcedSettings(BaseModel):
     """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = operational(None, presets.ABOUT)
     trace: TraceMode = operational("off", tracing.ABOUT)
-    latency_ms: float = operational(0.0, ge=0)
-    """With --offline: delay each answer of a stand-in by this many milliseconds."""
     faults: dict[str, float] = operational({})
-    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
+    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}; latency_ms among
+    them delays each answer by so many milliseconds."""
 
 
 SettingsT = TypeVar("SettingsT", bound=SourcedSettings)
@@ -194,9 +193,8 @@ def load(
     if refused:
         raise SettingsError("\n".join(refused))
     loaded = LoadedSettings(settings, origins, tuple(notes), verb)
-    for name in ("latency_ms", "faults"):
-        if loaded.given(name) and getattr(settings, name) and not settings.offline:  # files of runs have the defaults
-            raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
+    if loaded.given("faults") and settings.faults and not settings.offline:  # files of runs have the default
+        raise SettingsError("--faults: a setting of the stand-ins; it needs --offline")
     return loaded
 
 

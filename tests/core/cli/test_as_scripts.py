@@ -77,7 +77,7 @@ def test_process_writes_the_files_of_the_script(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_resume_command_of_a_stopped_run_can_be_pasted(tmp_path: Path) -> None:
-    words = ["evaluate", "arena-hard", "--offline", "--limit=2", "--latency_ms=600000"]
+    words = ["evaluate", "arena-hard", "--offline", "--limit=2", '--faults={"latency_ms": 600000}']
     with Started("-m", "judgegym", *words, cwd=tmp_path) as started:
         started.until(lambda: bool(list(tmp_path.glob("runs/*/config.yaml"))), "a run directory")
         started.send(signal.SIGINT)
@@ -88,7 +88,7 @@ def test_resume_command_of_a_stopped_run_can_be_pasted(tmp_path: Path) -> None:
     pasted = shlex.split(last)
     assert pasted[:5] == [sys.executable, "-m", "judgegym", "evaluate", "arena-hard"]
     assert pasted[-2:] == [f"--env.data_dir_to_save_evals=runs/{run.name}", "--resume"]
-    pasted.remove("--latency_ms=600000")
+    pasted.remove('--faults={"latency_ms": 600000}')
     with Started(*pasted[1:], cwd=tmp_path) as again:
         assert again.ended().code == 0
     assert len(RunFiles(run).samples) == 2

@@ -73,7 +73,7 @@ def test_a_damaged_line_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("is_alarm", [True, False])
 def test_a_limit_is_marked_and_is_an_alarm_only_if_that_is_asked_for(is_alarm: bool) -> None:
     limits = {"length_mean": 10, "reward_mean": [0.5, None]}
-    watching = Watching(None, monitor_limits=limits, limits_alarm=is_alarm)
+    watching = Watching(None, monitor_limits={**limits, "alarm": is_alarm})
     for number, text in enumerate(["short", "long" * 5, "long" * 6, "short", *["long" * 7] * 4], 1):
         watching.monitor.add(group(number, rollout(text, 0.75)))
         watching.monitor.end_step()

@@ -32,8 +32,7 @@ from tests.trainer import POSTS, Batch, ScriptedServer, Trainer, free_port, pass
 GROUP = 2
 SOON = (
     f"--env.group_size={GROUP}",
-    '--env.monitor_limits={"length_mean": 1}',
-    "--env.limits_alarm=True",
+    '--env.monitor_limits={"length_mean": 1, "alarm": true}',
     "--env.max_batches_offpolicy=4",
     "--env.include_messages=True",
 )

@@ -59,7 +59,7 @@ async def test_groups_of_a_request_and_of_single_responses(tmp_path: Path) -> No
 
 
 async def test_alarms_and_numbers_are_in_the_metrics_by_judge(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    flags = ["--monitor_every=1", '--monitor_limits={"length_mean": 3}', "--limits_alarm=true"]
+    flags = ["--monitor_every=1", '--monitor_limits={"length_mean": 3, "alarm": true}']
     mounts = f"--mounts={json.dumps({'other': {}})}"
     async with running(f"--run_dir={tmp_path}", mounts, *flags, judge=judge) as server:
         for number in range(4):

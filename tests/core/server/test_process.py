@@ -55,7 +55,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--offline", "--port=65536"], ["--port", "less than or equal to 65535"]),
         (["--offline", "--for=openrlfh"], ["--for", "openrlhf"]),
         (["--offline", '--mounts={"token": {}}'], ["mounts", "'token'"]),
-        (["--latency_ms=5", "--judge_base_url=http://127.0.0.1:1/v1"], ["--latency_ms", "--offline"]),
+        (['--faults={"latency_ms": 5}', "--judge_base_url=http://127.0.0.1:1/v1"], ["--faults", "--offline"]),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(flags: list[str], words: list[str]) -> None:

@@ -116,7 +116,7 @@ def test_equal_groups_that_move_up_keep_whose_score_is_whose(command: Scoring) -
         (("missing.jsonl", "--out", "x.jsonl", "--offline"), "missing.jsonl: there is no such file"),
         (("missing.jsonl", "--out", "x.jsonl", "--jugde=peer"), "--jugde"),
         (("missing.jsonl", "--out", "x.jsonl", "--judge=best"), "--judge"),
-        (("missing.jsonl", "--out", "x.jsonl", "--latency_ms=3"), "--offline"),
+        (("missing.jsonl", "--out", "x.jsonl", '--faults={"500": 0.1}'), "--offline"),
         (("missing.jsonl", "--out", "x.jsonl", "--aspects=harmfulness"), "nothing reads it without --judge=aspect"),
     ],
 )

@@ -68,7 +68,7 @@ def test_file_that_several_verbs_share_may_hold_the_settings_of_all(verb: Verb, 
 
 @pytest.mark.parametrize("verb", ["evaluate", "serve", "process"])
 def test_presets_of_offline_and_process_are_no_purpose(verb: Verb) -> None:
-    assert loaded_from("--offline", "--latency_ms=1", verb=verb).settings.offline
+    assert loaded_from("--offline", '--faults={"latency_ms": 1}', verb=verb).settings.offline
 
 
 def test_unknown_setting_of_a_file_is_refused_whatever_the_verb(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def refused(ended: Ended, *words: str, lines: int = 1) -> None:
         ("--faults=often", ["--faults", "command line", "JSON"]),
         ("--env.judge_extra_body=low", ["--env.judge_extra_body", "command line", "JSON"]),
         ("--openai.replicas=[{}]", ["--openai.replicas.0.base_url", "required"]),
-        ("--latency_ms=-1", ["--latency_ms"]),
+        ('--faults={"latency_ms": -1}', ["--faults", "latency_ms"]),
     ],
 )
 def test_a_wrong_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str, words: list[str]) -> None:

@@ -85,7 +85,7 @@ def test_ctrl_c_prints_the_command_that_finishes_the_run(arena: Arena) -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
 )
 def test_no_stand_in_outlives_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    with Started(str(SCRIPT), "evaluate", "--offline", "--latency_ms=600000", cwd=tmp_path) as started:
+    with Started(str(SCRIPT), "evaluate", "--offline", '--faults={"latency_ms": 600000}', cwd=tmp_path) as started:
         started.until(lambda: bool(list(tmp_path.glob("runs/*/config.yaml"))), "a run directory")
         pid = started.process.pid
         stand_ins = children(pid)

@@ -39,7 +39,6 @@ OF_EACH_COMMAND = [
     "--show_config all|changed",
     "--profile PATH",
     "--trace off|spans|texts",
-    "--latency_ms NUMBER",
     "--faults JSON",
 ]
 

@@ -23,7 +23,7 @@ TEXTS = [f"completion {number} <img src=x onerror='window.ran = true'>" for numb
 def test_it_moves_while_trl_trains(browser: Any, tmp_path: Path) -> None:
     trainers.place_of("trl")  # skip before anything starts: a thread cannot
     run = tmp_path / "runs" / "server"
-    flags = ["--offline", "--judge=rubric", "--monitor_every=1", f"--run_dir={run}", "--latency_ms=1000"]
+    flags = ["--offline", "--judge=rubric", "--monitor_every=1", f"--run_dir={run}", '--faults={"latency_ms": 1000}']
     flags += ['--gold_judge={"judge":"rubric"}', "--gold_share=1"]
     ended: list[trainers.Ended] = []
     with as_process(*flags) as server, viewed(tmp_path / "runs") as (url, _), watched(browser, url) as seen:
