@@ -157,12 +157,6 @@ async def test_a_single_sample_names_its_group_and_itself() -> None:
     assert all("responses" not in body for body in bodies)
 
 
-@pytest.mark.parametrize("judge", [{"judge": "listwise"}, {"judge": "choice", "group_size": 2}])
-async def test_a_judge_of_groups_in_this_process_refuses_single_samples(judge: dict[str, object]) -> None:
-    with pytest.raises(SettingsError, match="needs --group-rm"):
-        await reward(arguments(group_rm=False, judgegym={"judge": judge}), Sample("good"))
-
-
 async def test_samples_of_different_prompts_are_no_group() -> None:
     samples = [Sample("a", prompt="P"), Sample("b", prompt="Q")]
     async with running("--judge=choice", judge=best) as server:
@@ -170,19 +164,3 @@ async def test_samples_of_different_prompts_are_no_group() -> None:
         assert await reward(arguments(server.url), samples) == [0.0, 0.0]
     assert "differ in their prompt" in str(samples[0].metadata["judge_explanation"])
     assert all(sample.remove_sample for sample in samples)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"ulr": "http://h"}, "judgegym.ulr: unknown setting, did you mean url"),
-        ({"fallback_score": "0"}, "judgegym.fallback_score: expected a finite number, found '0'"),
-        ({"token": 5}, "judgegym.token: expected text, found int"),
-        ({"judge": "listwise"}, "judgegym.judge: expected a mapping"),
-        (["url"], "judgegym: expected a mapping"),
-        ({}, "--rm-url: expected the URL"),
-    ],
-)
-async def test_settings_that_cannot_work_are_told(given: Any, said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
-        await reward(arguments(judgegym=given), group("a", "b"))

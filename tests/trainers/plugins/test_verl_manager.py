@@ -131,31 +131,6 @@ def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file
         close_all()
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({}, "reward_kwargs.url: expected one of url, judge and environment"),
-        ({"ulr": "http://h"}, "reward_kwargs.ulr: unknown setting, did you mean url"),
-        ({"fallback_score": "0"}, "reward_kwargs.fallback_score: expected a finite number"),
-        ({"group_wait_s": True}, "reward_kwargs.group_wait_s: expected a number of seconds"),
-        ({"judge": "listwise"}, "reward_kwargs.judge: expected a mapping"),
-        ({"judge": {"juge": "listwise"}}, "judge.juge: unknown setting"),
-        ({"url": "http://h", "judge": {"judge": "rubric"}}, "expected one of url, judge and environment"),
-        ({"environment": {"name": "arena_hard"}}, "environment.name: unknown setting"),
-        ({"environment": {"settings": {}}}, "expected `environment`, its name"),
-        (["url"], "reward_kwargs: expected a mapping"),
-    ],
-)
-def test_settings_that_cannot_work_are_told(given: Any, said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
-        ManagerSettings.read(given, {}).batcher(2)
-
-
-def test_a_judge_that_compares_needs_two_samples_of_each_prompt() -> None:
-    with pytest.raises(SettingsError, match="needs 2 or more samples"):
-        ManagerSettings.read({"judge": {"judge": "listwise"}}, {}).batcher(1)
-
-
 def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where settings are not shown, since they may have a key."""
     names: list[str] = []
@@ -209,5 +184,3 @@ def test_an_estimator_that_trains_the_mean_as_a_reward_is_refused(
         SettingsError, match=r"algorithm\.adv_estimator: .*JudgeAgentLoop, which leaves such samples out"
     ):
         settings.check_estimator(algorithm, size)
-    with pytest.raises(SettingsError, match="on_failure: expected leave_out or score, found 'zero'"):
-        ManagerSettings.read({"url": "http://h", "on_failure": "zero"}, {})
