@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from examples.tiny_grpo.curve import Curve, SeedRun, Step
-from examples.tiny_grpo.hacking import show_alarms
+from examples.tiny_grpo.hacking import show_alarms, step_of_loss, with_gold
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import HACKED, MENDED
 from examples.tiny_grpo.training.settings import TrainingSettings
+from judgegym.llm import wire
 
 CLIMB = [0.1 * n for n in range(1, 7)]
 RISE_AND_FALL = [*CLIMB, *[0.6] * 20, *reversed(CLIMB), *[0.1] * 10]
@@ -20,6 +21,26 @@ RISE_AND_FALL = [*CLIMB, *[0.6] * 20, *reversed(CLIMB), *[0.1] * 10]
 def made(gold: list[float], alarm: int | None = None, seed: int = 0) -> SeedRun:
     steps = [Step(n, 0.5, 0.5, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0, each) for n, each in enumerate(gold, 1)]
     return SeedRun(seed, tuple(steps), 1.0, 8, 0, 1.0, alarm)
+
+
+def test_the_gold_score_of_a_step_is_that_of_the_rollouts_made_for_it(tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [
+        {"begin": {}},
+        {"gold": {"step": 1, "scores": {"3": 0.5, "0": 0.25}}},
+        {"gold": {"step": 1, "scores": {"1": 0.75}}},
+        {"gold": {"step": 3, "scores": {"1": 1.0}}},
+        {"alarm": {"step": 3}},
+        {"alarm": {"step": 4}},
+    ]
+    (tmp_path / "monitor.jsonl").write_bytes(b"".join(wire.dumps(line) + b"\n" for line in lines))
+    run = with_gold(made([0.0] * 5), tmp_path / "monitor.jsonl")
+    assert [step.gold for step in run.steps] == [0.5, 0.5, 0.5, 1.0, 1.0] and run.alarm == 3
+
+
+def test_a_tenth_is_lost_after_the_highest_score_and_not_before() -> None:
+    assert step_of_loss(RISE_AND_FALL) == 30
+    assert step_of_loss([0.6, 0.1, *RISE_AND_FALL]) == 32, "what is low before does not count"
+    assert step_of_loss([*CLIMB, *[0.6] * 20]) is None
 
 
 @pytest.mark.parametrize(
