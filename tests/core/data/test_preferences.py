@@ -1,4 +1,5 @@
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.data.pairs import Preferences, read_preferences
-from judgegym.data.rows import Row
+from judgegym.data.rows import Row, load_rows
 from judgegym.llm.errors import DataError
 
 
@@ -102,3 +103,11 @@ def test_rows_that_are_the_same_in_everything_get_a_number() -> None:
 def test_uids_are_unique(rows: list[tuple[str | None, str]]) -> None:
     found = uids(*(pair(id=own, chosen=text) for own, text in rows))
     assert len(set(found)) == len(rows)
+
+
+def test_the_usual_files_can_be_read(tmp_path: Path) -> None:
+    table = tmp_path / "pairs.csv"
+    table.write_text("prompt,chosen,rejected,score_chosen,score_rejected\nQ?,yes,no,3,1\nQ?,yes,no,2,2.0\n")
+    found = read_preferences(load_rows(str(table), split="train"))
+    assert [row.correct for row in found.rows] == [("yes",)]
+    assert found.dropped == {"equal scores": 1}

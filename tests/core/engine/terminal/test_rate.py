@@ -54,3 +54,20 @@ def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
 )
 def test_cost_is_never_zero_because_it_is_unknown_or_small(cost: float | None, words: str) -> None:
     assert dollars(cost) == words
+
+
+def test_what_an_earlier_run_has_done_counts_for_nothing() -> None:
+    rate = RecentRate(400, now=1000.0)
+    assert rate.per_second(1000.0) == 0 and rate.seconds_left(500, 1010.0) is None
+    rate.note(410, 1010.0)
+    assert rate.per_second(1010.0) == 1.0
+    assert rate.seconds_left(500, 1010.0) == 90.0
+
+
+def test_rate_is_that_of_the_last_minute() -> None:
+    rate = RecentRate(0, now=0.0)
+    for second in range(1, 601):
+        rate.note(second * 10, second)
+    for second in range(601, 701):
+        rate.note(6000 + second - 600, second)
+    assert rate.per_second(700.0) == pytest.approx(1.0, rel=0.05)

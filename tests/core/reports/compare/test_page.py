@@ -10,7 +10,8 @@ import pytest
 
 from judgegym.reports.compare.__main__ import main
 from judgegym.reports.compare.comparison import Comparison, compare_runs
-from judgegym.reports.compare.page import html
+from judgegym.reports.compare.page import WIDTH, forest, html
+from judgegym.statistics.agreement import Interval
 from tests.chromium import needs_chromium, watched
 from tests.core.reports.compare.written import opened, row, run
 
@@ -109,3 +110,14 @@ def test_links_lead_to_the_reports_that_there_are(tmp_path: Path) -> None:
     assert main([str(first), str(second), f"--html={pages / 'c.html'}"]) == 0
     links = re.findall(r'href="([^"]*)"', (pages / "c.html").read_text())
     assert links == ["../runs/one%20run/report.html", "../runs/one%20run/report.html#a%2F1%20%C3%A9"]
+
+
+def test_differences_are_drawn_on_one_scale_that_holds_zero() -> None:
+    zero, (whole, single) = forest(
+        [{"value": 0.2, "interval": Interval(0.1, 0.4)}, {"value": 0.3, "interval": None, "reason": "one row"}]
+    )
+    assert 0 < zero < whole[0] < whole[1] < whole[2] < WIDTH
+    assert single[0] == single[1] == single[2]
+    assert (whole[2] - zero) == pytest.approx(4 * (whole[0] - zero), abs=0.5)
+    zero, (alone,) = forest([{"value": 0.0, "interval": Interval(0.0, 0.0)}])
+    assert alone[1] == zero

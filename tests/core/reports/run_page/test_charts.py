@@ -13,7 +13,7 @@ import pytest
 
 from judgegym.judges.core.group import Look
 from judgegym.reports.run_page.charts import Words, by_place, charts
-from judgegym.reports.run_page.drawing import BAR, MUTED, TEXT, Chart
+from judgegym.reports.run_page.drawing import ACCENT, BAR, MUTED, TEXT, Chart
 from judgegym.reports.run_page.figures import RunFigures
 from tests.core.reports.run_page.test_figures import row
 from tests.forking import ROOT
@@ -175,3 +175,17 @@ def test_level_of_large_groups_is_no_preference_for_late_places() -> None:
     bars = said_of_places((0.9, 0.9), (0.3, 0.3, 0.3, 0.3))
     assert "place 1: 0.500 of 2; place 2: 0.500 of 2; place 3: 0.500 of 1; place 4: 0.500 of 1." in bars
     assert "calls that showed as many" in bars
+
+
+@pytest.mark.slow
+def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
+    few, many = (drawn(of_rows(count))["Score against length"] for count in (29, 30))
+    assert "the line is the mean of each of 3 equally large parts" in many["description"]
+    assert "line" not in few["description"]
+    assert ACCENT.encode() in many["light"] and ACCENT.encode() not in few["light"]
+
+
+@pytest.mark.slow
+def test_categories_whose_names_are_cut_to_one_label_have_a_bar_each() -> None:
+    chart = drawn(of_rows(9, categories=("x" * 50, "x" * 60, "all")))["Win rate by category"]
+    assert chart["description"].count("all: ") == 2 and chart["description"].count("x…: ") == 2

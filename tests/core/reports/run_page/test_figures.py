@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from statistics import mean
 from typing import Any
 
@@ -49,3 +50,19 @@ def test_points_by_order_count_rows_with_that_order() -> None:
     of_run = figures(row(orders=first), row(orders=second), row())
     assert {order: each.value for order, each in of_run.by_order().items()} == {"a": mean([1.0, 0.5]), "b": 0.0}
     assert (of_run.disagreeing, of_run.in_both_orders) == (1, 1)
+
+
+def test_interval_holds_the_value_once_there_are_rows_enough() -> None:
+    found = figures(*(row(total=float(n % 2), weight=1.0) for n in range(40))).headline()
+    assert found is not None and found.interval is not None
+    assert found.interval.low < found.value == 0.5 < found.interval.high
+
+
+def test_a_number_that_is_not_finite_is_none() -> None:
+    of_run = figures(row(score=float("inf"), judge_cost=float("nan")))
+    assert isnan(of_run.scores[0]) and isnan(of_run.judge_costs[0])
+
+
+def test_a_weight_of_zero_adds_nothing() -> None:
+    of_run = figures(row(total=0.0, weight=0.0, score=1.0))
+    assert not of_run.has_values
