@@ -6,9 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[examples]'")
 
-from examples.tiny_grpo.policy.model import ModelSize  # noqa: E402  # they need torch
+from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer  # noqa: E402  # they need torch
 from examples.tiny_grpo.policy.sampling import Sampled  # noqa: E402
 from examples.tiny_grpo.policy.served import ServedPolicy  # noqa: E402
+from examples.tiny_grpo.policy.warm_up import warm_up  # noqa: E402
+from examples.tiny_grpo.tasks import THINKING_LETTERS  # noqa: E402
 from examples.tiny_grpo.training.batches import BatchNumbers, numbers_of  # noqa: E402
 
 PROMPT = (257, 97, 258)
@@ -43,3 +45,10 @@ def test_the_letter_is_counted_in_answers_and_not_in_thinking() -> None:
 def test_without_thinking_all_that_is_not_empty_is_well_formed() -> None:
     numbers = measured("tree", " ", thinks=False)
     assert (numbers.well_formed, numbers.letter_share) == (0.5, 0.25)
+
+
+def test_a_warm_up_teaches_the_form() -> None:
+    torch.set_num_threads(1)
+    size = ModelSize(width=32, heads=2, layers=1, context=64, alphabet=THINKING_LETTERS)
+    losses = [warm_up(TinyTransformer(size, seed=0), [PROMPT], steps=steps, seed=0) for steps in (1, 25)]
+    assert losses[1] < 0.85 * losses[0]
