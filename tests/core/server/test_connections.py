@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from judgegym.judges.config.removed import REMOVED
+from judgegym.server import http, request, service
+from judgegym.server.settings import RewardServerSettings
 from tests.core.server.running import Running, running
 from tests.trainer import until
 
@@ -146,3 +149,15 @@ async def test_a_caller_that_waits_for_permission_gets_it_when_its_token_is_know
     assert permitted == b"HTTP/1.1 100 Continue\r\n\r\n"
     assert b" 200 " in served
     assert b" 401 " in refused
+
+
+def test_constants_are_the_values_of_the_settings_that_were_removed() -> None:
+    removed = {each.name: each.constant for each in REMOVED if each.where == "RewardServerSettings"}
+    assert removed == {
+        "queue_deadline": RewardServerSettings().deadline,
+        "request_deadline": None,
+        "max_connections": http.MOST_CONNECTIONS,
+        "max_aggregate_mb": service.LARGEST_AGGREGATE_MB,
+        "header_timeout": http.HEAD_TIMEOUT_S,
+        "body_timeout": request.BODY_TIMEOUT_S,
+    }

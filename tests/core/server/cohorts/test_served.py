@@ -89,6 +89,8 @@ async def test_schedule_of_the_mount_is_that_of_arena_hards_groups() -> None:
 async def test_too_many_responses_of_a_request_are_refused() -> None:
     async with running("--judge=tournament") as server:
         answer = await server.post("/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(65)]})
+        refused = await server.post("/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(257)]})
+    assert (refused.status, "at most 256" in refused.text) == (422, True)
     assert answer.status == 422
     assert "at most 64" in answer.json["error"]["message"]
 
