@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from typing_extensions import Self
 
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.main import main
@@ -54,6 +55,11 @@ class Ended:
     @property
     def said(self) -> str:
         return self.out + self.err
+
+    def successful(self) -> Self:
+        """The same, whose exit code must be 0."""
+        assert self.code == 0, self.said
+        return self
 
 
 @dataclass(frozen=True)

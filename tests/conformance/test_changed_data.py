@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from tests.command import Ended
-from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.lab import Lab, Undisturbed, slow_with_several_models
 from tests.scripted import Reply
 
 
@@ -36,7 +34,7 @@ def check(ended: Ended, datasets: Mapping[Path, bytes]) -> None:
     assert any(line.startswith(f"{path}: the file has changed") for path in datasets), ended.said
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_dataset_that_changes_ends_evaluate_and_a_resumed_run_is_the_undisturbed_one(
     lab: Lab, undisturbed: Undisturbed
 ) -> None:

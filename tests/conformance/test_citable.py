@@ -49,8 +49,7 @@ def test_run_directory_names_policy_and_judge(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ended = in_process("evaluate", "--offline", "--limit=1", *subject.role, env_type=subject.env_type)
-    assert ended.code == 0, ended.said
+    in_process("evaluate", "--offline", "--limit=1", *subject.role, env_type=subject.env_type).successful()
     (run,) = (tmp_path / "runs").iterdir()
     name, *models, _ = run.name.split("--")
     assert name == subject.env_type.name

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.lab import Lab, Undisturbed, slow_with_several_models
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_recorded_settings_give_the_same_settings_and_samples(lab: Lab, undisturbed: Undisturbed) -> None:
     lab.finished()
     recorded = lab.config()
-    again = lab.command(
+    lab.command(
         "evaluate",
         f"--config={lab.files().path / 'config.yaml'}",
         f"--env.data_dir_to_save_evals={lab.path / 'again'}",
-    )
-    assert again.code == 0, again.said
+    ).successful()
     undisturbed.same_results(lab.files("again"))
     given = lab.config("again")
     assert given["env"].pop("data_dir_to_save_evals") == str(lab.path / "again")

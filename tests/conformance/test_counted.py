@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.conformance.lab import Lab
+from tests.conformance.lab import Lab, slow_with_several_models
 from tests.scripted import Reply
 
 REFUSED = Reply(status=400, body={"error": {"message": "the prompt is too long"}})
@@ -17,7 +15,7 @@ EMPTY_BUT_PAID = Reply(
 )
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_requests_and_tokens_of_failed_calls_are_counted(lab: Lab) -> None:
     """A row whose policy refuses, one whose answers are empty, one whose judge refuses: 3 of 6 fail at most."""
     without = lab.finished(run="without").metrics
@@ -35,7 +33,7 @@ def test_requests_and_tokens_of_failed_calls_are_counted(lab: Lab) -> None:
     assert empty * TOKENS <= found["policy_prompt_tokens"] <= empty * TOKENS + without["policy_prompt_tokens"]
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_costs_without_prices_are_null_and_unknown(lab: Lab) -> None:
     said = lab.evaluate("--all_metrics").out
     report = lab.files().report

@@ -8,7 +8,7 @@ import pytest
 
 from judgegym.llm.reachability import MOST_IN_A_ROW
 from tests.command import Ended
-from tests.conformance.lab import Lab, Side, Undisturbed, row_of_sample
+from tests.conformance.lab import Lab, Side, Undisturbed, row_of_sample, slow_with_several_models
 from tests.conformance.subjects import JUDGE_KEY, KEYS, POLICY_KEY, SUBJECTS, uids
 from tests.scripted import Reply
 
@@ -62,7 +62,7 @@ def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
         assert lab.judge.endpoint.base_url in ended.err
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 @with_a_judge
 def test_judge_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
     lab.judge.disturb(lambda uid: unauthorised(JUDGE_KEY))
@@ -88,7 +88,7 @@ def test_policy_down_gives_no_number(lab: Lab) -> None:
     assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_policy_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
     lab.policy.disturb(lambda uid: unauthorised(POLICY_KEY))
     ended = lab.evaluate()

@@ -24,8 +24,7 @@ def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], d
 
     lab.policy.disturb(said)
     lab.judge.endpoint.requests.clear()
-    ended = lab.process(f"--env.group_size={len(texts)}", "--env.total_steps=2", groups=name)
-    assert ended.code == 0, ended.said
+    lab.process(f"--env.group_size={len(texts)}", "--env.total_steps=2", groups=name).successful()
     groups = lab.groups(name)
     assert len(groups) == 2
     metrics = {metric.removeprefix("train/"): value for metric, value in lab.train_metrics(name).items()}

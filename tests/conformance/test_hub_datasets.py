@@ -8,13 +8,13 @@ import pytest
 from judgegym.engine.settings.verbs import uses
 from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
-from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.lab import Lab, Undisturbed, slow_with_several_models
 from tests.conformance.subjects import OF_THE_HUB, uids
 
 SPLIT = "validation"
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 @pytest.mark.parametrize("subject", OF_THE_HUB, indirect=True, ids=lambda each: each.title)
 def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
     lab: Lab, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch

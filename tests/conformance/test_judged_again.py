@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import Ended, RunFiles
-from tests.conformance.lab import DOWN, Lab, row_of_sample
+from tests.conformance.lab import DOWN, Lab, row_of_sample, slow_with_several_models
 from tests.conformance.subjects import POLICY, SUBJECTS, Subject, uids
 
 ONCE = [subject for subject in SUBJECTS if subject.title != "prompts-conversations"]
@@ -55,15 +55,14 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
     return ((entry.name, entry.read_bytes()) for entry in sorted(path.iterdir()) if entry.is_file())
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 @pytest.mark.parametrize("named", [".", "samples.jsonl", "calls.jsonl.gz"])
 def test_completions_are_those_of_the_run_and_no_policy_is_asked(lab: Lab, named: str) -> None:
     first = lab.finished()
     before = dict(contents(first.path))
     judged = lab.judge.answered
     lab.restore()
-    ended = again(lab, of=first.path / named)
-    assert ended.code == 0, ended.said
+    again(lab, of=first.path / named).successful()
     assert lab.policy.endpoint.requests == []
     assert lab.judge.answered == judged
     second = lab.files("again")
@@ -72,7 +71,7 @@ def test_completions_are_those_of_the_run_and_no_policy_is_asked(lab: Lab, named
     assert dict(contents(first.path)) == before, "the run is left as it is"
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_new_run_names_the_run_whose_completions_it_judges(lab: Lab) -> None:
     first = lab.finished()
     ended = again(lab, of=first.path)
@@ -90,7 +89,7 @@ def test_new_run_names_the_run_whose_completions_it_judges(lab: Lab) -> None:
     assert str(first.path) in json.dumps(lab.config("again"))
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_rows_that_failed_have_what_there_is_of_them(lab: Lab) -> None:
     """A row that its policy never answered is one again; a row that no judge judged is judged."""
     lab.policy.disturb(lambda uid: DOWN if uid == "row-1" else None)
@@ -110,7 +109,7 @@ def test_rows_that_failed_have_what_there_is_of_them(lab: Lab) -> None:
     ]
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 @pytest.mark.parametrize("rows", [("row-4",), tuple(uids())], ids=["some", "all"])
 def test_answers_of_an_interrupted_run_are_in_its_ledger(lab: Lab, rows: tuple[str, ...]) -> None:
     first = lab.finished()
@@ -118,8 +117,7 @@ def test_answers_of_an_interrupted_run_are_in_its_ledger(lab: Lab, rows: tuple[s
     first.interrupt(*rows)
     before = dict(contents(first.path))
     lab.restore()
-    ended = again(lab, of=first.path)
-    assert ended.code == 0, ended.said
+    ended = again(lab, of=first.path).successful()
     assert lab.policy.endpoint.requests == []
     assert f"The completions are those of {first.path} (" in ended.err and "(:" not in ended.err
     assert (completions(lab.files("again")), unnamed(lab.files("again"))) == whole
@@ -150,7 +148,7 @@ def test_run_of_other_questions_is_refused_before_the_first_call(lab: Lab, inter
     assert lab.requests == 0
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_resumed_run_judges_rows_again_whose_completions_have_changed(lab: Lab) -> None:
     first = lab.finished()
     assert again(lab, of=first.path).code == 0
@@ -160,7 +158,6 @@ def test_resumed_run_judges_rows_again_whose_completions_have_changed(lab: Lab) 
     assert changed != lines[:1]
     (first.path / "samples.jsonl").write_bytes(b"".join([*changed, *lines[1:]]))
     lab.restore()
-    ended = again(lab, "--resume", of=first.path)
-    assert ended.code == 0, ended.said
+    ended = again(lab, "--resume", of=first.path).successful()
     assert "judged again: 1\n" in ended.err
     assert lab.judge.asked == ({row_of_sample(json.loads(lines[0]))} if lab.subject.has_judge else set())

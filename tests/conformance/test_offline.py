@@ -49,8 +49,7 @@ def test_evaluate_offline_needs_nothing_and_can_be_repeated(subject: Subject, tm
 def evaluated_offline(subject: Subject, path: Path, *flags: str) -> Ended:
     """`evaluate --offline` in this process, with success."""
     argv = "evaluate", "--offline", *flags, f"--env.data_dir_to_save_evals={path}"
-    ended = in_process(*argv, env_type=subject.env_type)
-    assert ended.code == 0, ended.said
+    ended = in_process(*argv, env_type=subject.env_type).successful()
     return ended
 
 
@@ -60,8 +59,7 @@ def test_process_offline_writes_groups(trained: Subject, tmp_path: Path) -> None
         *("process", "--offline", *trained.role, f"--env.group_size={GROUP}", "--env.total_steps=3"),
         *(f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}", "--env.write_report=True"),
         env_type=trained.env_type,
-    )
-    assert ended.code == 0, ended.said
+    ).successful()
     groups = [json.loads(line) for line in (tmp_path / "groups.jsonl").read_bytes().splitlines()]
     assert len(groups) == 3
     for group in groups:

@@ -12,7 +12,7 @@ from judgegym.engine.records import SampleRun
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import SavedRun
-from tests.conformance.lab import Lab, Undisturbed, row_of_sample
+from tests.conformance.lab import Lab, Undisturbed, row_of_sample, slow_with_several_models
 from tests.conformance.subjects import Subject, uids
 from tests.scripted import Reply
 
@@ -89,7 +89,7 @@ def test_calls_of_all_rows_are_those_of_the_ledger(undisturbed: Undisturbed) -> 
     assert {uid.partition(":")[0] for uid in rows} == set(uids())
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_rows_of_before_these_fields_get_them_when_their_run_is_resumed(lab: Lab, undisturbed: Undisturbed) -> None:
     """Else the headline of the run would be of rows of which only some say what they add to it."""
     path = lab.finished().path

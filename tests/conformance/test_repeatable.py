@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-import pytest
-
 from judgegym.engine.runs.recorded_calls import read_calls
-from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.lab import Lab, Undisturbed, slow_with_several_models
 from tests.conformance.subjects import uids
 
 
@@ -26,7 +24,7 @@ def test_samples_and_metrics_are_the_same_whatever_the_limits(lab: Lab, undistur
     undisturbed.same_results(narrow)
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_judge_cache_answers_a_second_run(lab: Lab, undisturbed: Undisturbed) -> None:
     """With the same verdicts; the policy, whose samples are independent, is asked again."""
     cache = f"--env.judge_cache={lab.path / 'cache.sqlite'}"

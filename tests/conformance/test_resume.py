@@ -13,7 +13,7 @@ import yaml
 
 from judgegym.engine.runs.recorded_calls import read_calls
 from tests.command import Ended, RunFiles
-from tests.conformance.lab import DOWN, HANG, Disturbance, Lab, Undisturbed, row_of_sample
+from tests.conformance.lab import DOWN, HANG, Disturbance, Lab, Undisturbed, row_of_sample, slow_with_several_models
 from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION, uids
 from tests.scripted import Reply
 
@@ -21,6 +21,8 @@ FINISHED = {"row-0", "row-2", "row-5"}
 ANSWERED = FINISHED | {"row-1", "row-4"}
 """Rows that the policy answers ahead of the interruption, where a judge is to judge them."""
 HALF_JUDGED = "row-1"
+TORN = b'{"uid":"row-1","category":null,"quest'
+"""The last line of a process that was killed."""
 
 
 def interrupted(lab: Lab, undisturbed: Undisturbed, number: signal.Signals) -> Ended:
@@ -60,7 +62,7 @@ def all_are_shown(lab: Lab, undisturbed: Undisturbed) -> bool:
     return len(texts) == sum(undisturbed.policy[uid] for uid in ANSWERED) and all(map(lab.judge.was_shown, texts))
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
 def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     lab: Lab, undisturbed: Undisturbed, number: signal.Signals
@@ -76,15 +78,19 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
         assert ended.code == -number
         command = [*lab.argv(), "--resume"]
         with (lab.files().path / "samples.jsonl").open("ab") as torn:
-            torn.write(b'{"uid":"row-1","category":null,"quest')
+            torn.write(TORN)
     else:
         assert ended.code == 128 + number
         _, script, *command = shlex.split(ended.err.rstrip().splitlines()[-1])
         assert (script, command[-1]) == (str(lab.subject.script), "--resume")
 
     lab.restore()
-    again = lab.command(*command)
-    assert again.code == 0, again.said
+    again = lab.command(*command).successful()
+    if number == signal.SIGKILL:
+        kept_aside = lab.files().path / "samples.jsonl.damaged"
+        assert kept_aside.read_bytes().endswith(TORN)
+        assert f"1 damaged line skipped (kept in {kept_aside.name})" in again.err
+        kept_aside.unlink()
     undisturbed.same_results(lab.files())
     finished = {sample["uid"] for sample in kept}
     samples = sorted(lab.files().samples, key=itemgetter("uid"))
@@ -98,18 +104,17 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     assert names == Counter((call.row, call.component, call.vote) for call in read_calls(undisturbed.files.path))
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_finished_run_resumes_without_a_request(lab: Lab) -> None:
     files = lab.finished()
     samples = (files.path / "samples.jsonl").read_bytes()
     lab.restore()
-    again = lab.evaluate("--resume")
-    assert again.code == 0, again.said
+    lab.evaluate("--resume").successful()
     assert lab.requests == 0
     assert (files.path / "samples.jsonl").read_bytes() == samples
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undisturbed) -> None:
     """The policy fails at one row and the judge at another, whose answer is paid for."""
     lab.policy.disturb(lambda uid: DOWN if uid == "row-1" else None)
@@ -121,8 +126,7 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     answered, judged = lab.policy.answered, lab.judge.answered
 
     lab.restore()
-    again = lab.evaluate("--resume")
-    assert again.code == 0, again.said
+    lab.evaluate("--resume").successful()
     # Of several models, a failed call is a cell's and stays in the count.
     undisturbed.same_results(lab.files(), ignoring=["policy_"] if lab.subject.compares else [])
     assert answered + lab.policy.answered == undisturbed.policy
@@ -130,7 +134,7 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     assert lab.judge.asked == (failed if lab.subject.has_judge else set())
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undisturbed) -> None:
     """Of the ratings, votes, games and conversations of a row, those that were answered are not asked for again."""
     sides = {"policy": lab.policy, "judge": lab.judge}
@@ -150,8 +154,7 @@ def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undis
     answered = {name: side.answered for name, side in sides.items()}
     for side in sides.values():
         side.restore()
-    again = lab.evaluate("--resume")
-    assert again.code == 0, again.said
+    lab.evaluate("--resume").successful()
     whole = {"policy": undisturbed.policy, "judge": undisturbed.judge}
     for name, side in sides.items():
         assert answered[name] + side.answered == whole[name], f"no answer of the {name} was asked for twice"
@@ -160,7 +163,7 @@ def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undis
     assert scores == [(sample["uid"], sample["score"]) for sample in undisturbed.files.samples]
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
     files = lab.finished()
     before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"}
@@ -173,7 +176,7 @@ def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
     assert {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"} == before
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_run_of_before_there_was_a_setting_resumes(lab: Lab) -> None:
     """What `config.yaml` does not say was as it is by default; a setting that was another is still told."""
     files = lab.finished()
@@ -186,8 +189,7 @@ def test_run_of_before_there_was_a_setting_resumes(lab: Lab) -> None:
     lab.restore()
     other = lab.evaluate("--env.eval_max_tokens=7", "--resume")
     assert other.code == 2 and f"env.eval_max_tokens: {defaults['eval_max_tokens']} then, 7 now" in other.err
-    again = lab.evaluate("--resume")
-    assert again.code == 0, again.said
+    lab.evaluate("--resume").successful()
     assert lab.requests == 0
     assert newer <= lab.config()["env"].keys(), "the run says it from now on"
 
@@ -209,8 +211,7 @@ def test_changed_rows_are_judged_again_and_said(lab: Lab) -> None:
     before = files.without_run()
     lab.restore()
     lab.subject.data(lab.path, changed={"row-2"})
-    again = lab.evaluate("--resume")
-    assert again.code == 0, again.said
+    again = lab.evaluate("--resume").successful()
     assert "judged again: " in again.err
     assert lab.policy.asked | lab.judge.asked <= {"row-2"}
     assert files.without_run() == lab.finished(run="fresh").without_run() != before

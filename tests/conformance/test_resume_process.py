@@ -37,8 +37,7 @@ class Whole:
     """A run of `process` that nobody disturbed."""
 
     def __init__(self, lab: Lab) -> None:
-        ended = lab.command(*argv(lab))
-        assert ended.code == 0, ended.said
+        lab.command(*argv(lab)).successful()
         self.groups = lab.groups_path().read_bytes()
         self.policy, self.judge = lab.policy.answered, lab.judge.answered
         self.metrics = metrics_of(lab.groups_path())
@@ -117,8 +116,7 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
         assert (script, command[-1]) == (str(lab.subject.script), "--resume")
 
     lab.restore()
-    again = lab.command(*command)
-    assert again.code == 0, again.said
+    again = lab.command(*command).successful()
     assert path.read_bytes() == whole.groups
     assert kept in whole.groups
     assert policy + lab.policy.answered == whole.policy, "no answer was asked for twice"
@@ -138,11 +136,9 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
 def test_finished_process_resumes_without_a_request_and_may_be_extended(lab: Lab, whole: Whole) -> None:
     assert lab.command(*argv(lab, "--env.total_steps=2")).code == 0
     lab.restore()
-    again = lab.command(*argv(lab, "--env.total_steps=2", "--resume"))
-    assert again.code == 0, again.said
+    lab.command(*argv(lab, "--env.total_steps=2", "--resume")).successful()
     assert lab.requests == 0
-    again = lab.command(*argv(lab, "--resume"))
-    assert again.code == 0, again.said
+    lab.command(*argv(lab, "--resume")).successful()
     assert lab.groups_path().read_bytes() == whole.groups
     of_a_group = 1 + 2 * (lab.subject.turns - 1)  # both rollouts begin with one request
     assert sum(lab.policy.answered.values()) == sum(whole.policy.values()) - 2 * of_a_group

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from tests.conformance.lab import DOWN, Lab, Undisturbed, row_of_sample
+from tests.conformance.lab import DOWN, Lab, Undisturbed, row_of_sample, slow_with_several_models
 from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION
 
 RETRY = ("--resume", "--retry_failed")
@@ -22,7 +22,7 @@ def evaluated_with_failures(lab: Lab) -> set[str]:
     return {row_of_sample(failure) for failure in lab.files().failures}
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_failed_rows_are_judged_and_rows_that_are_not_judged_yet_are_left_to_the_command_that_is_named(
     lab: Lab, undisturbed: Undisturbed
 ) -> None:
@@ -44,18 +44,16 @@ def test_failed_rows_are_judged_and_rows_that_are_not_judged_yet_are_left_to_the
     lab.restore()
     _, _, *command = shlex.split(again.err.rstrip().splitlines()[-1])
     assert "--resume" in command and "--retry_failed" not in command
-    finishing = lab.command(*command)
-    assert finishing.code == 0, finishing.said
+    lab.command(*command).successful()
     assert lab.requests == 0, "its answers are in the ledger"
     assert lab.files().without_run() == undisturbed.files.without_run()
     assert (lab.files().path / "metrics.json").exists()
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_run_whose_failed_rows_were_all_that_it_lacked_is_complete(lab: Lab, undisturbed: Undisturbed) -> None:
     failed = evaluated_with_failures(lab)
-    again = lab.evaluate(*RETRY)
-    assert again.code == 0, again.said
+    lab.evaluate(*RETRY).successful()
     assert lab.policy.asked | lab.judge.asked == failed
     assert lab.files().without_run() == undisturbed.files.without_run()
     assert lab.files().failures == []
@@ -73,13 +71,12 @@ def test_rows_that_have_changed_are_left_alone(lab: Lab) -> None:
     assert not (lab.files().path / "metrics.json").exists()
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_finished_run_has_nothing_to_retry(lab: Lab) -> None:
     files = lab.finished()
     before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name.endswith(".jsonl")}
     lab.restore()
-    again = lab.evaluate(*RETRY)
-    assert again.code == 0, again.said
+    again = lab.evaluate(*RETRY).successful()
     assert "failed rows that are retried: 0" in again.err
     assert lab.requests == 0
     assert {name: (files.path / name).read_bytes() for name in before} == before

@@ -34,8 +34,7 @@ def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(name, key)
     lab.policy.disturb(lambda uid: Reply(body=completion(*_TEXTS)))
     flags = f"--env.group_size={len(_TEXTS)}", "--env.total_steps=2"
-    ended = lab.process(*flags)
-    assert ended.code == 0, ended.said
+    lab.process(*flags).successful()
     arguments = tuple(flag for flag in lab.argv_of_process(*flags)[1:] if "data_path" not in flag)
     if lab.subject.turns > 1:
         asked = lab.requests

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from judgegym.engine.records import Sample, SampleReader
-from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.lab import Lab, Undisturbed, slow_with_several_models
 from tests.conformance.subjects import ROWS
 
 AT_ONCE = 3
 """The sample that is being used, the one before it, and the last one of the loop before: variables still hold them."""
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_metrics_and_reports_hold_few_samples_at_a_time(
     lab: Lab, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

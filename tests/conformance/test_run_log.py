@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from judgegym.engine.runs.log import SEPARATOR
-from tests.conformance.lab import HANG, Lab
+from tests.conformance.lab import HANG, Lab, slow_with_several_models
 from tests.conformance.subjects import KEYS
 
 RECORD = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (DEBUG|INFO|WARNING|ERROR) (.*)")
@@ -22,7 +20,7 @@ def said(path: Path) -> list[str]:
     return [match[2] for match in found if match]
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_log_of_an_evaluation_says_how_it_was_called_what_came_out_and_how_it_ended(lab: Lab) -> None:
     path = lab.finished("--env.full_debug=True").path
     records = said(path)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.conformance.lab import Disturbed, Lab, Undisturbed
+from tests.conformance.lab import Disturbed, Lab, Undisturbed, slow_with_several_models
 from tests.conformance.subjects import uids
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
@@ -50,7 +48,7 @@ def test_scores_are_those_of_text(lab: Lab, undisturbed: Undisturbed) -> None:
     assert formatted(lab.policy.endpoint) == 0
 
 
-@pytest.mark.slow("arena_hard-candidates", "self_critique")
+@slow_with_several_models
 def test_a_judge_that_refuses_it_gives_the_samples_of_text(
     lab: Lab, undisturbed: Undisturbed, stand_in_url: str
 ) -> None:

@@ -42,8 +42,7 @@ def hostile_lab(subject: Subject, tmp_path: Path, stand_in_url: str) -> Iterator
 
 def test_tokens_of_rows_and_answers_reach_no_judge_and_are_counted(hostile_lab: Lab) -> None:
     lab = hostile_lab
-    ended = lab.evaluate("--env.min_response_length=0")
-    assert ended.code == 0, ended.said
+    lab.evaluate("--env.min_response_length=0").successful()
     judge = lab.judge if lab.subject.has_judge else lab.policy
     assert judge.endpoint.bodies
     for body in judge.endpoint.bodies:
@@ -60,8 +59,7 @@ def test_tokens_reach_no_judge_of_groups_and_are_counted(hostile_lab: Lab) -> No
     lab = hostile_lab
     said = [f"A child likes {what}. {HOSTILE}" for what in ("examples", "games")]
     lab.policy.disturb(lambda uid: Reply(body=completion(*said)))
-    ended = lab.process("--env.group_size=2", "--env.total_steps=2", "--limit=2")
-    assert ended.code == 0, ended.said
+    lab.process("--env.group_size=2", "--env.total_steps=2", "--limit=2").successful()
     assert len(lab.groups()) == 2
     for body in lab.judge.endpoint.bodies:
         assert len(compared(body)) >= 2, "the texts are in their sections"

@@ -41,8 +41,7 @@ def test_setting_of_another_verb_is_refused(lab: Lab, setting: str, value: str, 
 def test_file_may_hold_settings_of_several_verbs(lab: Lab) -> None:
     path = lab.path / "several.yaml"
     path.write_text(yaml.safe_dump({"env": {"group_size": 4, "total_steps": 7}}), encoding="utf-8")
-    ended = lab.evaluate(f"--config={path}")
-    assert ended.code == 0, ended.said
+    lab.evaluate(f"--config={path}").successful()
 
 
 def test_a_profile_of_an_evaluation_names_the_rows_work(subject: Subject, tmp_path: Path) -> None:

@@ -44,8 +44,7 @@ def evaluated(page: str, path: Path, *flags: str) -> list[dict[str, Any]]:
     files = [write_lines(path / f"{number}.jsonl", [row]) for number, row in enumerate(rows_on(page))]
     given = [flag.format(*files) for flag in flags]
     run = f"--env.data_dir_to_save_evals={path / 'run'}"
-    ended = in_process("evaluate", "--offline", *given, run, env_type=ENVIRONMENTS[page])
-    assert ended.code == 0, ended.said
+    in_process("evaluate", "--offline", *given, run, env_type=ENVIRONMENTS[page]).successful()
     return RunFiles(path / "run").samples
 
 
@@ -80,8 +79,7 @@ def test_answers_of_a_candidate_are_read(tmp_path: Path) -> None:
     candidates = json.dumps([{"name": name, "answers": str(files[2])} for name in ("one", "other")])
     flags = [f"--env.train_prompt_dataset={files[0]}", f"--env.train_baseline_dataset={files[1]}"]
     run = f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
-    ended = in_process("evaluate", "--offline", *flags, f"--env.candidates={candidates}", run)
-    assert ended.code == 0, ended.said
+    in_process("evaluate", "--offline", *flags, f"--env.candidates={candidates}", run).successful()
     (sample,) = RunFiles(tmp_path / "run").samples
     assert [each["answer"] for each in sample["detail"]["answers"]] == [answer["answer"]] * 2
 

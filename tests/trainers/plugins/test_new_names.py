@@ -74,7 +74,8 @@ def test_a_name_of_the_page_is_there(earlier: str, new: str) -> None:
 def test_what_the_handbook_and_the_examples_name_is_there_and_on_the_page() -> None:
     listed = {_dotted(new) for new in NEW}
     for path in _shown():
-        for name in _NAME.findall(path.read_text(encoding="utf-8", errors="ignore")):
+        text = path.read_bytes()
+        for name in _NAME.findall(text.decode()) if b"judgegym_trainers" in text else ():
             assert _is_there(name), f"{path}: {name}"
             assert _dotted(name) in listed, f"{path}: {name}"
 
