@@ -348,14 +348,16 @@ class RunClients:
     @property
     def finish_reasons(self) -> dict[str, Counter[str]]:
         """Return how many choices of policies, judges and users ended with each finish reason."""
-        roles = self._clients.items()
-        return {role: sum((client.finish_reasons for client in found), Counter[str]()) for role, found in roles}
+        return self._count(lambda client: client.finish_reasons)
 
     @property
     def served_models(self) -> dict[str, Counter[str]]:
         """Return how many answers of policies, judges and users named each model that they come from."""
-        roles = self._clients.items()
-        return {role: sum((client.served_models for client in found), Counter[str]()) for role, found in roles}
+        return self._count(lambda client: client.served_models)
+
+    def _count(self, counts: Callable[[ChatClient], Counter[str]]) -> dict[str, Counter[str]]:
+        """Add up what the clients of each role have counted."""
+        return {role: sum(map(counts, clients), Counter[str]()) for role, clients in self._clients.items()}
 
     @property
     def refused_fields(self) -> dict[str, dict[str, dict[str, str]]]:

@@ -100,9 +100,9 @@ def read_lines(
         report_damage(path, tally.damaged)
 
 
-def read_objects(path: Path, *, may_grow: bool = False) -> Iterator[tuple[RawLine, Mapping[str, object]]]:
+def read_objects(path: Path) -> Iterator[tuple[RawLine, Mapping[str, object]]]:
     """Read the lines of a file, each of which holds some JSON object."""
-    return read_lines(path, RawLine.fields, may_grow=may_grow)
+    return read_lines(path, RawLine.fields)
 
 
 def skipped_lines(path: Path) -> int:
