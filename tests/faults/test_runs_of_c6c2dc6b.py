@@ -19,7 +19,7 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.config.presets import load_yaml
-from judgegym.judges.config.removed import REMOVED, REMOVED_FROM_JUDGES, Removed
+from judgegym.judges.config.removed import REMOVED, REMOVED_FROM_JUDGES, RemovedSetting
 from tests.command import Ended, in_process, serving
 from tests.core.datasets.scoring import score
 from tests.scripted import Json, Reply, completion, refusing
@@ -77,7 +77,7 @@ def cases() -> list[Any]:
     return listed
 
 
-def other_value(setting: Removed) -> Any:
+def other_value(setting: RemovedSetting) -> Any:
     """A value that is not the constant."""
     constant = setting.constant
     if isinstance(constant, bool):
@@ -131,7 +131,7 @@ def test_a_run_with_all_settings_at_their_constants_continues_without_a_repeated
 
 @pytest.mark.parametrize(("setting", "section", "run"), cases())
 def test_a_run_with_a_removed_setting_at_another_value_is_refused_by_name(
-    setting: Removed, section: str, run: Run
+    setting: RemovedSetting, section: str, run: Run
 ) -> None:
     def edit(config: dict[str, Any]) -> None:
         (config[section] if section else config)[setting.name] = other_value(setting)
@@ -172,7 +172,7 @@ _PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
 @pytest.mark.parametrize("path", _PLACES)
 @pytest.mark.parametrize("mood", ["calm", "cross"])
 def test_a_removed_setting_of_a_part_or_member(path: str, mood: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Removed("JudgeSettings", "judge_mood", "calm", "leave it out")
+    gone = RemovedSetting("JudgeSettings", "judge_mood", "calm", "leave it out")
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED_FROM_JUDGES", [gone])
     change(SCORE, lambda config: config.update(_PLACES[path](mood)))
     with serving("unused") as endpoint:

@@ -7,13 +7,14 @@ of a run that is resumed.
 To remove a setting, delete its field, give its default a name in the module that uses it, and add one line to
 `REMOVED`: the class that declared it, its name, the value that is now constant, and what to do instead:
 
-    Removed("TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"),
+    RemovedSetting("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half of the workers"),
 
 It then holds wherever that class or a subclass stands: under `env.` and `openai.`, without a section, in a list of
 servers. A setting that a part of a reward, a member, a mount or a gold judge may have, too, goes to
 `REMOVED_FROM_JUDGES`. A command with a small parser (`OneLineParser`) stands there by its name:
-`Removed("label", "format", "jsonl", …)`. Of a setting that is merged into another one, `is_in_force` says whether the
-new setting says the same as the old value: it has the section of the valid settings, all of them, and the value.
+`RemovedSetting("label", "format", "jsonl", …)`. Of a setting that is merged into another one, `is_in_force` says
+whether the new setting says the same as the old value: it has the section of the valid settings, all of them, and the
+value (`equals` makes it).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ IsInForce: TypeAlias = Callable[[Any, Any, Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedSetting:
     """One removed setting.
 
     Attributes:
@@ -69,48 +70,64 @@ def equals(name: str, key: str | None = None) -> IsInForce:
     return is_in_force
 
 
-def _price(where: str, name: str, kind: str) -> Removed:
+def _price(where: str, name: str, kind: str) -> RemovedSetting:
     """A price that is one of the names in a setting of all prices."""
-    return Removed(where, f"{name}_{kind}", None, f"give {name} input=…,output=…", is_in_force=equals(name, kind))
+    return RemovedSetting(
+        where, f"{name}_{kind}", None, f"give {name} input=…,output=…", is_in_force=equals(name, kind)
+    )
 
 
 _RUNS = ("RunSettings", "RowsRunSettings")
 """The classes of the runs of an environment, and of those that judge the rows of a data set."""
 _PRICES = ("input", "output", "cached_input")
 
-REMOVED: Sequence[Removed] = (
-    Removed(
+REMOVED: Sequence[RemovedSetting] = (
+    RemovedSetting(
         "MonitorSettings", "alarm_webhook_env", None, "alarms are in log and page, at Weights & Biases, in /metrics"
     ),
-    Removed("TrainerSettings", "num_rollouts_to_keep", 32, "leave it out: the table at Weights & Biases has 32 groups"),
-    Removed("TrainerSettings", "num_rollouts_per_group_for_logging", 1, "leave it out: it shows one of each group"),
-    Removed("TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"),
-    Removed(
+    RemovedSetting(
+        "TrainerSettings", "num_rollouts_to_keep", 32, "leave it out: the table at Weights & Biases has 32 groups"
+    ),
+    RemovedSetting(
+        "TrainerSettings", "num_rollouts_per_group_for_logging", 1, "leave it out: it shows one of each group"
+    ),
+    RemovedSetting(
+        "TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"
+    ),
+    RemovedSetting(
         *("RewardServerSettings", "queue_deadline", 100.0, "--deadline also bounds the wait for a place at the judge"),
         is_in_force=equals("deadline"),
     ),
-    Removed(
+    RemovedSetting(
         *("RewardServerSettings", "request_deadline", None, "--deadline bounds a request in all"),
         is_in_force=equals("deadline"),
     ),
-    Removed(
+    RemovedSetting(
         *("RewardServerSettings", "max_connections", 4096, "more are open where --max_pending is higher"),
         is_in_force=equals("max_pending"),
     ),
-    Removed("RewardServerSettings", "max_aggregate_mb", 256.0, "send fewer rollouts to /aggregate_metrics at once"),
-    Removed("RewardServerSettings", "header_timeout", 10.0, "leave it out"),
-    Removed("RewardServerSettings", "body_timeout", 30.0, "leave it out"),
-    Removed("AttackSettings", "false_discoveries", 0.05, "attack.json has the adjusted p-value of each attack"),
-    Removed("AttackSettings", "worst_rows", 5, "the page and attack.json show five rows of each attack"),
-    Removed("label", "export", None, "labels are JSON lines, in the file that --out names; --import reads them"),
-    Removed("TrainerSettings", "row_flat_after", 2, "leave it out: two groups with equal rewards make a row flat"),
-    Removed("TrainerSettings", "row_flat_share", 0.25, "leave it out: a flat row is drawn in a quarter of the epochs"),
-    Removed("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half of the workers"),
-    Removed("RolloutSettings", "max_num_workers_per_node", 8, "set max_num_workers: this times the number of servers"),
-    Removed("MonitorSettings", "gold_queue", 256, "leave it out: 256 rollouts wait for the gold judge"),
-    Removed("MonitorSettings", "gold_ranked_share", 0.25, "leave it out, or set gold_share"),
-    Removed("PolicySettings", "n_kwarg_is_ignored", False, "leave it out: the first response tells"),
-    Removed(
+    RemovedSetting(
+        "RewardServerSettings", "max_aggregate_mb", 256.0, "send fewer rollouts to /aggregate_metrics at once"
+    ),
+    RemovedSetting("RewardServerSettings", "header_timeout", 10.0, "leave it out"),
+    RemovedSetting("RewardServerSettings", "body_timeout", 30.0, "leave it out"),
+    RemovedSetting("AttackSettings", "false_discoveries", 0.05, "attack.json has the adjusted p-value of each attack"),
+    RemovedSetting("AttackSettings", "worst_rows", 5, "the page and attack.json show five rows of each attack"),
+    RemovedSetting("label", "export", None, "labels are JSON lines, in the file that --out names; --import reads them"),
+    RemovedSetting(
+        "TrainerSettings", "row_flat_after", 2, "leave it out: two groups with equal rewards make a row flat"
+    ),
+    RemovedSetting(
+        "TrainerSettings", "row_flat_share", 0.25, "leave it out: a flat row is drawn in a quarter of the epochs"
+    ),
+    RemovedSetting("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half of the workers"),
+    RemovedSetting(
+        "RolloutSettings", "max_num_workers_per_node", 8, "set max_num_workers: this times the number of servers"
+    ),
+    RemovedSetting("MonitorSettings", "gold_queue", 256, "leave it out: 256 rollouts wait for the gold judge"),
+    RemovedSetting("MonitorSettings", "gold_ranked_share", 0.25, "leave it out, or set gold_share"),
+    RemovedSetting("PolicySettings", "n_kwarg_is_ignored", False, "leave it out: the first response tells"),
+    RemovedSetting(
         "UserSettings",
         "user_finish_reasons",
         [],
@@ -119,23 +136,23 @@ REMOVED: Sequence[Removed] = (
     ),
     *(_price("PolicySettings", "price", kind) for kind in _PRICES),
     *(_price("UserSettings", "user_price", kind) for kind in _PRICES),
-    Removed("UserSettings", "user_timeout", 600.0, "leave it out: an attempt has ten minutes"),
-    *(Removed(where, "disk_full_deadline", 600.0, "leave it out: a run waits ten minutes") for where in _RUNS),
-    Removed(
+    RemovedSetting("UserSettings", "user_timeout", 600.0, "leave it out: an attempt has ten minutes"),
+    *(RemovedSetting(where, "disk_full_deadline", 600.0, "leave it out: a run waits ten minutes") for where in _RUNS),
+    RemovedSetting(
         "RunSettings",
         "wandb_optional",
         False,
         "give use_wandb=optional",
         is_in_force=lambda section, _, value: section.use_wandb == "optional",
     ),
-    Removed(
+    RemovedSetting(
         "EnvSettings",
         "plan_tokens",
         500,
         "give the number to --plan",
         is_in_force=equals("plan"),
     ),
-    Removed(
+    RemovedSetting(
         "AlarmSettings",
         "alarm_pause_s",
         None,
@@ -143,7 +160,7 @@ REMOVED: Sequence[Removed] = (
         is_in_force=lambda section, _, value: section.on_alarm == f"pause:{float(value):g}",
     ),
     *(
-        Removed(
+        RemovedSetting(
             "MonitorSettings",
             f"gold_{name}",
             None,
@@ -152,14 +169,14 @@ REMOVED: Sequence[Removed] = (
         )
         for name in ("budget_calls", "budget_usd")
     ),
-    Removed(
+    RemovedSetting(
         "SourcedSettings",
         "latency_ms",
         0.0,
         'give faults {"latency_ms": …}',
         is_in_force=equals("faults", "latency_ms"),
     ),
-    Removed(
+    RemovedSetting(
         "MonitorSettings",
         "limits_alarm",
         False,
@@ -169,7 +186,7 @@ REMOVED: Sequence[Removed] = (
 )
 """Settings of commands, of environments and of the policy."""
 
-REMOVED_FROM_JUDGES: Sequence[Removed] = ()
+REMOVED_FROM_JUDGES: Sequence[RemovedSetting] = ()
 """Settings of judges, which may also stand in a part, a member, a mount or a gold judge."""
 
 COMMAND_LINE = "command line"
@@ -191,7 +208,7 @@ class RemovedValue:
 
     path: str
     value: object
-    setting: Removed
+    setting: RemovedSetting
     origin: str = ""
 
     def refusal(self, settings: object = None, prefix: str = "--") -> str | None:
@@ -217,7 +234,7 @@ class RemovedValue:
             return False
 
 
-def removed_setting(model: type[BaseModel] | str, name: object) -> Removed | None:
+def removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSetting | None:
     """The removed setting of this name that a class of settings, or a command, had; `None` if there is none."""
     if isinstance(model, str):
         classes = {model}
@@ -229,7 +246,7 @@ def removed_setting(model: type[BaseModel] | str, name: object) -> Removed | Non
     return next((each for each in listed if each.name == name and each.where in classes), None)
 
 
-def removed_at(model: type[BaseModel], path: str) -> Removed | None:
+def removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
     """The removed setting at a dotted path."""
     first, _, rest = path.partition(".")
     section = section_of(model, first)
@@ -301,7 +318,7 @@ def _take_nested(model: type[BaseModel] | None, value: Any, origin: str, path: s
     return [item for _, item in kept] if isinstance(value, list) else dict(kept), taken
 
 
-def _removed_from_judges(name: object) -> Removed | None:
+def _removed_from_judges(name: object) -> RemovedSetting | None:
     return next((each for each in REMOVED_FROM_JUDGES if each.name == name), None)
 
 
@@ -353,7 +370,7 @@ def take_removed_flags(model: type[BaseModel] | str, words: Sequence[str]) -> tu
     return kept, taken
 
 
-def _flag_value(setting: Removed, rest: list[str]) -> str:
+def _flag_value(setting: RemovedSetting, rest: list[str]) -> str:
     """The value of a flag in the word behind it, which it takes from the rest (the next word is the last one)."""
     is_given = bool(rest) and not rest[-1].startswith("--")
     if isinstance(setting.constant, bool):
@@ -361,7 +378,7 @@ def _flag_value(setting: Removed, rest: list[str]) -> str:
     return rest.pop() if is_given else "true"
 
 
-def _removed_flag(model: type[BaseModel] | str, name: str) -> Removed | None:
+def _removed_flag(model: type[BaseModel] | str, name: str) -> RemovedSetting | None:
     return removed_setting(model, name) if isinstance(model, str) else removed_at(model, name)
 
 

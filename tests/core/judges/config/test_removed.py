@@ -1,4 +1,4 @@
-"""Removed settings: each line of the table, in each source and each command that had the setting."""
+"""RemovedSetting settings: each line of the table, in each source and each command that had the setting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from judgegym.environments.command_line.arguments import settings_type
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.config.fields import section_of
 from judgegym.judges.config.one_line_parser import OneLineParser
-from judgegym.judges.config.removed import REMOVED, REMOVED_FROM_JUDGES, Removed, removed_setting
+from judgegym.judges.config.removed import REMOVED, REMOVED_FROM_JUDGES, RemovedSetting, removed_setting
 from judgegym.judges.config.sources import load, settings_from_keywords
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import RewardServerSettings
@@ -35,12 +35,12 @@ ALL = (*REMOVED, *REMOVED_FROM_JUDGES)
 class Place(NamedTuple):
     """A removed setting in a command: its dotted name there."""
 
-    setting: Removed
+    setting: RemovedSetting
     command: str
     path: str
 
 
-def places(model: type[BaseModel], setting: Removed, prefix: str = "") -> Iterator[str]:
+def places(model: type[BaseModel], setting: RemovedSetting, prefix: str = "") -> Iterator[str]:
     """The dotted names under which settings had a setting."""
     if removed_setting(model, setting.name) is setting:
         yield prefix + setting.name
@@ -138,7 +138,7 @@ def test_each_line_of_the_table_is_of_a_command() -> None:
         assert setting.advice and not setting.advice.endswith("."), setting.name
 
 
-MOOD = Removed("JudgeSettings", "judge_mood", "calm", "leave it out")
+MOOD = RemovedSetting("JudgeSettings", "judge_mood", "calm", "leave it out")
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_a_mount_and_keyword_arguments(mood: None) -> None:
 
 
 def test_a_switch_without_a_value_and_its_opposite(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Removed("ScoreRunSettings", "loud", False, "leave it out")
+    gone = RemovedSetting("ScoreRunSettings", "loud", False, "leave it out")
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED", [gone])
     for words in (["--loud", "--limit=2"], ["--loud", "true", "--limit=2"], ["--limit=2", "--loud"]):
         with pytest.raises(SettingsError, match=r"^--loud \(command line\)"):
@@ -191,7 +191,7 @@ def test_a_merged_setting_is_dropped_where_the_new_one_says_the_same(monkeypatch
     def is_in_force(section: Any, settings: Any, value: Any) -> bool:
         return bool(section.limit == int(value))
 
-    merged = Removed("ScoreRunSettings", "most", None, "use --limit", is_in_force=is_in_force)
+    merged = RemovedSetting("ScoreRunSettings", "most", None, "use --limit", is_in_force=is_in_force)
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED", [merged])
     assert load(ScoreSettings, ["--most=7", "--limit=7"], prog="score").settings.limit == 7
     with pytest.raises(SettingsError, match=r"^--most \(command line\): .*use --limit"):
@@ -199,7 +199,7 @@ def test_a_merged_setting_is_dropped_where_the_new_one_says_the_same(monkeypatch
 
 
 def test_a_flag_of_a_small_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    gone = Removed("label", "format", "jsonl", "write JSONL")
+    gone = RemovedSetting("label", "format", "jsonl", "write JSONL")
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED", [gone])
     parser = OneLineParser("judgegym label", "Label rows.")
     parser.add_argument("--out")
