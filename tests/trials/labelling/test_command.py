@@ -117,3 +117,18 @@ def test_a_second_server_on_the_same_file_is_refused(run: Path, capsys: pytest.C
     with session_of(run):
         assert main([str(run), "--port=0"]) == 2
     assert "labels.jsonl is in use by another process" in capsys.readouterr().err
+
+
+def test_a_damaged_file_of_labels_is_kept_aside_and_labelling_goes_on(
+    run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    label_some(run, "ann", 3)
+    path = run / "labels.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([*lines[:2], bytes(9) + b"\n", *lines[3:]])
+    path.write_bytes(damaged)
+    label_some(run, "ann", 2)
+    kept = path.with_name("labels.jsonl.damaged")
+    assert kept.read_bytes() == damaged
+    assert caplog.messages == [f"{path}: 1 damaged line skipped (kept in {kept.name}); 1 label may be missing"]
+    assert len(read_labels(path).given) == 4
