@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 FEWEST_LABELS = 30
 _FOLDS = 5
-_ROUNDS = 1000
-"""The most rounds of expectation and maximisation."""
 _MOST_CERTAIN = 0.95
 """A member's accuracy counts as at most this much: of 60 labels nobody knows more."""
 _PRIOR = 1.0
@@ -135,7 +133,7 @@ def _logistic(votes: Floats, gold: Floats) -> Floats:
     return found
 
 
-def dawid_skene(verdicts: Ratings, classes: int, *, tolerance: float = 1e-9) -> Floats:
+def dawid_skene(verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9) -> Floats:
     """Return the probability of each class for each row, by what the members agree on, without labels.
 
     It learns who errs from who agrees with whom: members that err together look right.
@@ -143,6 +141,7 @@ def dawid_skene(verdicts: Ratings, classes: int, *, tolerance: float = 1e-9) -> 
     Args:
         verdicts: for each row a verdict of each member, a class from 0; `None` or NaN without one.
         classes: how many classes there are, two or more.
+        rounds: the most rounds of expectation and maximisation.
         tolerance: stop when the log-likelihood changes by less.
 
     Returns:
@@ -157,7 +156,7 @@ def dawid_skene(verdicts: Ratings, classes: int, *, tolerance: float = 1e-9) -> 
     chances = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1.0)
     chances /= chances.sum(axis=1, keepdims=True)
     before = -np.inf
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         shares = chances.mean(axis=0)
         errors = np.einsum("rt,rmv->mtv", chances, said)
         errors /= np.maximum(errors.sum(axis=2, keepdims=True), 1e-300)
