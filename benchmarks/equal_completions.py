@@ -31,7 +31,7 @@ from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import CallRun
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 
 PART = "equal completions"
 

@@ -43,7 +43,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 from judgegym.llm.wire import Choice, Message
 from judgegym_trainers.scores.requests import CellError, CompletionRow, plain
 from judgegym_trainers.scores.results import JUDGE_FAILED, CompletionReward, FirstRequests, RefusedError, failures

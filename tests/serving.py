@@ -21,7 +21,7 @@ from judgegym.environments.training.group_file import settle
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
 from tests.command import PATIENCE_S
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion

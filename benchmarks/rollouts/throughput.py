@@ -22,7 +22,7 @@ from benchmarks.measured import Measured, report, results_option
 from benchmarks.rollouts.processes import cpu_seconds, endpoint, running
 from benchmarks.rollouts.trainer import BATCH, Trainer, rollout_api
 from judgegym.judges.core.event_loop import run
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 
 AT_ONCE = ("eval_environments/arena_hard_environment.py",)
 ONE_AFTER_ANOTHER = ("-m", "benchmarks.rollouts.one_after_another")

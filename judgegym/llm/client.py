@@ -32,7 +32,7 @@ from judgegym.llm.at_once import SingleFlight, on_its_way
 from judgegym.llm.cache import IS_ASKED_ANEW, JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.outcome import checked
 from judgegym.llm.refusals.response_format import RESPONSE_FORMAT

@@ -35,10 +35,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from judgegym.llm.at_once import Tasks, cancel_all, fail
-from judgegym.llm.connector import can_connect
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.retries.limits import LONG_WAIT_S, UNKNOWN_WAIT
 from judgegym.llm.types import ChatSettings, Replica
+from judgegym.llm.urls import can_connect
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,8 @@
 """One request to a model with its retries: what an attempt waits for, the replica that it goes to, the retry loop.
 
 An attempt waits for the budget, for a replica that is there, for the rate limits (requests and tokens a minute) and for
-a slot of the concurrency limit, which adapts to the endpoint (`judgegym.llm.limits`). `judgegym.llm.exchange` sends it,
-`judgegym.llm.outcome` classifies its response, `judgegym.llm.retries.retry` says whether and when a failed attempt is
-made again.
+a slot of the concurrency limit, which adapts to the endpoint (`llm/http/limits.py`). `llm/http/exchange.py` sends it,
+`llm/outcome.py` classifies its response, `llm/retries/retry.py` says whether and when a failed attempt is made again.
 
 Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
 first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
@@ -31,9 +30,9 @@ from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.cost.models import retired_words, warn_of_end
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
-from judgegym.llm.exchange import Exchange
+from judgegym.llm.http.exchange import Exchange
+from judgegym.llm.http.limits import AdaptiveLimit, RateBudget
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
-from judgegym.llm.limits import AdaptiveLimit, RateBudget
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,

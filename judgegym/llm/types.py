@@ -17,10 +17,16 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
-from judgegym.llm.connector import speaks_tls
 from judgegym.llm.outcome import KNOWN_WORDS_ALONE, FinishRules, Habits
 from judgegym.llm.providers import ApiName, api_of
-from judgegym.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
+from judgegym.llm.urls import (
+    is_loopback,
+    secrets_in_fields,
+    secrets_in_url,
+    speaks_tls,
+    without_credentials,
+    without_secret,
+)
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON, Choice
 

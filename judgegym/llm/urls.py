@@ -1,4 +1,4 @@
-"""Endpoint URLs: splitting, validation, and removal of secrets from URLs, request fields and texts.
+"""Endpoint URLs: splitting, validation, a first connection, and removal of secrets from URLs, fields and texts.
 
 Secret in a URL are user names, passwords, and every value of its query but those of a few names that providers use for
 versions and deployments. Secret among the fields of a request are the values whose name looks like that of a secret.
@@ -6,14 +6,18 @@ versions and deployments. Secret among the fields of a request are the values wh
 
 from __future__ import annotations
 
+import asyncio
 import re
+import ssl
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 from judgegym.llm.wire import JSON
 
+_HANDSHAKE_S = 5.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PRIVATE_SUFFIXES = (
     *(".local", ".internal", ".intranet", ".private", ".lan", ".corp", ".home", ".home.arpa", ".localdomain"),
@@ -199,3 +203,27 @@ def is_loopback(url: str) -> bool:
 def same_host(first: str, second: str) -> bool:
     """Whether all URLs of two settings have the same host."""
     return len({urlsplit(url).hostname for url in split_urls(first) + split_urls(second)}) == 1
+
+
+async def speaks_tls(url: str) -> bool:
+    """Whether the port of a URL completes a TLS handshake, whatever its certificate says. No request is sent."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        return await asyncio.wait_for(can_connect(url, context), _HANDSHAKE_S)
+    except asyncio.TimeoutError:
+        return False
+
+
+async def can_connect(url: str, tls: ssl.SSLContext | None = None) -> bool:
+    """Whether a connection to the host of a URL can be opened; it is closed at once."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+    except OSError:
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True

@@ -32,7 +32,7 @@ from judgegym.llm import tracing
 from judgegym.llm.at_once import all_results, cancel_all
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import UserError
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts import Cohorts, Gatherer
 from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named, trace_judgment

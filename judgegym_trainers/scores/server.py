@@ -14,8 +14,8 @@ import aiohttp
 
 from judgegym.judges.core.tasks import BUDGET_SPENT
 from judgegym.llm import wire
-from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import BudgetError, SettingsError
+from judgegym.llm.http.connector import CheckedConnector
 from judgegym.llm.retries.retry import REQUEST_DEADLINE, retry_after_seconds
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.environments.training import connection
 from judgegym.environments.training import serve as serving
-from judgegym.llm import exchange
+from judgegym.llm.http import exchange
 from tests.conformance.subjects import SUBJECTS, Subject, Verb
 from tests.faults.bench import Bench, Loop, Outcome
 

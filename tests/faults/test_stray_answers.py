@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.llm import connector
+from judgegym.llm.http import connector
 from tests.arena import Arena, RunFiles, answering, judge
 from tests.command import in_process
 from tests.faults.bench import Loop

@@ -30,7 +30,7 @@ from judgegym.environments.training.serve import ServeRun
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 
 _PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
 

@@ -45,7 +45,7 @@ from judgegym.judges.scorers.registry import ScorerSettings, part_settings
 from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.images import tokens_of_images
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 from judgegym.llm.ledger import RequestRecord, component, current_component
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Prices, count_once, how_counted

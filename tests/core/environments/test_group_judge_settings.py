@@ -21,7 +21,7 @@ from judgegym.judges import prompts
 from judgegym.judges.config.fields import DeclaredSetting
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 from tests.command import ROOT
 from tests.core.engine.settings_of import settings_of
 from tests.core.environments.test_base import HEADLINE

@@ -16,7 +16,7 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http.exchange import open_session
 from judgegym.llm.wire import Message
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 

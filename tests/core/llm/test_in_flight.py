@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.llm.limits import AdaptiveLimit, RateBudget
+from judgegym.llm.http.limits import AdaptiveLimit, RateBudget
 
 
 async def settle() -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm import ledger, limits, transport
+from judgegym.llm import ledger, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunStop
+from judgegym.llm.http import limits
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, VerdictLocation, component, recorded_in
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.wire import Choice, Message

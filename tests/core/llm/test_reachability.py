@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm import ledger, limits, reachability, transport
+from judgegym.llm import ledger, reachability, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
+from judgegym.llm.http import limits
 from judgegym.llm.reachability import Reachability
 from judgegym.llm.types import ChatSettings, Endpoint, Replica
 from tests.scripted import Reply, ScriptedEndpoint, refusing

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.llm import ledger, limits, transport
+from judgegym.llm import ledger, transport
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http import limits
+from judgegym.llm.http.exchange import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
 
 ASK = [{"role": "user", "content": "hi"}]

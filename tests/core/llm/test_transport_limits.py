@@ -9,9 +9,10 @@ import aiohttp
 import pytest
 from aiolimiter import AsyncLimiter
 
-from judgegym.llm import exchange, ledger, limits, transport
+from judgegym.llm import ledger, transport
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.exchange import open_session
+from judgegym.llm.http import exchange, limits
+from judgegym.llm.http.exchange import open_session
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]

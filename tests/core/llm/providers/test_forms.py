@@ -139,7 +139,7 @@ async def test_temperature_that_a_model_refuses_is_left_out_and_said(
 
 async def test_fields_without_a_counterpart_are_errors_before_a_request(connect: Connect) -> None:
     with pytest.raises(SettingsError, match=r"--env\.judge_extra_body: 'logit_bias' is no field"):
-        connect("http://x/v1", api="anthropic", extra_body={"logit_bias": {}}, price_settings="env.judge_price_")
+        connect("http://x/v1", api="anthropic", extra_body={"logit_bias": {}}, url_setting="--env.judge_base_url")
     with pytest.raises(SettingsError, match=r"--temperature: the temperature 1\.2"):
         connect("http://x/v1", api="anthropic", temperature=1.2)
     with pytest.raises(SettingsError, match="the model: 'logprobs' is no field"):

@@ -9,8 +9,8 @@ from typing import cast
 import aiohttp
 
 from judgegym.llm import tracing, wire
-from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import FailureKind
+from judgegym.llm.http.connector import CheckedConnector
 from judgegym.llm.ledger import RequestRecord
 from judgegym.llm.outcome import AttemptFailure, Outcome, RawResponse, of_answer, of_exception, of_other_answer
 from judgegym.llm.providers.api import Api

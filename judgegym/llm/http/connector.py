@@ -12,14 +12,10 @@ in use by then, or `_LEAST_RESTING` rest.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import select
-import ssl
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import aiohttp
@@ -34,7 +30,6 @@ _REST_S = 0.1
 _FIRST_ANSWERS = 100
 _ONE_OF = 10
 _MOST_RESTING, _LEAST_RESTING = 128, 16
-_HANDSHAKE_S = 5.0
 
 
 class CheckedConnector(aiohttp.TCPConnector):
@@ -98,30 +93,6 @@ class CheckedConnector(aiohttp.TCPConnector):
                 key.host,
                 key.port,
             )
-
-
-async def speaks_tls(url: str) -> bool:
-    """Whether the port of a URL completes a TLS handshake, whatever its certificate says. No request is sent."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        return await asyncio.wait_for(can_connect(url, context), _HANDSHAKE_S)
-    except asyncio.TimeoutError:
-        return False
-
-
-async def can_connect(url: str, tls: ssl.SSLContext | None = None) -> bool:
-    """Whether a connection to the host of a URL can be opened; it is closed at once."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        _, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
-    except OSError:
-        return False
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-    return True
 
 
 def _is_readable(connection: Connection) -> bool:

@@ -1,0 +1,1 @@
+"""How one request is sent over HTTP: the pool of connections, the exchange, and how many may be in flight."""
