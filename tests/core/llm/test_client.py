@@ -147,13 +147,10 @@ async def test_a_failure_that_may_pass_does_not_cost_the_seed(connect: Connect) 
     assert [body.get("seed") for body in endpoint.bodies] == [5, 5]
 
 
-@pytest.mark.parametrize("n_is_ignored", [True, False])
-async def test_completions_that_are_asked_for_one_by_one_are_not_all_of_one_seed(
-    connect: Connect, n_is_ignored: bool
-) -> None:
+async def test_completions_that_are_asked_for_one_by_one_are_not_all_of_one_seed(connect: Connect) -> None:
     """The same request with the same seed is the same completion."""
     async with ScriptedEndpoint(lambda request, number: f"text of {request['seed']}") as endpoint:
-        answer = await connect(endpoint, n_is_ignored=n_is_ignored).chat(ASK, n=3, seed=5)
+        answer = await connect(endpoint).chat(ASK, n=3, seed=5)
     assert len({choice.text for choice in answer.choices}) == 3
 
 
@@ -183,7 +180,7 @@ async def test_a_completion_that_fails_after_its_retries_is_not_asked_for_again(
         return Reply(status=500) if request["seed"] == 6 else f"text of {request['seed']}"
 
     async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint, n_is_ignored=True, max_retries=1)
+        client = connect(endpoint, max_retries=1)
         with pytest.raises(EndpointError):
             await client.chat(ASK, n=3, seed=5)
     assert sorted(body["seed"] for body in endpoint.bodies) == [5, 6, 6, 7]

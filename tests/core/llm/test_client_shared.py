@@ -53,14 +53,17 @@ async def test_n_known_to_be_ignored_is_never_sent_and_all_requests_run_at_once(
     meeting = Meeting(4)
 
     async def script(request: dict[str, Any], number: int) -> str:
-        await meeting.wait()
+        if number > 2:
+            await meeting.wait()
         return f"text {number}"
 
     async with ScriptedEndpoint(script) as endpoint:
-        answer = await connect(endpoint, n_is_ignored=True).chat(ASK, n=4)
+        client = connect(endpoint)
+        await client.chat(ASK, n=2)  # its first response has one choice
+        answer = await client.chat(ASK, n=4)
     assert len(set(texts(answer))) == 4
     assert endpoint.peak == 4
-    assert not any("n" in body for body in endpoint.bodies)
+    assert [body.get("n") for body in endpoint.bodies] == [2, None, None, None, None, None]
 
 
 async def test_more_choices_than_requested_are_cut(connect: Connect) -> None:
@@ -82,7 +85,7 @@ async def test_a_completion_that_fails_fails_the_call(connect: Connect) -> None:
 
 async def test_completions_of_a_greedy_policy_are_not_shared(connect: Connect) -> None:
     async with ScriptedEndpoint("text") as endpoint:
-        await connect(endpoint, temperature=0.0, n_is_ignored=True).chat(ASK, n=3)
+        await connect(endpoint, temperature=0.0).chat(ASK, n=3)
     assert len(endpoint.requests) == 3
 
 
