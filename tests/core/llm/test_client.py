@@ -181,7 +181,8 @@ async def test_a_completion_that_fails_after_its_retries_is_not_asked_for_again(
 
     async with ScriptedEndpoint(script) as endpoint:
         client = connect(endpoint, max_retries=1)
+        await client.chat(ASK, n=2, seed=90)  # a response with one choice: n is ignored
         with pytest.raises(EndpointError):
             await client.chat(ASK, n=3, seed=5)
-    assert sorted(body["seed"] for body in endpoint.bodies) == [5, 6, 6, 7]
-    assert client.meter.answered == 2
+    assert sorted(body["seed"] for body in endpoint.bodies[2:]) == [5, 6, 6, 7]
+    assert client.meter.answered == 4
