@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from judgegym.statistics import paired
 from judgegym.statistics.agreement import quadratic_kappa
 from judgegym.statistics.intervals import mean_interval
 from judgegym.statistics.paired import (
@@ -211,3 +212,16 @@ def test_a_difference_of_zero_is_settled_by_no_number_of_rows() -> None:
 def test_rows_that_all_differ_by_the_same_amount_say_nothing_about_the_number_of_rows() -> None:
     assert "same amount" in rows_needed(means([0.0, 0.5]), means([0.5, 1.0])).reason
     assert "one row" in rows_needed(means([0.0]), means([0.5])).reason
+
+
+@pytest.mark.slow
+def test_kinds_of_rows_are_drawn_as_rows_are() -> None:
+    """Means and covariances of the counts are those of a multinomial distribution, drawn in either way."""
+    for times in (1, 40):  # few rows of each kind, and many
+        counts = np.array([1, 2, 3, 2]) * times
+        drawn = paired._drawn(np.random.default_rng(0), counts, 20_000)
+        share = counts / counts.sum()
+        assert (drawn.sum(axis=1) == counts.sum()).all()
+        assert drawn.mean(axis=0) == pytest.approx(counts, rel=0.02)
+        expected = counts.sum() * (np.diag(share) - np.outer(share, share))
+        assert np.cov(drawn.T) == pytest.approx(expected, abs=0.03 * counts.sum())
