@@ -189,7 +189,8 @@ async def test_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         expected = (await server.post("/v1/score", {**body, "rubric": RUBRIC})).json
         assert sample["scores"]["rubric"]["value"] == expected["score"]
 
-        score, arena = (shlex.split(line) for line in example("inspect_ai", "bash", 1).splitlines())
+        commands = swap(example("inspect_ai", "bash", 1), ("openai/gpt-6-luna", "openai-api/stub/policy"))
+        score, arena = map(shlex.split, commands.splitlines())
         rescored = [part.replace("LOG", log["path"]).replace(URL, server.url) for part in score[1:]]
         ended = await command(*rescored)
         assert ended.code == 0, ended.err
@@ -197,9 +198,7 @@ async def test_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         assert log["samples"][0]["scores"]["rubric1"]["value"] == expected["score"]
         assert log["results"]["rubric1"]["mean"] == expected["score"]
 
-        ended = await command(
-            *(part.replace(*logs).replace("openai/gpt-5-mini", "openai-api/stub/policy") for part in arena[1:])
-        )
+        ended = await command(*(part.replace(*logs) for part in arena[1:]))
         assert ended.code == 0, ended.err
         [log] = await evaluated({"read": logs_in(tmp_path, "arena")})
     assert log["results"]["reward"]["scored"] == 3
