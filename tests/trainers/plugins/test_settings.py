@@ -56,7 +56,7 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
         ({**HERE, "fallback_score": float("nan")}, ".*expected a finite number"),
         *(
             ({**SCORE, "judge": judge}, ".*cannot run in verl's reward workers.* set url")
-            for judge in ({"judge": "listwise"}, {"group_size": 4})
+            for judge in ({"judge": "listwise"}, {"judge": "tournament"}, {"group_size": 4})
         ),
     ],
     of_manager: [
@@ -70,12 +70,15 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
         ({"environment": {"name": "arena_hard"}}, ".*environment.name: unknown setting"),
         ({"environment": {"settings": {}}}, ".*expected `environment`, its name"),
         (["url"], "reward_kwargs: expected a mapping"),
+        ({"fallback_score": "0"}, "reward_kwargs.fallback_score: expected a finite number"),
+        ({"judge": "listwise"}, ".*judge: expected a mapping"),
     ],
     of_slime: [
         ({"ulr": URL}, "judgegym.ulr: unknown setting, did you mean url"),
         ({"fallback_score": "0"}, "judgegym.fallback_score: expected a finite number, found '0'"),
         ({"judge": "listwise"}, "judgegym.judge: expected a mapping"),
         ({}, "--rm-url: expected the URL"),
+        (["url"], "judgegym: expected a mapping"),
     ],
     of_single_slime: [
         ({"judge": judge}, "judgegym.judge: .*needs --group-rm")
