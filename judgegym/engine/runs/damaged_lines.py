@@ -178,14 +178,14 @@ def mend_lines(
         except FAULTS as fault:
             tally.note_damage(raw, fault)
             whole = list(_whole_objects(line, read)) if salvage else []
-            lost += sum(len(each.data) for each, _ in whole) < len(raw.data.strip())
-        readable = b"".join(_ended(each.data) for each, _ in whole)
+            lost += sum(len(part.data) for part, _ in whole) < len(raw.data.strip())
+        readable = b"".join(_with_newline(part.data) for part, _ in whole)
         if readable != raw.data:
             mended.edit(raw, readable)
             number = itertools.count(line.number + len(whole))
-        for each, value in whole:
+        for part, value in whole:
             tally.readable += 1
-            yield replace(each, data=_ended(each.data)) if readable != raw.data else each, value
+            yield replace(part, data=_with_newline(part.data)) if readable != raw.data else part, value
     tally.check()
     if mended.edits:
         try:
@@ -214,7 +214,7 @@ def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, 
         number, offset, start = number + 1, offset + end - start + 1, end
 
 
-def _ended(data: bytes) -> bytes:
+def _with_newline(data: bytes) -> bytes:
     """A line with its newline."""
     return data if data.endswith(b"\n") else data + b"\n"
 

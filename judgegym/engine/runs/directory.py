@@ -36,7 +36,7 @@ from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import BATCHES, CALLS, PACKED_CALLS
 from judgegym.judges.config.explaining import suggestion
 from judgegym.judges.config.presets import load_yaml
-from judgegym.judges.config.removed import in_file, refusals, take_removed, unknown_settings
+from judgegym.judges.config.removed_values import in_file, refusals, take_removed, unknown_settings
 from judgegym.judges.core.naming import file_part
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError

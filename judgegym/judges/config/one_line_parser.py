@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from judgegym.judges.config.exit_code import BAD_INPUT
-from judgegym.judges.config.removed import refusals, take_removed_flags
+from judgegym.judges.config.removed_values import refusals, take_removed_flags
 
 _AT_ONCE = "num_requests_for_eval num_max_requests_at_once judge_max_concurrency workers max_pending"
 _MANY = "limit total_steps top samples max_pairs"

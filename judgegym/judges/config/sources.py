@@ -24,7 +24,7 @@ from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
 from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
 from judgegym.judges.config.presets import config_file, default_name, read_yaml
-from judgegym.judges.config.removed import (
+from judgegym.judges.config.removed_values import (
     RemovedValue,
     in_file,
     refusals,

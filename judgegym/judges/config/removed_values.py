@@ -1,0 +1,231 @@
+"""Take removed settings from what a source gives, and say why those with another value than the constant are refused.
+
+`removed.py` has the table. Every source passes here: command line, environment variables, YAML files and presets,
+keyword arguments, and the `config.yaml` of a run that is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from judgegym.judges.config.fields import classes_in, section_of
+from judgegym.judges.config.removed import RemovedSetting, removed_at, removed_from_judges, removed_setting
+from judgegym.llm import wire
+
+COMMAND_LINE = "command line"
+_SWITCHES = ("true", "false", "1", "0")
+_HOLD_JUDGES = frozenset({"reward", "judges", "cascade", "steps_judge", "gold_judge", "mounts"})
+"""Settings whose objects hold the settings of a judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedValue:
+    """A removed setting to which a source gives a value.
+
+    Attributes:
+        path: its dotted name.
+        value: the value, of the type that the source has.
+        setting: the setting.
+        origin: the source, for messages.
+    """
+
+    path: str
+    value: object
+    setting: RemovedSetting
+    origin: str = ""
+
+    def refusal(self, settings: object = None, prefix: str = "--") -> str | None:
+        """Why it is refused, given the valid settings of the command; `None` if it is dropped."""
+        setting, section = self.setting, settings
+        if setting.is_constant(self.value):
+            return None
+        for name in self.path.split(".")[:-1]:
+            section = getattr(section, name, None)
+        if section is not None and self._is_in_force(section, settings):
+            return None
+        constant = "unset" if setting.constant is None else wire.dumps(setting.constant).decode()
+        state = (
+            f"was removed, and is always {constant}" if setting.is_in_force is None else "is part of another one now"
+        )
+        origin = f" ({self.origin})" if self.origin else ""
+        return f"{prefix}{self.path}{origin}: this setting {state}; {setting.advice}"
+
+    def _is_in_force(self, section: object, settings: object) -> bool:
+        try:
+            return self.setting.is_in_force is not None and self.setting.is_in_force(section, settings, self.value)
+        except (AttributeError, LookupError, TypeError, ValueError):  # other settings, or a value that it never had
+            return False
+
+
+def take_removed(
+    model: type[BaseModel], values: Mapping[Any, Any], origin: str = "", prefix: str = ""
+) -> tuple[dict[Any, Any], list[RemovedValue]]:
+    """The values of a source without removed settings, and those.
+
+    Args:
+        model: the settings.
+        values: by name, those of sections as objects.
+        origin: the source, for messages.
+        prefix: the dotted names of the sections around them.
+    """
+    remaining: dict[Any, Any] = {}
+    taken: list[RemovedValue] = []
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        setting = removed_setting(model, name)
+        if setting is not None:
+            taken.append(RemovedValue(path, value, setting, origin))
+            continue
+        inner = section_of(model, name) if isinstance(name, str) else None
+        if inner is not None and isinstance(value, Mapping):
+            value, nested = take_removed(inner, value, origin, f"{path}.")
+        else:
+            value, nested = _take_nested(inner or _listed(model, name), value, origin, path)
+        remaining[name] = value
+        taken += nested
+    return remaining, taken
+
+
+def _listed(model: type[BaseModel], name: object) -> type[BaseModel] | None:
+    """The class of the objects in a setting; `BaseModel` itself for objects that hold the settings of a judge."""
+    field = model.model_fields.get(str(name))
+    classes = () if field is None else classes_in(field.annotation)
+    models = [model for model in classes if issubclass(model, BaseModel)]
+    if len(models) == 1:
+        return models[0]
+    return BaseModel if name in _HOLD_JUDGES else None
+
+
+def _take_nested(model: type[BaseModel] | None, value: Any, origin: str, path: str) -> tuple[Any, list[RemovedValue]]:
+    """The same for a list or an object of objects, also as the JSON text of a flag."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and model is not None:
+        remaining, taken = _take_nested(model, wire.as_json(value), origin, path)
+        return (remaining if taken else value), taken
+    if model is None or not isinstance(value, list | dict):
+        return value, []
+    taken = list[RemovedValue]()
+    items: list[tuple[Any, Any]] = [*enumerate(value)] if isinstance(value, list) else [*value.items()]
+    remaining_items = []
+    for name, item in items:
+        setting = removed_from_judges(name) if model is BaseModel and isinstance(value, dict) else None
+        if setting is not None:
+            taken.append(RemovedValue(f"{path}.{name}", item, setting, origin))
+            continue
+        if model is BaseModel or not isinstance(item, dict):
+            item, nested = _take_nested(model, item, origin, f"{path}.{name}")
+        else:
+            item, nested = take_removed(model, item, origin, f"{path}.{name}.")
+        remaining_items.append((name, item))
+        taken += nested
+    return [item for _, item in remaining_items] if isinstance(value, list) else dict(remaining_items), taken
+
+
+def refusals(taken: Sequence[RemovedValue], settings: object = None, prefix: str = "--") -> list[str]:
+    """Why removed settings are refused, a line for each; empty if all are dropped.
+
+    Args:
+        taken: the removed settings of a source.
+        settings: the valid settings of the command.
+        prefix: what stands before a setting's name in messages.
+    """
+    return [line for value in taken if (line := value.refusal(settings, prefix)) is not None]
+
+
+def unknown_settings(model: type[BaseModel], values: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
+    """The dotted names in a file of settings that no setting has."""
+    for name, value in values.items():
+        field, section = model.model_fields.get(str(name)), section_of(model, str(name))
+        if field is None:
+            yield f"{prefix}{name}"
+        elif section is not None and isinstance(value, Mapping):
+            yield from unknown_settings(section, value, f"{prefix}{name}.")
+
+
+def take_removed_flags(model: type[BaseModel] | str, words: Sequence[str]) -> tuple[list[str], list[RemovedValue]]:
+    """The words of a command line without the flags of removed settings, and those.
+
+    Args:
+        model: the settings, or the name of a command that has a small parser.
+        words: `--name=value`, `--name value`, or, for what is true or false, `--name` and `--no-name`.
+    """
+    remaining: list[str] = []
+    taken: list[RemovedValue] = []
+    following = list(reversed(words))
+    while following:
+        word = following.pop()
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--")
+        positive = name.removeprefix("no-")
+        setting = _removed_flag(model, name) if word.startswith("--") else None
+        switch = _removed_flag(model, positive) if positive != name and word.startswith("--") else None
+        if setting is not None:
+            text = value if equals else _flag_value(setting, following)
+            taken.append(RemovedValue(name, text, setting, COMMAND_LINE))
+        elif switch is not None and isinstance(switch.constant, bool):
+            taken.append(RemovedValue(positive, "false", switch, COMMAND_LINE))
+        else:
+            remaining.append(word)
+    return remaining, taken
+
+
+def _flag_value(setting: RemovedSetting, following: list[str]) -> str:
+    """The value of a flag: the next word, which is the last of `following`, and is taken from it; or `true`."""
+    is_given = bool(following) and not following[-1].startswith("--")
+    if isinstance(setting.constant, bool):
+        is_given = is_given and following[-1].lower() in _SWITCHES
+    return following.pop() if is_given else "true"
+
+
+def _removed_flag(model: type[BaseModel] | str, name: str) -> RemovedSetting | None:
+    return removed_setting(model, name) if isinstance(model, str) else removed_at(model, name)
+
+
+def take_removed_variables(
+    model: type[BaseModel], variables: Mapping[str, str], prefix: str
+) -> tuple[dict[str, str], list[RemovedValue]]:
+    """The environment variables without those of removed settings, and those."""
+    remaining: dict[str, str] = {}
+    taken: list[RemovedValue] = []
+    for variable, value in variables.items():
+        path = variable.lower().removeprefix(prefix.lower()).replace("__", ".")
+        setting = removed_at(model, path) if variable.lower().startswith(prefix.lower()) else None
+        if setting is None:
+            remaining[variable] = value
+        else:
+            origin = f"environment variable {variable.upper()}"
+            taken.append(RemovedValue(path, value.rstrip("\r\n"), setting, origin))
+    return remaining, taken
+
+
+def in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
+    """The same with the YAML file and the line of each as its origin."""
+    root = yaml.compose(path.read_bytes(), yaml.SafeLoader) if taken else None
+    return [replace(value, origin=f"{path}{line_of(root, value.path)}") for value in taken]
+
+
+def line_of(root: yaml.Node | None, path: str) -> str:
+    """`, line 7` for a setting in a YAML document, by its dotted name; empty if it is not there."""
+    sections = ([*path.split(".")], ["env", *path.split(".")])  # the file of an environment, read without sections
+    return next((f", line {line}" for line in (_line(root, names) for names in sections) if line), "")
+
+
+def _line(node: yaml.Node | None, names: Sequence[str]) -> int:
+    """The line of the value at these names; 0 if it is not there."""
+    line = 0
+    for name in names:
+        if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+            node = node.value[int(name)]
+            line = node.start_mark.line + 1
+            continue
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        found = next(((key, value) for key, value in pairs if getattr(key, "value", None) == name), None)
+        if found is None:
+            return 0
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
