@@ -3,26 +3,13 @@
 Guarantees: no caller waits longer than its deadline; a cohort is judged when all its members are there, or when the
 time to wait is over, with those that came; the judge then has the rest of the deadline, `deadline - group_wait`, before
 the first caller must be answered. Who leaves keeps its place, and a judgment outlives its callers: a response that is
-sent again finds its result (by the rules below). A judge that compares responses as they come begins with the second
-one. What is kept is bounded: no cohort is opened beyond the limit of pending judgments, in which each place counts, and
-judged ones are kept by number and time, without the texts. A cohort that is open takes its members also at the limit:
-refusing them would keep those that are there waiting, and the limit reached.
+sent again finds its result, by the rules of `cohort_register.py`. A judge that compares responses as they come begins
+with the second one. What is kept is bounded: no cohort is opened beyond the limit of pending judgments, in which each
+place counts, and judged ones are kept by number and time, without the texts. A cohort that is open takes its members
+also at the limit: refusing them would keep those that are there waiting, and the limit reached.
 
 A cohort lives in one process, which all its members must reach: `RewardServerSettings.check_processes` refuses several.
 
-The rules, for responses with one key (`cohort_key`):
-
-* A repeated response has the place that it had, whether its cohort is open, being judged or judged: it has the same id
-  and the same text. Without an id it has the same text, and everyone who asked for that place has left, or the cohort
-  is judged; otherwise it is another member that says the same. (An empty one without an id is always another member.)
-* A response is late if a cohort was closed short, less than `late_s` ago, and this may be one of those that it lacks:
-  it has an id that nobody in the cohort has, or none; and there are not yet as many late ones as members missing.
-* Otherwise it joins the oldest cohort that is open, and in which nobody has its id. An id that is taken by another text
-  is the next epoch's: its response is in another cohort.
-* Otherwise a new cohort is opened for it.
-
-Judged cohorts are kept for `kept_s` seconds, the last ones of them with at most `most_kept` places together. One in
-which nobody has a score is not kept: those who ask again make a new one.
 """
 
 from __future__ import annotations
@@ -31,10 +18,8 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import orjson
 
@@ -42,7 +27,6 @@ from judgegym.judges.core.tasks import (
     ComparingJudge,
     JudgeTask,
     ResponseJudgment,
-    ScoresInProgress,
     answered,
     failed_by,
     failure,
@@ -53,242 +37,11 @@ from judgegym.llm import tracing
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import UserError
 from judgegym.server.answers import OverloadError
+from judgegym.server.cohort_register import Cohort, MemberSlot, Register, Sign, sign_of
 from judgegym.server.judges import trace_judgment
 from judgegym.server.operation import Record
 
 logger = logging.getLogger(__name__)
-
-_LONGEST_ID = 256
-
-
-class Sign(NamedTuple):
-    """How a response is known again.
-
-    Attributes:
-        member: its id in its group, if it has one.
-        text: a digest of its text.
-        is_empty: whether there is nothing to judge.
-    """
-
-    member: str | None
-    text: bytes
-    is_empty: bool = False
-
-
-def sign_of(member: str | None, text: str, *, is_empty: bool = False) -> Sign:
-    """The sign of a response; it is short, whatever the id, since it is kept with the results."""
-    if member is not None and len(member) > _LONGEST_ID:
-        member = f"sha256:{_digest(member).hex()}"
-    return Sign(member, _digest(text), is_empty)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-@dataclass(eq=False, slots=True)
-class MemberSlot:
-    """A place in a cohort.
-
-    Attributes:
-        sign: of the response that took it.
-        number: among the responses that are judged, from 0; `None` for one that is not.
-        waiting: how many callers wait for its result.
-        answered: whether a caller has had the judgment.
-        is_faulty: whether it has no score, though nobody is asked for one.
-        was_late: whether one was told that it is late.
-    """
-
-    sign: Sign
-    number: int | None = None
-    waiting: int = 0
-    answered: bool = False
-    is_faulty: bool = False
-    was_late: bool = False
-
-
-@dataclass(eq=False)
-class Cohort:
-    """A cohort, with its judgment in progress.
-
-    Attributes:
-        key: what its members have in common.
-        size: how many there should be.
-        places: of the members that came.
-        late: the signs of those that came too late.
-        ids: of those that came, in time or too late, if they have one.
-        closed_at: when it was closed; `None` while it is open.
-        judged_at: when its results were known; `None` before.
-        mount: the judge's name.
-        task: what all members have in common; `None` when they are judged, as the two below, so that no texts are kept.
-        scores: the judgment in progress.
-        responses: those that are judged.
-        results: of the members that are judged; done when the cohort is.
-        opened_at: when its first member came, on the clock of the event loop.
-        closes_at: when it closes at the latest.
-        timer: closes it then.
-        was_overdue: whether a caller was answered before the judgment.
-    """
-
-    key: str
-    size: int
-    places: list[MemberSlot] = field(default_factory=list)
-    late: list[Sign] = field(default_factory=list)
-    ids: set[str] = field(default_factory=set)
-    closed_at: float | None = None
-    judged_at: float | None = None
-    mount: str = ""
-    task: JudgeTask | None = None
-    scores: ScoresInProgress | None = None
-    responses: list[str] = field(default_factory=list)
-    results: asyncio.Future[list[ResponseJudgment]] = field(init=False, repr=False)
-    opened_at: float = 0.0
-    closes_at: float = 0.0
-    timer: asyncio.TimerHandle | None = None
-    was_overdue: bool = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether all members are there."""
-        return len(self.places) >= self.size
-
-    @property
-    def empty(self) -> int:
-        """How many members have nothing to judge, and are worth what an empty response is."""
-        return sum(place.number is None and not place.is_faulty for place in self.places)
-
-    def has(self, member: str | None) -> bool:
-        """Whether somebody in the cohort, or too late for it, has this id."""
-        return member in self.ids
-
-    def misses(self, sign: Sign) -> None:
-        """A member came too late."""
-        self.late.append(sign)
-        if sign.member is not None:
-            self.ids.add(sign.member)
-
-    def place_of(self, sign: Sign) -> MemberSlot | None:
-        """The place that the response had when it came before."""
-        places = (place for place in self.places if place.sign == sign)
-        if sign.member is not None:
-            return next(places, None)
-        if sign.is_empty:
-            return None
-        return next((place for place in places if self.judged_at is not None or place.waiting == 0), None)
-
-    def lacks(self, sign: Sign, since: float) -> bool:
-        """Whether it was closed short, after `since`, and the response may be one of those that it lacks."""
-        if self.closed_at is None or self.closed_at < since or len(self.places) + len(self.late) >= self.size:
-            return False
-        return not self.has(sign.member)
-
-
-@dataclass(slots=True)
-class _OfKey:
-    """The cohorts of a key, the oldest first.
-
-    Attributes:
-        open: those that members can join.
-        short: those that were closed without all members.
-        seated: those in which a response has a place.
-    """
-
-    open: dict[Cohort, None] = field(default_factory=dict)
-    short: dict[Cohort, None] = field(default_factory=dict)
-    seated: dict[Sign, list[Cohort]] = field(default_factory=dict)
-
-
-class Register:
-    """All cohorts of a judge: those that are open, being judged, and judged not long ago.
-
-    A response is looked up by its sign, and looks at no cohorts of its key but those that are open or short.
-    """
-
-    def __init__(self, *, late_s: float, kept_s: float, most_kept: int) -> None:
-        """Start without any.
-
-        Args:
-            late_s: seconds after its end in which a short cohort is missed by late members.
-            kept_s: seconds for which the results of a cohort are kept.
-            most_kept: most places of cohorts whose results are kept.
-        """
-        self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
-        self._by_key: dict[str, _OfKey] = {}
-        self._judged: deque[Cohort] = deque()
-        self._kept = 0
-
-    def repeated(self, key: str, sign: Sign) -> tuple[Cohort, MemberSlot] | None:
-        """The place that a response had when it came before, if it did."""
-        for cohort in reversed(self._of(key).seated.get(sign, ())):
-            place = cohort.place_of(sign)
-            if place is not None:
-                return cohort, place
-        return None
-
-    def missed(self, key: str, sign: Sign, now: float) -> Cohort | None:
-        """The cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
-        for cohort in reversed(self._of(key).short):
-            if sign in cohort.late or cohort.lacks(sign, now - self._late_s):
-                return cohort
-        return None
-
-    def joinable(self, key: str, sign: Sign) -> Cohort | None:
-        """The open cohort that a response joins, if there is one."""
-        return next((cohort for cohort in self._of(key).open if not cohort.has(sign.member)), None)
-
-    def add(self, cohort: Cohort) -> None:
-        """A cohort was opened."""
-        self._by_key.setdefault(cohort.key, _OfKey()).open[cohort] = None
-
-    def seat(self, cohort: Cohort, place: MemberSlot) -> None:
-        """A member has a place in a cohort."""
-        cohort.places.append(place)
-        if place.sign.member is not None:
-            cohort.ids.add(place.sign.member)
-        seated = self._of(cohort.key).seated.setdefault(place.sign, [])
-        if cohort not in seated:
-            seated.append(cohort)
-
-    def closed(self, cohort: Cohort, now: float) -> None:
-        """A cohort takes no more members."""
-        cohort.closed_at = now
-        of_key = self._of(cohort.key)
-        del of_key.open[cohort]
-        if not cohort.is_full:
-            of_key.short[cohort] = None
-
-    def judged(self, cohort: Cohort, now: float) -> None:
-        """A cohort was judged: keep its results."""
-        cohort.judged_at = now
-        self._judged.append(cohort)
-        self._kept += len(cohort.places)
-        self.expire(now)
-
-    def expire(self, now: float) -> None:
-        """Forget the cohorts whose time is over, and the oldest of too many."""
-        while self._judged and (self._kept > self._most_kept or self._is_over(self._judged[0], now)):
-            oldest = self._judged.popleft()
-            self._kept -= len(oldest.places)
-            self.forget(oldest)
-
-    def forget(self, cohort: Cohort) -> None:
-        """Forget a cohort that is not kept."""
-        of_key = self._by_key[cohort.key]
-        for cohorts in (of_key.open, of_key.short):
-            cohorts.pop(cohort, None)
-        for sign in {place.sign for place in cohort.places}:
-            of_key.seated[sign].remove(cohort)
-            if not of_key.seated[sign]:
-                del of_key.seated[sign]
-        if not of_key.seated and not of_key.open:
-            del self._by_key[cohort.key]
-
-    def _is_over(self, cohort: Cohort, now: float) -> bool:
-        return cohort.judged_at is not None and cohort.judged_at + self._kept_s < now
-
-    def _of(self, key: str) -> _OfKey:
-        """The cohorts of a key."""
-        return self._by_key.get(key) or _OfKey()
 
 
 def cohort_key(mount: str, task: JudgeTask) -> str:

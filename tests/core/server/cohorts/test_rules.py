@@ -24,7 +24,8 @@ from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
 from judgegym.server import cohorts
 from judgegym.server.answers import OverloadError
-from judgegym.server.cohorts import Cohort, Cohorts, Gatherer
+from judgegym.server.cohort_register import Cohort
+from judgegym.server.cohorts import Cohorts, Gatherer
 from judgegym.server.operation import CohortEvent, JudgeHealth, Record, Telemetry
 from tests.trainer import until
 
