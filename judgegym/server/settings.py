@@ -274,12 +274,12 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     def needs_one_process(self) -> str | None:
         """What only a single process can keep, behind the settings that ask for it; `None` if there is nothing."""
         mounts = gathering(self.mounted_judges())
-        kept = {
+        settings_of = {
             "a cohort": [f"mounts.{name}.group_size" if name else "--group_size" for name in mounts],
             "a budget": [f"--{name}" for name in (*BUDGETS, "client_budgets") if getattr(self, name)],
             "a monitor": [f"--{name}" for name in ("run_dir", "gold_judge") if getattr(self, name)],
         }
-        return next((f"{', '.join(names)}: {what}" for what, names in kept.items() if names), None)
+        return next((f"{', '.join(names)}: {part}" for part, names in settings_of.items() if names), None)
 
     def check_processes(self, count: int, unit: str = "worker", setting: str = "--workers") -> None:
         """Check that as many processes can keep what they are to keep.

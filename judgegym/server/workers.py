@@ -198,13 +198,13 @@ def processes(words: Sequence[str], variables: Mapping[str, str]) -> int:
         words: the command line; only that of an ASGI server counts.
         variables: the environment.
     """
-    told = variables.get("WEB_CONCURRENCY", "")
+    count = variables.get("WEB_CONCURRENCY", "")
     if words and _SERVERS & {Path(words[0]).stem, Path(words[0]).parent.name}:  # a script, or `python -m`
         for number, word in enumerate(words):
             flag = _FLAG.fullmatch(word)
             if flag is not None:
-                told = flag[1] or "".join(words[number + 1 : number + 2])
-    return int(told) if told.isdecimal() else 1
+                count = flag[1] or "".join(words[number + 1 : number + 2])
+    return int(count) if count.isdecimal() else 1
 
 
 def _is_started_by_a_server() -> bool:

@@ -189,12 +189,12 @@ def mend_lines(
     tally.check()
     if mended.edits:
         try:
-            kept = keep_aside(path) if tally.damaged else None
+            copy = keep_aside(path) if tally.damaged else None
             write_atomic(path, mended.content)
         except OSError as error:
             raise RunDirectoryError(f"{path} is damaged, and cannot be replaced: {error.strerror}") from error
-        if kept is not None:
-            report_damage(path, tally.damaged, kept, f"{_counted(lost, loss[0])} {loss[1]}")
+        if copy is not None:
+            report_damage(path, tally.damaged, copy, f"{_counted(lost, loss[0])} {loss[1]}")
     return tally.damaged
 
 
@@ -226,22 +226,22 @@ def keep_aside(path: Path) -> Path:
         OSError: there is no room.
     """
     numbers = itertools.chain([""], (f"_{number}" for number in itertools.count(2)))
-    kept = next(kept for end in numbers if not (kept := path.with_name(f"{path.name}.damaged{end}")).exists())
+    copy = next(copy for end in numbers if not (copy := path.with_name(f"{path.name}.damaged{end}")).exists())
     try:
-        os.link(path.resolve(), kept)
+        os.link(path.resolve(), copy)
     except OSError:  # a file system without links
-        shutil.copy2(path, kept)
-    return kept
+        shutil.copy2(path, copy)
+    return copy
 
 
 def report_damage(
-    path: Path, count: int, kept: Path | None = None, loss: str = "", *, noun: str = "damaged line"
+    path: Path, count: int, copy: Path | None = None, loss: str = "", *, noun: str = "damaged line"
 ) -> None:
     """Say how much of a file is skipped, where it is kept, and what it costs."""
-    if kept is None and skipped_lines(path) == count:
+    if copy is None and skipped_lines(path) == count:
         return
     _REPORTED[path.absolute()] = count
-    where = "" if kept is None else f" (kept in {kept.name})"
+    where = "" if copy is None else f" (kept in {copy.name})"
     logger.warning("%s: %s skipped%s%s", harmless(str(path)), _counted(count, noun), where, f"; {loss}" if loss else "")
 
 

@@ -126,15 +126,17 @@ def _without_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel
         RunDirectoryError: one had another value than the one that is now constant, or a name is unknown.
     """
     model, file = type(settings), run / CONFIG
-    kept, taken = take_removed(model, earlier)
+    remaining, taken = take_removed(model, earlier)
     refused = refusals(in_file(taken, file), settings, prefix="")
-    refused += [f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown_settings(model, kept)]
+    refused += [
+        f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown_settings(model, remaining)
+    ]
     if refused:
         raise RunDirectoryError(
             f"run directory {run} was made with settings that this version does not have, so that it cannot continue "
             "as it began:\n  " + "\n  ".join(refused)
         )
-    return kept
+    return remaining
 
 
 def _config_file(run: Path, config: Mapping[str, JSON]) -> bytes:
@@ -289,8 +291,8 @@ class RunDirectory:
     def _compare(
         path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON], settings: BaseModel | None
     ) -> None:
-        found = read_settings(path)
-        earlier: JSON = dict(found) if settings is None else _without_removed(path, found, settings)
+        stored = read_settings(path)
+        earlier: JSON = dict(stored) if settings is None else _without_removed(path, stored, settings)
         differences = [
             f"{name}: {was!r} then, {value!r} now{_as_it_was(name, was)}"
             for name, value in matters.items()

@@ -224,8 +224,8 @@ def _line(node: yaml.Node | None, names: Sequence[str]) -> int:
             line = node.start_mark.line + 1
             continue
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        found = next(((key, value) for key, value in pairs if getattr(key, "value", None) == name), None)
-        if found is None:
+        entry = next(((key, value) for key, value in pairs if getattr(key, "value", None) == name), None)
+        if entry is None:
             return 0
-        line, node = found[0].start_mark.line + 1, found[1]
+        line, node = entry[0].start_mark.line + 1, entry[1]
     return line

@@ -417,14 +417,14 @@ def settings_from_keywords(
     Raises:
         SettingsError: a name is unknown or a value is wrong; the message shows no value, since it may be a key.
     """
-    kept, removed = take_removed(model, values)
-    for name in kept:
+    remaining, removed = take_removed(model, values)
+    for name in remaining:
         if name not in model.model_fields:
             close = difflib.get_close_matches(name, [*others, *model.model_fields], n=1, cutoff=0.6)
             hint = f", did you mean {close[0]}?" if close else ""
             raise SettingsError(f"{prefix}{name}: unknown setting of a judge{hint}")
     try:
-        settings = model.model_validate(kept)
+        settings = model.model_validate(remaining)
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")
