@@ -14,12 +14,13 @@ from tests.conformance.specification.test_settings import ENVIRONMENTS
 
 @pytest.mark.parametrize("promised", PROMISED, ids=lambda promised: promised.name)
 def test_metrics_of_an_evaluation(promised: Promised, tmp_path: Path) -> None:
-    in_process(
+    ended = in_process(
         "evaluate",
         "--offline",
         f"--env.data_dir_to_save_evals={tmp_path / 'run'}",
         env_type=ENVIRONMENTS[promised.name],
-    ).successful()
+    )
+    assert ended.code == 0, ended.said
     metrics = RunFiles(tmp_path / "run").report["results"]["all"]
     assert not promised.evaluated - set(metrics)
     rates = {name for name in promised.evaluated if ("rate" in name and "rating" not in name) or "correct" in name}
@@ -27,14 +28,15 @@ def test_metrics_of_an_evaluation(promised: Promised, tmp_path: Path) -> None:
 
 
 def test_metrics_of_training(tmp_path: Path) -> None:
-    in_process(
+    ended = in_process(
         "process",
         "--offline",
         "--env.total_steps=1",
         "--env.group_size=2",
         f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}",
         env_type=ENVIRONMENTS[ARENA_HARD.name],
-    ).successful()
+    )
+    assert ended.code == 0, ended.said
     written = json.loads((tmp_path / "groups.run" / "train_metrics.json").read_text("utf-8"))
     assert not ARENA_HARD.trained - set(_names(written))
 

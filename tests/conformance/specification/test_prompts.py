@@ -39,7 +39,7 @@ def system(request: Json) -> str:
 def arena_hard(path: Path, policy_url: str, judge_url: str) -> RunFiles:
     """An evaluation of one row with thinking."""
     rows = write_lines(path / "rows.jsonl", [ARENA_ROW])
-    in_process(
+    ended = in_process(
         "evaluate",
         f"--openai.base_url={policy_url}",
         f"--env.judge_base_url={judge_url}",
@@ -49,7 +49,8 @@ def arena_hard(path: Path, policy_url: str, judge_url: str) -> RunFiles:
         "--env.short_answer_retries=0",
         f"--env.data_dir_to_save_evals={path / 'run'}",
         env_type=ArenaHardEnv,
-    ).successful()
+    )
+    assert ended.code == 0, ended.said
     return RunFiles(path / "run")
 
 

@@ -15,7 +15,8 @@ VERBS: tuple[Verb, ...] = ("evaluate", "serve", "process")
 
 def shown(promised: Promised, verb: Verb, *flags: str) -> dict[str, tuple[str, str]]:
     """Each setting of a verb, with its value and its source."""
-    ended = in_process(verb, "--show_config", *flags, env_type=ENVIRONMENTS[promised.name]).successful()
+    ended = in_process(verb, "--show_config", *flags, env_type=ENVIRONMENTS[promised.name])
+    assert ended.code == 0, ended.said
     settings = {}
     for line in ended.out.splitlines():
         name, _, value_and_source = line.partition(" ")
