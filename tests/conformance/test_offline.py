@@ -121,11 +121,12 @@ def whole(group: Group) -> None:
     assert [len(values) for values in (*lists, group["scores"], group["messages"])] == [GROUP] * 5
     assert all(math.isfinite(score) for score in group["scores"])
     assert [turns[-1]["reward"] for turns in group["messages"]] == pytest.approx(group["scores"])
+    shared = turns_of_all(group)  # of the row; an assistant's turn among them is no completion
     for tokens, mask, logprobs, turns in zip(*lists, group["messages"], strict=True):
         assert len(tokens) == len(mask) == len(logprobs)
         pieces = [[*of] for _, of in groupby(zip(tokens, mask, logprobs, strict=True), lambda each: each[1] != -100)]
         conversation = [{name: turn[name] for name in ("role", "content")} for turn in turns]
-        answers = [number for number, turn in enumerate(turns) if turn["role"] == "assistant"]
+        answers = [number for number, turn in enumerate(turns) if turn["role"] == "assistant" and number >= shared]
         assert len(pieces) == 2 * len(answers)
         before: list[int] = []
         for answer, prompt, generated in zip(answers, pieces[::2], pieces[1::2], strict=True):
@@ -138,6 +139,14 @@ def whole(group: Group) -> None:
             said = [token for token, *_ in generated]
             assert tokenizer.decode(said) == turns[answer]["content"] + END, "the text that was judged, and its end"
             before += said
+
+
+def turns_of_all(group: Group) -> int:
+    """How many turns the members of a group begin with alike."""
+    for number, turns in enumerate(zip(*group["messages"], strict=False)):
+        if any(turn["content"] != turns[0]["content"] for turn in turns):
+            return number
+    return 0
 
 
 def left_in(path: Path) -> list[str]:

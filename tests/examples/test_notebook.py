@@ -36,7 +36,7 @@ def _data(notebook: Any) -> Iterator[tuple[str, Any]]:
 
 def test_notebook_shows_rows_without_a_score_and_the_agreement() -> None:
     page = shown(NOTEBOOK)
-    assert page.markdown.count("<td>judge_failed</td>") == 2 and "<td>invalid_completion</td>" in page.markdown
+    assert page.markdown.count("<td>judge_failed</td>") == 1 and "<td>invalid_completion</td>" in page.markdown
     assert "rubric and people: 0." in page.markdown and "95 %: " in page.markdown
     (picture,) = page.pictures
     assert picture.png.startswith(PNG) and f"]({picture.name})" in page.markdown

@@ -68,7 +68,7 @@ def test_the_server_is_as_its_document_says(server: str) -> None:
             case.call_and_validate(checks=CHECKS)
 
         conforms()
-    assert len(names) == 4 + 5 * 8
+    assert len(names) == 4 + 5 * 9
     assert "post /best/v1/score" in names
 
 
