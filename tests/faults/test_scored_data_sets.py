@@ -151,7 +151,7 @@ def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is
 def test_a_budget_is_passed_by_what_is_in_flight_at_most_and_more_of_it_goes_on(
     tmp_path: Path, data: Path, whole: bytes, budget: str, bound: int
 ) -> None:
-    """Every call has ten tokens of a dollar each; the most that one may cost, $1,033, is set aside before it is sent."""
+    """Every call has ten tokens of a dollar each; the most that one may cost, $1,033, is set aside for each."""
     out = tmp_path / "scored.jsonl"
     with serving(rated(slowly)) as judge:
         words = (data, "--out", out, url(judge), f"--judge_max_concurrency={AT_ONCE}")

@@ -26,8 +26,8 @@ def games(first: str, second: str) -> Verdict:
     [
         pytest.param(
             for_model,
-            {"overall_winrate": 1.0, "overall_winrate_ci_low": 0.6049897, "overall_winrate_ci_high": 1.0, "win_count": 6,
-             "tie_count": 0, "loss_count": 0, "win_rate": 1.0, "tie_rate": 0.0, "loss_rate": 0.0,
+            {"overall_winrate": 1.0, "overall_winrate_ci_low": 0.6049897, "overall_winrate_ci_high": 1.0,
+             "win_count": 6, "tie_count": 0, "loss_count": 0, "win_rate": 1.0, "tie_rate": 0.0, "loss_rate": 0.0,
              "winrate_coding": 1.0, "winrate_precise_if": 1.0, "winrate_math": 1.0, "position_agreement_rate": 1.0,
              "first_position_advantage": 0.0, "total_samples": 6},
             id="always the model",
