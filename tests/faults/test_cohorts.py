@@ -161,6 +161,7 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
     judge: str, patience: tuple[str, ...]
 ) -> None:
     """Whether its judgment has failed or goes on: who sends again is told to come back, and then has a score."""
+    expected, _ = await undisturbed(judge)  # loads what rates a tournament, which may take longer than the deadline
     with process.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
     async with gathering(port, judge, "--deadline=4", "--group_wait=2", *patience) as url:
@@ -174,7 +175,6 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
                 if None not in scores(found)[0]:
                     break
                 await asyncio.sleep(0.1)
-    expected, _ = await undisturbed(judge)
     assert scores(found) == expected[:1]
     assert set(server.answered.values()) == {1}, "nothing is paid twice"
 
