@@ -15,7 +15,7 @@ from tests.house.counting import PACKAGES, Size, count_code_lines, count_entries
 @pytest.fixture(scope="module")
 def sizes() -> dict[str, Size]:
     """The packages and the tests: seconds of CPU, which are no test's own."""
-    return {name: measure(ROOT / name) for name in (*PACKAGES, "tests")}
+    return {name: measure(ROOT / name, with_lines=name != "tests") for name in (*PACKAGES, "tests")}
 
 
 def test_sizes(sizes: dict[str, Size]) -> None:
