@@ -189,5 +189,4 @@ def test_a_killed_run_pays_twice_for_what_was_in_flight_alone(jury: Jury) -> Non
     twice: Mapping[str, int] = {name: member.answered.total() for name, member in jury.members.items()}
     rows = {"a": COUNT, "b": COUNT - COUNT // 5, "c": COUNT}
     assert all(rows[name] <= count <= rows[name] + 3 * AT_ONCE for name, count in twice.items())
-    refused = jury.requests - once - sum(twice.values())
-    assert COUNT // 5 <= refused <= 4 * (COUNT // 5), "once a run for each row that b refuses"
+    assert once <= jury.requests - once <= once + 9 * AT_ONCE
