@@ -312,8 +312,9 @@ class CircuitBreaker:
         if self._deadline_s is None:
             return False
         self._row_began = min(self._row_began, admitted) if self._in_a_row else admitted
-        self._in_a_row += 1
         self._failure = failure
+        if self.is_closed:  # requests that were in flight when the breaker opened did not open it
+            self._in_a_row += 1
         if self._next_probe_at is None and self.is_closed and self._in_a_row >= MOST_IN_A_ROW:
             self._open()
         if self._next_probe_at is not None:

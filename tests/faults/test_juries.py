@@ -7,7 +7,7 @@ import json
 import signal
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,11 +53,13 @@ class Member:
     fault: Callable[[int], Reply | None] = lambda row: None
     delay_s: float = 0.0
     answered: Counter[int] = field(default_factory=Counter)
+    refused: Counter[int] = field(default_factory=Counter)
 
     def __call__(self, request: Json, number: int) -> Reply:
         row = next(row["id"] for row in ROWS if row["response"] in request["messages"][-1]["content"])
-        if (found := self.fault(row)) is not None:
-            return found
+        if (fault := self.fault(row)) is not None:
+            (self.refused if fault.drop or fault.status != 200 else self.answered)[row] += 1
+            return fault
         self.answered[row] += 1
         return Reply(f"[FEEDBACK] So. [SCORE] {rating(self.name, row)}", delay_s=self.delay_s)
 
@@ -93,6 +95,13 @@ class Jury:
         lines = map(json.loads, raw.splitlines())
         counted = Counter(name for line in lines for name in ("sent", "again", "unsent") if name in line)
         return counted["sent"] + counted["again"] - counted["unsent"]
+
+    def unfinished(self, out: str = "out") -> set[int]:
+        """The rows without a whole line in the run's samples."""
+        path = run_directory_of(self.path / f"{out}.jsonl") / "samples.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        uids = {json.loads(line)["uid"] for line in lines if line.endswith(b"\n")}
+        return {row for row in range(COUNT) if f"row-{row + 1}" not in uids}
 
     @property
     def requests(self) -> int:
@@ -171,22 +180,28 @@ def test_a_run_whose_quorum_is_gone_stops_and_goes_on_without_paying_twice(jury:
 
 @pytest.mark.slow
 def test_a_killed_run_pays_twice_for_what_was_in_flight_alone(jury: Jury) -> None:
+    """A refused request is no answer and costs nothing: it is sent again for a row that has no sample yet."""
     jury.members["b"].fault = faulty
     flags = ("--judge_max_retries=0",)
     assert jury.score(*flags, out="whole").code == 0
-    whole, once = (jury.path / "whole.jsonl").read_bytes(), jury.requests
+    whole = (jury.path / "whole.jsonl").read_bytes()
+    once = {name: (member.answered, member.refused) for name, member in jury.members.items()}
     for member in jury.members.values():
-        member.delay_s, member.answered = 0.01, Counter()
+        member.delay_s, member.answered, member.refused = 0.01, Counter(), Counter()
     words = [str(SCRIPT), "score", *jury.words(*flags)]
+    kills: Counter[int] = Counter()  # by row, while it had no sample
     for number in range(3):
         begun = jury.requests
         with Started(*words, *(["--resume"] if number else []), cwd=jury.path) as started:
             started.until(lambda begun=begun: jury.requests >= begun + 30, "thirty requests")
             started.send(signal.SIGKILL)
             assert started.ended().code == -signal.SIGKILL
+        kills.update(jury.unfinished())
     assert jury.score(*flags, "--resume").code == 0
     assert (jury.path / "out.jsonl").read_bytes() == whole
-    twice: Mapping[str, int] = {name: member.answered.total() for name, member in jury.members.items()}
-    rows = {"a": COUNT, "b": COUNT - COUNT // 5, "c": COUNT}
-    assert all(rows[name] <= count <= rows[name] + 3 * AT_ONCE for name, count in twice.items())
-    assert once <= jury.requests - once <= once + 9 * AT_ONCE
+    for name, (answered, refused) in once.items():
+        member = jury.members[name]
+        assert answered.total() <= member.answered.total() <= answered.total() + 3 * AT_ONCE
+        assert set(member.answered) == set(answered)
+        assert set(member.refused) == set(refused)
+        assert all(refused[row] <= count <= refused[row] * (1 + kills[row]) for row, count in member.refused.items())

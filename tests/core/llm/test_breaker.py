@@ -65,6 +65,21 @@ async def test_endpoint_that_rejects_from_the_first_request_is_not_probed(connec
         assert len(endpoint.requests) <= 256, "while connections are opened, all that are allowed may be on their way"
 
 
+async def test_message_counts_the_requests_that_opened_the_breaker_not_those_in_flight_with_them(
+    connect: Connect,
+) -> None:
+    arrived = Meeting(32)
+
+    async def script(request: Json, number: int) -> Reply:
+        await arrived.wait()
+        return NO_CREDIT
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=32, rejected_deadline_s=600.0)
+        errors = await asyncio.gather(*(client.chat(ask(number)) for number in range(32)), return_exceptions=True)
+        assert {str(error).partition(" requests")[0].rpartition(" ")[2] for error in errors} == {str(MOST_IN_A_ROW)}
+
+
 @pytest.mark.parametrize("at_once", [1, 64])
 async def test_rejected_requests_among_answered_ones_fail_alone(connect: Connect, at_once: int) -> None:
     """Such as texts that a moderation rejects; 15 of 60."""
