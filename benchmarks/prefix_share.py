@@ -31,10 +31,11 @@ from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import rating_prompt
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricTaskJudge
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice, Message
@@ -95,14 +96,14 @@ def _aspect_case(row: Row, completion: str) -> AspectCase:
 
 
 def rubric(**settings: Any) -> Asks:
-    return judged(RubricCaseJudge, RubricJudgeSettings(**settings), _rubric_case)
+    return judged(RubricTaskJudge, RubricJudgeSettings(**settings), _rubric_task)
 
 
-def _rubric_case(row: Row, completion: str) -> RubricCase:
+def _rubric_task(row: Row, completion: str) -> JudgeTask:
     given = row["rubric"]
-    levels = {} if isinstance(given, str) else {n: given[f"score{n}_description"] for n in range(1, 6)}
+    levels = () if isinstance(given, str) else tuple((n, given[f"score{n}_description"]) for n in range(1, 6))
     criteria = given if isinstance(given, str) else given["criteria"]
-    return RubricCase(row["instruction"], completion, Rubric(criteria, levels), row.get("reference_answer"))
+    return JudgeTask(row["instruction"], (completion,), row.get("reference_answer"), criteria, levels)
 
 
 def peer(**settings: Any) -> Asks:

@@ -13,9 +13,10 @@ import pytest
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.judges.config.judge import PromptLayout
 from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.rubric_scores import RubricFormat
 from judgegym.judges.rubrics import prompt
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from tests.command import ROOT
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, completion
@@ -124,4 +125,10 @@ def rubric_prompt(
     settings = RubricJudgeSettings(
         output_format=output_format, judge_prompt_layout=layout, judge_system_prompt=system_prompt
     )
-    return prompt.rubric_prompt(RubricCase(instruction, response, rubric, reference), settings, system=system)
+    task = rubric_task(instruction, response, rubric, reference)
+    return prompt.rubric_prompt(rubric, task, settings, system=system)
+
+
+def rubric_task(instruction: str, response: str, rubric: Rubric, reference: str | None = None) -> JudgeTask:
+    """The judge's task of a response; the scale is that of the judge's settings."""
+    return JudgeTask(instruction, (response,), reference, rubric.criteria, tuple(rubric.levels.items()))

@@ -25,13 +25,14 @@ from judgegym.judges.conversations.turns import Turn, shared_turns, transcript
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.criteria import criteria_verdicts
 from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.parsing.rubric_scores import before_feedback, feedback_score, feedback_text, is_strict_feedback
 from judgegym.judges.peers import peer_prompt
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings, rubric_prompt
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.template_tokens import broken_up
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 from tests.core.llm.restored import restored
@@ -98,7 +99,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "pairwise: rating_prompt": lambda text: rating_prompt("Why?", text),
     "peers: peer_prompt": lambda text: peer_prompt("Why?", text, "Brevity"),
     "rubrics: rubric_prompt": lambda text: rubric_prompt(
-        RubricCase("Why?", text, Rubric("Is it short?")), RubricJudgeSettings()
+        Rubric("Is it short?"), JudgeTask("Why?", (text,)), RubricJudgeSettings()
     ),
     "critique_messages": lambda text: critique_messages([{"role": "user", "content": "Judge."}], text),
 }

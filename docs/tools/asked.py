@@ -18,11 +18,12 @@ from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettin
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import peer_prompt
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings, rubric_prompt
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.wire import Message
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _CHECKED = ChecklistCase(
 _SUBMISSION = AspectCase("{answer}", "{question}", "{contexts}", "{reference}")
 _ASPECT = Aspect(name="aspect", definition="{definition of the aspect}")
 _RUBRIC = Rubric("{criteria}", {1: "{score1_description}", 5: "{score5_description}"})
-_RESPONSE = RubricCase("{instruction}", "{response}", _RUBRIC, "{reference_answer}")
+_RESPONSE = JudgeTask("{instruction}", ("{response}",), "{reference_answer}")
 
 ASKED: dict[str, Callable[[], Sequence[Message]]] = {
     "Arena-Hard: what the judge is asked": lambda: (
@@ -65,7 +66,9 @@ ASKED: dict[str, Callable[[], Sequence[Message]]] = {
     "Rubric checklist: what the judge is asked": lambda: (
         checklist_prompt(_CHECKED, _CHECKED.criteria, ChecklistJudgeSettings()).prompt.messages
     ),
-    "Rubric-absolute: what the judge is asked": lambda: rubric_prompt(_RESPONSE, RubricJudgeSettings()).messages,
+    "Rubric-absolute: what the judge is asked": lambda: (
+        rubric_prompt(_RUBRIC, _RESPONSE, RubricJudgeSettings()).messages
+    ),
     "Self-critique: what a judge is asked": lambda: peer_prompt("{query}", "{answer}", "{rubric}").messages,
     "Self-critique: what it is asked in a round of critique": lambda: (
         peer_prompt("{query}", "{answer}", "{rubric}", previous=ScoreObject(70, "{the judge's reasoning}")).messages

@@ -35,8 +35,8 @@ from judgegym.judges.core.tasks import JudgeTask, answered
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
-from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.rules.finding import RuleCase
 from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
 from judgegym.judges.rules.settings import RuleSettings
@@ -203,7 +203,7 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
         return table
 
 
-class RubricJudge(OpenJudge[RubricCase, RubricDetail], settings=RubricJudgeSettings, factory=RubricCaseJudge):
+class RubricJudge(OpenJudge[JudgeTask, RubricDetail], settings=RubricJudgeSettings, factory=RubricTaskJudge):
     """Scores answers on a scale by a rubric.
 
     Example:
@@ -220,6 +220,8 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail], settings=RubricJudgeSetti
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
+        if isinstance(rubric, Rubric):
+            settings |= {"scale_min": rubric.scale.low, "scale_max": rubric.scale.high}
         super().__init__(offline=offline, **settings)
         scale = RubricJudgeSettings.model_validate(settings).scale
         self.rubric = rubric if isinstance(rubric, Rubric) else Rubric(rubric, {}, scale)
@@ -232,8 +234,9 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail], settings=RubricJudgeSetti
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, reference: str | None = None) -> RubricCase:
-        return RubricCase(question, answer, self.rubric, optional_text(reference, "reference"))
+    def _case(self, question: str, answer: str, reference: str | None = None) -> JudgeTask:
+        levels = tuple(self.rubric.levels.items())
+        return JudgeTask(question, (answer,), optional_text(reference, "reference"), self.rubric.criteria, levels)
 
 
 class AspectJudge(OpenJudge[AspectCase, PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):

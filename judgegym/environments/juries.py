@@ -113,7 +113,8 @@ class CaseJury(JuryJudge):
         members = {name: score for name, score in self.unit_scores(found).items() if score is not None}
         nearest = min(self.settings.counting(members), key=lambda name: abs(members[name] - unit))
         detail = found[nearest].detail if self.combine is None else self.combine([found[name] for name in members])
-        return replace(whole, score=self.scale.low + unit * self.scale.span, detail=detail, members=members)
+        score = self.scale.low + unit * self.scale.span
+        return replace(whole, score=score, unit=unit, detail=detail, members=members)
 
 
 def open_case_judge(

@@ -208,9 +208,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         judgment = await self.single_judge.judge_task(task)
         if judgment.score is None:
             return replace(judgment, detail=None)
-        judge = self.single_judge
-        parts = ScoreParts(dict(judge.components(judgment)), dict(judge.contributions(judgment)))
-        return replace(judgment, score=self.single_judge.unit(judgment.score), detail=parts)
+        parts = ScoreParts(dict(judgment.components), dict(judgment.contributions))
+        return replace(judgment, score=judgment.unit_score, unit=None, detail=parts)
 
     @property
     def depends_on_group(self) -> bool:
@@ -224,14 +223,17 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         if not isinstance(self.single_judge, CascadeJudge):
             return judgments
         tasks = [self._task(task, task.question, completions[0].answer) for completions in rollouts]
-        found = [(judgment, {} if judgment.detail is None else judgment.detail.parts) for judgment in judgments]
+        found = [
+            replace(judgment, components={} if judgment.detail is None else judgment.detail.parts)
+            for judgment in judgments
+        ]
         levelled = await self.single_judge.level(tasks, found)
         name = self.single_judge.strong.name
         return [
             judgment
             if judgment is before or judgment.score is None
-            else replace(judgment, detail=ScoreParts(dict(parts), {name: judgment.score}))
-            for before, (judgment, parts) in zip(judgments, levelled, strict=True)
+            else replace(judgment, detail=ScoreParts(dict(judgment.components), {name: judgment.score}))
+            for before, judgment in zip(found, levelled, strict=True)
         ]
 
     def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:

@@ -45,9 +45,10 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
-from judgegym.judges.rubrics.prompt import SCORE_PARSERS, RubricCase, RubricJudgeSettings, rubric_prompt
+from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
+from judgegym.judges.rubrics.prompt import SCORE_PARSERS, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
@@ -106,7 +107,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def open_judges(self) -> None:
         """Make the judge of responses."""
         config = self.config
-        self.rubric_judge = open_case_judge(config, self.clients.judge, RubricCaseJudge, config.scale, pooled_detail)
+        self.rubric_judge = open_case_judge(config, self.clients.judge, RubricTaskJudge, config.scale, pooled_detail)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
@@ -144,8 +145,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def _prompt(self, task: RubricTask) -> Prompt:
         """Make the judge's prompt for a policy that judges."""
         assert task.response is not None  # tasks() left the others out
-        case = RubricCase(task.question, task.response, task.rubric, task.reference)
-        return rubric_prompt(case, self.config, system=system_text(self.config, "thinking_judge"))
+        system = system_text(self.config, "thinking_judge")
+        return rubric_prompt(task.rubric, judge_task(task, task.response), self.config, system=system)
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:
         """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
@@ -173,8 +174,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             found = judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
             return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
-        case = RubricCase(task.question, completion.answer, task.rubric, task.reference)
-        return await self.rubric_judge.judge(case)
+        return await self.rubric_judge.judge(judge_task(task, completion.answer))
 
     def group_case(self, task: RubricTask) -> GroupCase:
         """Compare responses to the instruction by the rubric, with the reference as one more."""
@@ -249,6 +249,12 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         for judgment in detail.judgments if detail is not None else ():
             if judgment.text:  # the judge answered, though without a score
                 metrics.rate("strict_format_rate", judgment.strict)
+
+
+def judge_task(task: RubricTask, response: str) -> JudgeTask:
+    """Make the judge's task of a row with this response."""
+    levels = tuple(task.rubric.levels.items())
+    return JudgeTask(task.question, (response,), task.reference, task.rubric.criteria, levels)
 
 
 def pooled_detail(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:

@@ -224,7 +224,7 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
         ROW.set(tasks.uid(first))  # the calls of equal rows are recorded with the first
         cases, places = parts_of(cascade.cheap.judge, task.judge_task)
         judgments = [await cascade.judge_part(cascade.cheap, case) for case in cases]
-        said = [{} if each.score is None else cascade.cheap.judge.confidences(each) for each in judgments]
+        said = [{} if judgment.score is None else judgment.confidences for judgment in judgments]
         at = row_number(settings.seed, task.judge_task, "cascade")
         for uid, place in zip(task.uids, places, strict=True):
             found[uid] = RowConfidence(said[place[0]] if isinstance(place, tuple) else {}, task.uid, at)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judgegym import environments as envs
-from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 
-RUBRIC = Rubric("Is this a haiku in three lines, with an image that surprises?")
+RUBRIC = "Is this a haiku in three lines, with an image that surprises?"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class HaikuEnv(envs.JudgedEnv[HaikuConfig, Topic, RubricDetail]):
     name, headline = "haiku", ("mean_score", "score")
 
     def open_judges(self) -> None:
-        self.poem_judge = RubricCaseJudge(self.config, self.clients.judge)
+        self.poem_judge = RubricTaskJudge(self.config, self.clients.judge)
 
     def tasks(self, split: envs.Split) -> Sequence[Topic]:
         return [Topic(topic, f"Write a haiku about {topic}.") for topic in self.config.topics]
@@ -36,11 +37,12 @@ class HaikuEnv(envs.JudgedEnv[HaikuConfig, Topic, RubricDetail]):
         return [[*self.system_messages, {"role": "user", "content": task.question}]]
 
     async def judge(self, task: Topic, completions: Sequence[envs.Completion]) -> envs.Judgment[RubricDetail]:
-        return await self.poem_judge.judge(RubricCase(task.question, completions[0].answer, RUBRIC))
+        return await self.poem_judge.judge(JudgeTask(task.question, (completions[0].answer,), rubric=RUBRIC))
 
     def reward(self, judgment: envs.Judgment[RubricDetail]) -> float:
-        return (super().reward(judgment) - RUBRIC.scale.low) / (RUBRIC.scale.high - RUBRIC.scale.low)
+        return self.config.scale.unit(super().reward(judgment))
 
     def record_metrics(self, metrics: envs.MetricAggregator, task: Topic, sample: envs.Sample[RubricDetail]) -> None:
-        score = RUBRIC.scale.low if sample.score is None else sample.score  # none: the policy's answer is malformed
+        # Without a score the policy's answer is malformed.
+        score = self.config.scale.low if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True, ends=(1, 5))

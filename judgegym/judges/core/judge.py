@@ -115,14 +115,26 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         shown, left_out = task.shortened(self.limit)
         with showing(task):
             judgment = await self.judge(self.case_of(shown))
+        judgment = self.with_numbers(task, judgment)
         return replace(judgment, left_out=left_out) if left_out else judgment
+
+    def with_numbers(self, task: JudgeTask, judgment: Judgment[DetailT]) -> Judgment[DetailT]:
+        """The judgment with the numbers that this judge makes of its detail."""
+        return replace(
+            judgment,
+            unit=None if judgment.score is None else self.unit(judgment.score),
+            components=self.components(judgment),
+            confidences=self.confidences(judgment),
+            contributions=self.contributions(judgment),
+            verdicts=self.verdicts(task, judgment),
+            tags=self.tags(judgment),
+        )
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The response's score."""
         judgment = await self.judge_task(task)
-        score = None if judgment.score is None else self.unit(judgment.score)
-        result = response_judgment(judgment, score, self.components(judgment))
-        return [replace(result, verdicts=self.verdicts(task, judgment), tags=self.tags(judgment))]
+        result = response_judgment(judgment, judgment.unit_score, judgment.components)
+        return [replace(result, verdicts=judgment.verdicts, tags=judgment.tags)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,26 @@ class Critique:
     rounds: tuple[CritiqueRound, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NamedVerdict:
+    """The verdict on one aspect or criterion of a response.
+
+    Attributes:
+        name: of the aspect or criterion.
+        points: how much it counts; negative if a yes is bad.
+        value: 1 for yes or met, 0 for no or unmet, between them for an option; `None` if there is no verdict on it.
+    """
+
+    name: str
+    points: float
+    value: float | None
+
+    @property
+    def good(self) -> float | None:
+        """The value as a number from 0 (bad) to 1 (good)."""
+        return self.value if self.value is None or self.points >= 0 else 1.0 - self.value
+
+
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Judgment(Generic[DetailT_co]):
     """A judge's result for one case.
@@ -136,6 +156,12 @@ class Judgment(Generic[DetailT_co]):
             that the judge was shown (`judgegym.judges.core.delimiters`).
         left_out: how many characters of a long conversation the judge was not shown.
         members: of a jury in place of an environment's own judge, the score from 0 to 1 of each member that has one.
+        unit: the score as a number from 0 to 1, of a judge that has another range; `None` where `score` is that.
+        components: the numbers from which the score is computed: `raw` on the judge's own scale, a verdict.
+        confidences: how sure the judge is, from 0 to 1, by each rule that it knows, such as `margin`.
+        contributions: what each part adds to the score, if that is a sum of parts; empty otherwise.
+        verdicts: the verdict on each aspect or criterion; empty of a judge that has none.
+        tags: the score of each tag of the criteria; empty of a judge that has none.
     """
 
     score: float | None
@@ -148,6 +174,17 @@ class Judgment(Generic[DetailT_co]):
     suspects: int = 0
     left_out: int = 0
     members: Mapping[str, float] = field(default_factory=dict)
+    unit: float | None = None
+    components: Mapping[str, float] = field(default_factory=dict)
+    confidences: Mapping[str, float] = field(default_factory=dict)
+    contributions: Mapping[str, float] = field(default_factory=dict)
+    verdicts: tuple[NamedVerdict, ...] = ()
+    tags: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def unit_score(self) -> float | None:
+        """The score as a number from 0 to 1; `None` without a score."""
+        return self.score if self.unit is None else self.unit
 
     def __post_init__(self) -> None:
         """Check that there is a score exactly when the status is `OK`, on which all callers rely.
@@ -159,24 +196,9 @@ class Judgment(Generic[DetailT_co]):
             raise ValueError(f"a judgment with status {self.status.value!r} cannot have the score {self.score!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedVerdict:
-    """The verdict on one aspect or criterion of a response.
-
-    Attributes:
-        name: of the aspect or criterion.
-        points: how much it counts; negative if a yes is bad.
-        value: 1 for yes or met, 0 for no or unmet, between them for an option; `None` if there is no verdict on it.
-    """
-
-    name: str
-    points: float
-    value: float | None
-
-    @property
-    def good(self) -> float | None:
-        """The value as a number from 0 (bad) to 1 (good)."""
-        return self.value if self.value is None or self.points >= 0 else 1.0 - self.value
+def margin(unit: float) -> float:
+    """How far a score from 0 to 1 is from the middle: 2·|score − ½|."""
+    return round(abs(2.0 * unit - 1.0), 9)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,8 +118,7 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         """Ask the cheap judge, and the strong one if that is not sure, or if the row is shown to both."""
         found = await self.ask([self.cheap], case)
         first, settings = found[self.cheap.name], self.settings
-        confidences = self.cheap.judge.confidences(first)
-        confidence = round(confidences.get(settings.cascade_confidence, 0.0), DIGITS)
+        confidence = round(first.confidences.get(settings.cascade_confidence, 0.0), DIGITS)
         number = row_number(settings.seed, case, "cascade")
         is_escalated = first.score is None or not is_kept(settings, confidence, number)
         if is_escalated or row_number(settings.seed, case, "recheck") < settings.cascade_recheck:
@@ -141,43 +140,44 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         firsts = sorted({*task.firsts})
         tasks = [task.only((place,)) for place in firsts]
         judged = await all_results(map(self.judge, tasks))
-        levelled = await self.level(tasks, [(judgment, self.components(judgment)) for judgment in judged])
-        scores = [response_judgment(judgment, judgment.score, parts) for judgment, parts in levelled]
+        levelled = await self.level(tasks, judged)
+        scores = [response_judgment(judgment, judgment.score, judgment.components) for judgment in levelled]
         results = dict(zip(firsts, scores, strict=True))
         shared = {place: shared_judgment(score) for place, score in results.items()}
         return [(results if first == place else shared)[first] for place, first in enumerate(task.firsts)]
 
-    async def level(
-        self, tasks: Sequence[JudgeTask], found: Sequence[tuple[Judgment[Any], Mapping[str, float]]]
-    ) -> list[tuple[Judgment[Any], Mapping[str, float]]]:
+    async def level(self, tasks: Sequence[JudgeTask], judgments: Sequence[Judgment[Any]]) -> list[Judgment[Any]]:
         """Let the strong judge decide all responses of a group if it decides one.
 
         Args:
             tasks: of each response.
-            found: the judgment of each, with its components; none of a response that was not judged.
+            judgments: of each; one of a response that was not judged has no components.
 
         Returns:
             The same, of responses that the cheap judge had decided with the strong judge's score.
         """
-        by_strong = [parts.get(ESCALATED) != 0.0 for _, parts in found]
-        if not any(parts.get(ESCALATED) == 1.0 or judgment.status.is_failure for judgment, parts in found):
-            return list(found)
-        asked = [(task, each) for task, each, done in zip(tasks, found, by_strong, strict=True) if not done]
-        escalated = iter(await all_results(self._escalate(task, *each) for task, each in asked))
-        return [each if done else next(escalated) for each, done in zip(found, by_strong, strict=True)]
+        decided = [judgment.components.get(ESCALATED) != 0.0 for judgment in judgments]
+        if not any(each.components.get(ESCALATED) == 1.0 or each.status.is_failure for each in judgments):
+            return list(judgments)
+        escalated = await all_results(
+            self._escalate(task, judgment)
+            for task, judgment, is_decided in zip(tasks, judgments, decided, strict=True)
+            if not is_decided
+        )
+        others = iter(escalated)
+        pairs = zip(judgments, decided, strict=True)
+        return [judgment if is_decided else next(others) for judgment, is_decided in pairs]
 
-    async def _escalate(
-        self, task: JudgeTask, judgment: Judgment[Any], parts: Mapping[str, float]
-    ) -> tuple[Judgment[Any], Mapping[str, float]]:
+    async def _escalate(self, task: JudgeTask, judgment: Judgment[Any]) -> Judgment[Any]:
         """The judgment by the strong judge of a response that the cheap one has decided."""
-        name, numbers = self.strong.name, {**parts, ESCALATED: 1.0}
-        if name in parts:  # the row was shown to both
-            return replace(judgment, score=parts[name]), numbers
+        name, numbers = self.strong.name, {**judgment.components, ESCALATED: 1.0}
+        if name in judgment.components:  # the row was shown to both
+            return replace(judgment, score=judgment.components[name], components=numbers)
         asked = await self.ask([self.strong], task)
         whole = self.whole(asked, self.unit_scores(asked)[name])
         calls = (*judgment.calls, *whole.calls)
         if whole.score is None:
-            return replace(whole, calls=calls), {}
+            return replace(whole, calls=calls, components={})
         label, said = f"{judgment.label} {whole.label}", f"{judgment.explanation}\n\n{whole.explanation}"
-        found = replace(judgment, score=whole.score, label=label, explanation=said, calls=calls)
-        return found, {**numbers, **self.components(whole)}
+        components = {**numbers, **whole.components}
+        return replace(judgment, score=whole.score, label=label, explanation=said, calls=calls, components=components)

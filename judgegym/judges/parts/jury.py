@@ -240,13 +240,6 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         for part in parts:
             part.judge.client.is_spare = self._reaches_quorum
 
-    def confidences(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
-        """Also `members`: 1 − the distance between the highest and the lowest score of members that count."""
-        parts = () if judgment.detail is None else judgment.detail.parts
-        scores = self._aligned({part.name: part.score for part in parts}).values()
-        members = {"members": round(1.0 - (max(scores) - min(scores)), 9)} if scores else {}
-        return {**super().confidences(judgment), **members}
-
     def _aligned(self, scores: Mapping[str, float | None]) -> dict[str, float]:
         """The scores, on the common scale, of those members that count and have one."""
         counted = ((name, scores.get(name)) for name in self.counting)
@@ -261,20 +254,26 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         return self.verdict(await self.ask(self.parts, case))
 
     def verdict(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
-        """The jury's judgment from those of all members; raises as `judge`."""
+        """The jury's judgment from those of all members; raises as `judge`.
+
+        Its confidence `members` is 1 − the distance between the highest and the lowest score of members that count.
+        """
         scores = self._aligned(self.unit_scores(found))
+        values = scores.values()
+        agreement = {"members": round(1.0 - (max(values) - min(values)), 9)} if scores else {}
         if len(scores) < self.quorum:
             outages = [self._outages[name] for name in self.counting if name in self._outages]
             left = len(self.counting) - len(outages)
             if outages and left < self.quorum:
                 why = f"{outages[0]} (a jury of {len(self.parts)}: {left} are left, and the quorum is {self.quorum})"
                 raise EndpointOutage(why, outages[0].exit_code)
-            return self.whole(found, None, why=f"{len(scores)} members have a score, and the quorum is {self.quorum}")
+            why = f"{len(scores)} members have a score, and the quorum is {self.quorum}"
+            return self.whole(found, None, why=why, confidences=agreement)
         value = jury_score(scores, self.settings.jury_rule, self.settings.jury_weights)
         if value is None:
             said = ", ".join(f"{name} {score:.3g}" for name, score in scores.items())
-            return self.whole(found, None, why=f"the members disagree ({said})")
-        return self.whole(found, value, contributions=self._contributions(scores))
+            return self.whole(found, None, why=f"the members disagree ({said})", confidences=agreement)
+        return self.whole(found, value, contributions=self._contributions(scores), confidences=agreement)
 
     async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
         """A member's judgment; an outage of its endpoint is its failure."""

@@ -18,7 +18,7 @@ from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.judge import SingleJudge
-from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judgment import Judgment, Status, margin
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm import wire
@@ -146,7 +146,9 @@ class Part(Generic[OptionsT]):
 
     def unit(self, judgment: Judgment[Any] | None) -> float | None:
         """The score of its judgment from 0 to 1; `None` if it failed or was not asked."""
-        return None if judgment is None or judgment.score is None else self.judge.unit(judgment.score)
+        if judgment is None or judgment.score is None:
+            return None
+        return self.judge.unit(judgment.score) if judgment.unit is None else judgment.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,16 @@ class PartsDetail:
     left_out: tuple[str, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def components(self) -> Mapping[str, float]:
+        """The score of each part by its name, the numbers that it is computed from, as `style.raw`, and the whole's."""
+        components: dict[str, float] = {}
+        for part in self.parts:
+            if part.score is not None:
+                components[part.name] = part.score
+                components |= {f"{part.name}.{name}": value for name, value in part.components.items()}
+        return {**components, **self.numbers}
+
 
 class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[SettingsT, OptionsT]):
     """Judges a response by its parts; the label names each with its score."""
@@ -219,19 +231,9 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
             except TaskError as error:
                 raise TaskError(f"{self.word} {part.name}: {error}") from error
 
-    def components(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
-        """The score of each part by its name, the numbers that it is computed from, as `style.raw`, and the whole's."""
-        found: dict[str, float] = {}
-        for part in judgment.detail.parts if judgment.detail is not None else ():
-            if part.score is not None:
-                found[part.name] = part.score
-                found |= {f"{part.name}.{name}": value for name, value in part.components.items()}
-        return found if judgment.detail is None else {**found, **judgment.detail.numbers}
-
-    def contributions(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
-        """What each part adds to the score, by its name; empty if the score is no sum of parts."""
-        parts = judgment.detail.parts if judgment.detail is not None else ()
-        return {part.name: part.contribution for part in parts if part.contribution is not None}
+    def with_numbers(self, task: JudgeTask, judgment: Judgment[PartsDetail]) -> Judgment[PartsDetail]:
+        """The judgment, which has its numbers already."""
+        return judgment
 
     def role(self, part: Part[OptionsT]) -> str:
         """What a part does, as `PartResult` names it."""
@@ -268,6 +270,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         settled_by: str | None = None,
         abstained: Iterable[str] = (),
         numbers: Mapping[str, float] = {},
+        confidences: Mapping[str, float] = {},
         why: str = "",
         fatal: Iterable[str] = (),
     ) -> Judgment[PartsDetail]:
@@ -280,6 +283,7 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
             settled_by: the part whose score it is.
             abstained: parts without a score that have not failed.
             numbers: further numbers of the whole.
+            confidences: how sure the whole is beside its margin.
             why: why there is no score, before what each failed part says.
             fatal: the failed parts for which there is none; by default all that have no score.
         """
@@ -295,16 +299,29 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
             why = ": ".join(filter(None, (why, reasons)))
             statuses = {found[name].status for name in [*fatal] or missing}
             status = Status.JUDGE_FAILED if Status.JUDGE_FAILED in statuses else Status.UNPARSABLE
-            return Judgment(None, status, explanation=why, calls=calls, detail=detail, suspects=suspects)
+            failed = Judgment(None, status, explanation=why, calls=calls, detail=detail, suspects=suspects)
+            return replace(failed, components=detail.components, confidences=confidences)
         said = [part for part in parts if part.score is not None]
         label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
         texts = [f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in said]
         texts += [f"{name}, which has no score: {found[name].explanation}" for name in missing]
-        return Judgment(value, Status.OK, label, "\n\n".join(texts), calls, detail, suspects=suspects, left_out=cut)
+        return Judgment(
+            value,
+            Status.OK,
+            label,
+            "\n\n".join(texts),
+            calls,
+            detail,
+            suspects=suspects,
+            left_out=cut,
+            components=detail.components,
+            confidences={"margin": margin(value), **confidences},
+            contributions={part.name: part.contribution for part in parts if part.contribution is not None},
+        )
 
     def _result(self, part: Part[OptionsT], judgment: Judgment[Any] | None, contribution: float | None) -> PartResult:
         if judgment is None:
             return PartResult(part.name, self.role(part), None, "not_asked")
         score, status, said = part.unit(judgment), judgment.status.value, judgment.explanation
-        components = {} if score is None else part.judge.components(judgment)
+        components = {} if score is None else judgment.components
         return PartResult(part.name, self.role(part), score, status, contribution, judgment.label, said, components)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
-from judgegym.judges.core.calls import NoVerdict, collect_votes, errors_of, failed_judgment
-from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
+from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status, margin
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.rubric_scores import (
     SCORE_FIELD,
@@ -20,7 +22,7 @@ from judgegym.judges.parsing.rubric_scores import (
     rubric_form,
 )
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.rubrics.prompt import (
     REQUEST,
     RUBRIC_PROMPT,
@@ -28,14 +30,11 @@ from judgegym.judges.rubrics.prompt import (
     TAGS,
     Pooling,
     Rubric,
-    RubricCase,
     RubricJudgeSettings,
-    check_scale,
     mean_score,
     rubric_prompt,
     score_probabilities,
 )
-from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice
 
 
@@ -91,37 +90,8 @@ class RubricDetail:
     gold: float | None = None
 
 
-class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail, RubricVerdict]):
-    """Judges responses by rubrics: a score on the rubric's scale, a whole number unless it is pooled or expected."""
-
-    def __init__(self, settings: RubricJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
-        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
-        super().__init__(settings, client, rubric)
-        self.is_weighted = settings.weighting == "logprobs"
-        self.extra = REQUEST if self.is_weighted else {}
-
-    async def first_judgment(self, case: RubricCase) -> Judgment[RubricDetail]:
-        """Request all judgments at once; one without a score is requested again, at most twice for the response.
-
-        Raises:
-            SettingsError: with `weighting=logprobs` the endpoint returns no probabilities, or the scale has scores of
-                more than one digit.
-        """
-        if self.is_weighted:
-            check_scale(case.rubric.scale)
-        prompt = rubric_prompt(case, self.settings)
-        calls = await collect_votes(
-            lambda vote: self.ask(case, prompt.messages, f"judgment_{vote.number + 1}", vote),
-            count=self.settings.samples_per_item,
-            seed=self.settings.seed,
-        )
-        scores = tuple(self._score(call, case.rubric.scale) for call in calls)
-        return self._judgment(scores, tuple(calls), prompt.suspects)
-
-    def case_of(self, task: JudgeTask) -> RubricCase:
-        """The response, by the rubric of the task or the general one."""
-        rubric = Rubric(task.rubric or self.rubric or GENERAL_RUBRIC, dict(task.levels), self.settings.scale)
-        return RubricCase(task.prompt, task.response, rubric, task.reference)
+class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdict]):
+    """Judges responses by rubrics: a score on the settings' scale, a whole number unless it is pooled or expected."""
 
     def check(self, task: JudgeTask) -> None:
         """Check that the rubric describes scores of the scale alone."""
@@ -131,91 +101,106 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
         if beyond is not None:
             raise TaskError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
 
-    def unit(self, score: float) -> float:
-        """(score − lowest) / (highest − lowest)."""
-        return self.settings.scale.unit(score)
+    def questions(self, task: JudgeTask) -> Sequence[Question[RubricVerdict]]:
+        """Ask for the score, in as many independent judgments as the settings say."""
+        settings = self.settings
+        question = Question(
+            "judgment",
+            rubric_prompt(self._rubric(task), task, settings),
+            self._read,
+            rubric_form(settings.scale),
+            votes=settings.samples_per_item,
+            extra=REQUEST if settings.weighting == "logprobs" else {},
+        )
+        return [question]
 
-    def confidences(self, judgment: Judgment[RubricDetail]) -> Mapping[str, float]:
-        """Also `votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all."""
-        found = {**super().confidences(judgment)}
-        judgments = () if judgment.detail is None else judgment.detail.judgments
-        scores = [one.score for one in judgments if one.score is not None]
-        if len(scores) > 1:
-            found["votes"] = max(0.0, 2.0 * max(map(scores.count, scores)) / len(scores) - 1.0)
-        verdicts = [call.value for call in judgment.calls if isinstance(call.value, RubricVerdict)]
-        probabilities = [verdict.probability for verdict in verdicts if verdict.probability is not None]
-        return {**found, "probability": min(probabilities)} if probabilities else found
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[RubricVerdict]]) -> Judgment[RubricDetail]:
+        """Pool the scores."""
+        (replies,) = answers
+        settings, scale = self.settings, self.settings.scale
+        scores = tuple(self._score(replies.revised(call.name, call)) for call in replies.calls)
+        values = [score.value for score in scores if score.value is not None]
+        detail = RubricDetail(scores, statistics.stdev(values) if len(values) > 1 else None)
+        confidences = self._confidences(scores, replies)
+        if len(values) < settings.samples_per_item:
+            errors = errors_of(replies.calls)
+            explanation = f"{len(values)} of {settings.samples_per_item} judgments have a score: {errors}"
+            failed = failed_judgment(replies.calls, explanation=explanation, detail=detail)
+            return replace(failed, confidences=confidences)
+        pooled = pool(values, settings.samples_pooling)
+        reasons = [feedback_text(score.text) or score.text for score in scores if score.value is not None]
+        return Judgment(
+            pooled,
+            Status.OK,
+            f"{pooled:g}",
+            "\n\n".join(reasons),
+            detail=detail,
+            unit=scale.unit(pooled),
+            components={"raw": pooled},
+            confidences={"margin": margin(scale.unit(pooled)), **confidences},
+        )
 
-    def form(self, case: RubricCase) -> VerdictForm:
-        """The form of a score of the scale."""
-        return rubric_form(case.rubric.scale)
+    def critique_requests(self, answers: Answers[RubricVerdict]) -> list[CritiqueRequest]:
+        """One request for each judgment with a score; each is reconsidered separately."""
+        messages = answers.question.prompt.messages
+        calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
+        return [
+            CritiqueRequest(
+                name,
+                call.value.shown,
+                feedback_text(call.text) or call.text,
+                critique_messages(messages, after_thinking(call.text)),
+            )
+            for name, call in calls
+            if call.value is not None
+        ]
 
-    def read(self, case: RubricCase, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
-        """Read the score, and the probabilities of all scores if they count."""
-        output_format = self.settings.output_format
-        score = SCORE_PARSERS[output_format].find(choice.text, case.rubric.scale)
+    def revision(self, call: JudgeCall[RubricVerdict], verdict: RubricVerdict) -> Revision:
+        """The revised score and its feedback."""
+        return Revision(verdict.shown, feedback_text(call.text) or "", before_feedback(call.text))
+
+    def _rubric(self, task: JudgeTask) -> Rubric:
+        """The rubric of the task or the general one."""
+        return Rubric(task.rubric or self.rubric or GENERAL_RUBRIC, dict(task.levels), self.settings.scale)
+
+    def _read(self, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
+        """Read the score, and the probabilities of all scores if they count.
+
+        Raises:
+            SettingsError: with `weighting=logprobs` the endpoint returns no probabilities.
+        """
+        output_format, scale = self.settings.output_format, self.settings.scale
+        score = SCORE_PARSERS[output_format].find(choice.text, scale)
         if score is None:
             return None
-        if not self.is_weighted:
+        if self.settings.weighting != "logprobs":
             return score.but(RubricVerdict(score.value))
         # An object begins with a brace, and a tag with a bracket.
         is_object = score.at is not None and choice.text.startswith("{", score.at[0])
         tag = SCORE_FIELD if is_object else TAGS[output_format][1]
-        found = score_probabilities(choice, case.rubric.scale, tag=tag)
-        if isinstance(found, NoVerdict):
-            return found
-        # Of all probabilities, not of a place in the text.
-        return ParsedVerdict(RubricVerdict(score.value, mean_score(found), found.get(score.value, 0.0)))
+        probabilities = score_probabilities(choice, scale, tag=tag)
+        if isinstance(probabilities, NoVerdict):
+            return probabilities
+        verdict = RubricVerdict(score.value, mean_score(probabilities), probabilities.get(score.value, 0.0))
+        return ParsedVerdict(verdict)  # of all probabilities, not of a place in the text
 
-    def critique_requests(self, case: RubricCase, judgment: Judgment[RubricDetail]) -> list[CritiqueRequest]:
-        """One request for each judgment with a score; each is reconsidered separately."""
-        assert judgment.detail is not None
-        messages = rubric_prompt(case, self.settings).messages
-        return [
-            CritiqueRequest(
-                f"judgment_{number}",
-                RubricVerdict(earlier.score, earlier.expected).shown,
-                feedback_text(earlier.text) or earlier.text,
-                critique_messages(messages, after_thinking(earlier.text)),
-            )
-            for number, earlier in enumerate(judgment.detail.judgments, start=1)
-            if earlier.score is not None
-        ]
-
-    def revision(self, call: JudgeCall[Any], verdict: RubricVerdict) -> Revision:
-        """The revised score and its feedback."""
-        return Revision(verdict.shown, feedback_text(call.text) or "", before_feedback(call.text))
-
-    def apply_revisions(
-        self, case: RubricCase, judgment: Judgment[RubricDetail], revisions: Mapping[str, JudgeCall[RubricVerdict]]
-    ) -> Judgment[RubricDetail]:
-        """The judgment pooled again, with the revised scores in place of earlier ones."""
-        assert judgment.detail is not None
-        scores = tuple(
-            self._score(revisions[name], case.rubric.scale) if (name := f"judgment_{number}") in revisions else earlier
-            for number, earlier in enumerate(judgment.detail.judgments, start=1)
-        )
-        return self._judgment(scores, judgment.calls, judgment.suspects)
-
-    def _score(self, call: JudgeCall[RubricVerdict], scale: Scale) -> RubricScore:
+    def _score(self, call: JudgeCall[RubricVerdict]) -> RubricScore:
         score, expected, _ = call.value or (None, None, None)
+        settings = self.settings
         # An endpoint that refuses the object is asked for the other format.
-        is_object = self.settings.judge_output == "json_schema" and is_strict_object(call.text, scale)
-        strict = is_object or is_strict_feedback(call.text, self.settings.output_format, scale)
+        is_object = settings.judge_output == "json_schema" and is_strict_object(call.text, settings.scale)
+        strict = is_object or is_strict_feedback(call.text, settings.output_format, settings.scale)
         return RubricScore(score, expected, call.text, strict, call.error)
 
-    def _judgment(
-        self, scores: tuple[RubricScore, ...], calls: tuple[JudgeCall[object], ...], suspects: int
-    ) -> Judgment[RubricDetail]:
-        wanted = self.settings.samples_per_item
-        values = [score.value for score in scores if score.value is not None]
-        detail = RubricDetail(scores, statistics.stdev(values) if len(values) > 1 else None)
-        if len(values) < wanted:
-            explanation = f"{len(values)} of {wanted} judgments have a score: {errors_of(calls)}"
-            return replace(failed_judgment(calls, explanation=explanation, detail=detail), suspects=suspects)
-        pooled = pool(values, self.settings.samples_pooling)
-        words = [feedback_text(score.text) or score.text for score in scores if score.value is not None]
-        return Judgment(pooled, Status.OK, f"{pooled:g}", "\n\n".join(words), calls, detail, suspects=suspects)
+    @staticmethod
+    def _confidences(scores: Sequence[RubricScore], replies: Answers[RubricVerdict]) -> dict[str, float]:
+        """`votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all calls."""
+        levels = [score.score for score in scores if score.score is not None]
+        confidences = {"votes": agreement(levels)} if len(levels) > 1 else {}
+        calls = chain(replies.calls, *replies.revisions.values())
+        verdicts = [call.value for call in calls if call.value is not None]
+        probabilities = [verdict.probability for verdict in verdicts if verdict.probability is not None]
+        return {**confidences, "probability": min(probabilities)} if probabilities else confidences
 
 
 def pool(values: Sequence[float], pooling: Pooling) -> float:
@@ -234,7 +219,7 @@ GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely 
 JUDGE = JudgeDefinition(
     RubricJudgeSettings,
     "score on a scale by a rubric",
-    RubricCaseJudge,
+    RubricTaskJudge,
     (RUBRIC_PROMPT,),
     frozenset(("reference", "rubric")),
     reads_rubric=True,

@@ -34,6 +34,7 @@ from judgegym.judges.core.calls import MOST_VOTES, NoVerdict
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.rubric_scores import RubricFormat, feedback_score, feedback_text, prometheus_result
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice, Token
@@ -164,42 +165,28 @@ class Rubric:
         return f"{self.text}\nIn these descriptions {self.scale.low} is the worst score and {self.scale.high} the best."
 
 
-@dataclass(frozen=True, slots=True)
-class RubricCase:
-    """A response and what it is judged by.
-
-    Attributes:
-        instruction: the instruction that the response answers.
-        response: the text under judgment.
-        rubric: the rubric with its scale.
-        reference: a response that gets the highest score.
-    """
-
-    instruction: str
-    response: str
-    rubric: Rubric
-    reference: str | None = None
-
-
-def rubric_prompt(case: RubricCase, settings: RubricJudgeSettings, *, system: str = "") -> Prompt:
+def rubric_prompt(rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings, *, system: str = "") -> Prompt:
     """The judge's prompt; without a reference it has neither the section nor the sentence about it.
 
     In `shared_first` the rubric comes before the instruction, because several rows may have the same one, and nothing
     but the response's end comes after it.
 
     Args:
-        case: the response.
+        rubric: the rubric.
+        task: the instruction with one response, and with a reference if there is one.
         settings: the format of the judge's answer, the order of the sections, and the text that replaces the built-in
             system prompt.
         system: text before the system prompt.
     """
-    rubric, layout, task = case.rubric, settings.judge_prompt_layout, settings.judge_system_prompt
-    reference = case.reference or None  # treat an empty reference as none
-    if task is None:
-        task = rubric_instructions(rubric.scale, settings.output_format, layout, with_reference=reference is not None)
-    sections = {"Instruction": case.instruction, "Reference Response": reference, "Score Rubric": rubric.text}
+    layout, instructions = settings.judge_prompt_layout, settings.judge_system_prompt
+    reference = task.reference or None  # treat an empty reference as none
+    if instructions is None:
+        instructions = rubric_instructions(
+            rubric.scale, settings.output_format, layout, with_reference=reference is not None
+        )
+    sections = {"Instruction": task.prompt, "Reference Response": reference, "Score Rubric": rubric.text}
     shared = {name: text for name in _ORDER[layout] if (text := sections[name]) is not None}
-    given = {**shared, "Response To Evaluate": case.response}
+    given = {**shared, "Response To Evaluate": task.response}
     delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
     markers = delimited.markers
     parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(given, delimited.texts, strict=True)]
@@ -208,8 +195,8 @@ def rubric_prompt(case: RubricCase, settings: RubricJudgeSettings, *, system: st
         parts = [f"{request} below.", *parts[:-1], f"{parts[-1]}\n\n{markers.heading('End Of Response To Evaluate')}"]
     else:
         parts += [f"--- {markers.tag}".rstrip(), f"{request} above."]
-    instructions = "\n\n".join(part for part in (system, task) if part)
-    return Prompt.of(instructions, markers.notice + "\n\n".join(parts), delimited.suspects)
+    system = "\n\n".join(part for part in (system, instructions) if part)
+    return Prompt.of(system, markers.notice + "\n\n".join(parts), delimited.suspects)
 
 
 @lru_cache(maxsize=64)  # it does not depend on what is judged

@@ -17,9 +17,10 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricTaskJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.server.settings import JudgeMount
+from tests.rubrics import rubric_task
 from tests.scripted import ScriptedEndpoint
 
 SHARED = ("What is red?", "What a reader knows.", "Does it answer that?")
@@ -68,9 +69,9 @@ ROOMS = {
         {},
     ),
     "rubric": Room(
-        RubricCaseJudge,
+        RubricTaskJudge,
         RubricJudgeSettings,
-        lambda text, asked, reference, rubric: RubricCase(asked, text, Rubric(rubric), reference),
+        lambda text, asked, reference, rubric: rubric_task(asked, text, Rubric(rubric), reference),
         "[FEEDBACK] fine [SCORE] 4",
         {},
     ),

@@ -18,17 +18,17 @@ from judgegym.judges.checklists.judge import ChecklistCaseJudge
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.judgment import Scale
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricTaskJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
+from tests.rubrics import rubric_task
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 Connect = Callable[..., Any]
@@ -75,14 +75,14 @@ class StandIn:
         (PeerCaseJudge, PeerJudgeSettings(judge_critique_rounds=2), PeerCase(QUESTION, INJECTED)),
         (PeerCaseJudge, PeerJudgeSettings(judge_system_prompt="Be strict."), PeerCase(QUESTION, GOOD)),
         (
-            RubricCaseJudge,
+            RubricTaskJudge,
             RubricJudgeSettings(samples_per_item=3, judge_critique_rounds=1),
-            RubricCase(QUESTION, GOOD, Rubric("Is it right?")),
+            rubric_task(QUESTION, GOOD, Rubric("Is it right?")),
         ),
         (
-            RubricCaseJudge,
-            RubricJudgeSettings(output_format="result", judge_prompt_layout="shared_first"),
-            RubricCase(QUESTION, INJECTED, Rubric("Is it right?", scale=Scale(0, 10)), GOOD),
+            RubricTaskJudge,
+            RubricJudgeSettings(output_format="result", judge_prompt_layout="shared_first", scale_min=0, scale_max=10),
+            rubric_task(QUESTION, INJECTED, Rubric("Is it right?"), GOOD),
         ),
         (ListwiseGroupJudge, ListwiseJudgeSettings(listwise_orders=2), GROUP),
         (TournamentGroupJudge, TournamentSettings(), GROUP),
@@ -137,7 +137,9 @@ async def test_the_expected_score_is_read_at_the_field_of_the_object(connect: Co
     ]
     body = {"choices": [{"message": {"content": text}, "finish_reason": "stop", "logprobs": {"content": content}}]}
     async with ScriptedEndpoint(Reply(body=body)) as endpoint:
-        judgment = await RubricCaseJudge(settings, connect(endpoint)).judge(RubricCase("Why?", "So.", Rubric("Right?")))
+        judgment = await RubricTaskJudge(settings, connect(endpoint)).judge(
+            rubric_task("Why?", "So.", Rubric("Right?"))
+        )
     assert judgment.score == pytest.approx(3.0)
     (sent,) = endpoint.bodies
     assert sent["logprobs"] is True and "response_format" in sent

@@ -23,13 +23,13 @@ from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prom
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings, choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings, peer_prompt
-from judgegym.judges.rubrics.judge import RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricTaskJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from tests.aspects import aspect_prompt
 from tests.core.llm.test_template_tokens import SPECIAL_TOKENS
-from tests.rubrics import rubric_prompt
+from tests.rubrics import rubric_prompt, rubric_task
 from tests.scripted import Json, ScriptedEndpoint
 
 HARMLESS = "What is said."
@@ -121,9 +121,9 @@ JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], ob
         '{"reasoning": "It says TOKEN.", "score": 70}',
     ),
     "rubric": (
-        RubricCaseJudge,
+        RubricTaskJudge,
         RubricJudgeSettings(judge_critique_rounds=1),
-        lambda text: RubricCase(text, f"It is {text}", Rubric(f"Is it {text}?", {5: text}), text),
+        lambda text: rubric_task(text, f"It is {text}", Rubric(f"Is it {text}?", {5: text}), text),
         "[FEEDBACK] It says TOKEN. [SCORE] 4",
     ),
 }

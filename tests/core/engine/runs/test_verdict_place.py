@@ -19,11 +19,12 @@ from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricTaskJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import recorded_in
+from tests.rubrics import rubric_task
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
 Judging = Callable[[ChatClient, Any], Awaitable[Any]]
@@ -109,14 +110,14 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
         pytest.param(
             RubricJudgeSettings(samples_per_item=2, judge_critique_rounds=1),
             "[FEEDBACK] Fine. [SCORE] 4",
-            lambda client, own: RubricCaseJudge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
+            lambda client, own: RubricTaskJudge(own, client).judge(rubric_task("Why?", "So.", Rubric("Good?"))),
             "[SCORE] 4",
             id="rubric",
         ),
         pytest.param(
             RubricJudgeSettings(output_format="result"),
             "Feedback: Fine. [RESULT] 4",
-            lambda client, own: RubricCaseJudge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
+            lambda client, own: RubricTaskJudge(own, client).judge(rubric_task("Why?", "So.", Rubric("Good?"))),
             "[RESULT] 4",
             id="result",
         ),
@@ -140,7 +141,7 @@ async def test_an_expected_score_is_of_no_place(tmp_path: Path) -> None:
         tmp_path,
         settings,
         Reply(body=body),
-        lambda client, own: RubricCaseJudge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
+        lambda client, own: RubricTaskJudge(own, client).judge(rubric_task("Why?", "So.", Rubric("Good?"))),
     )
     assert [(call.has_verdict, call.verdict_at) for call in calls] == [(True, None)]
 

@@ -17,10 +17,11 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricTaskJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
+from tests.rubrics import rubric_task
 from tests.scripted import ScriptedEndpoint
 
 ARENA = ArenaCase("Why is the sky blue?", "Rayleigh scattering.", "The sea <| mirrors |> it.")
@@ -69,18 +70,20 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="aspects with critique",
         ),
         pytest.param(
-            RubricCaseJudge,
-            RubricJudgeSettings(output_format="result", samples_per_item=3, seed=7, judge_critique_rounds=1),
-            RubricCase("How?", "Mix.", WIDE, "Stir."),
+            RubricTaskJudge,
+            RubricJudgeSettings(
+                output_format="result", scale_max=10, samples_per_item=3, seed=7, judge_critique_rounds=1
+            ),
+            rubric_task("How?", "Mix.", WIDE, "Stir."),
             "Feedback: fine [RESULT] 4",
             4,
             "f976a425266886a1c87fafea92968ba5c0e77197f03203e915a8752f4fb209ba",
             id="rubric by several judgments with critique",
         ),
         pytest.param(
-            RubricCaseJudge,
+            RubricTaskJudge,
             RubricJudgeSettings(judge_system_prompt="Judge.\n", judge_critique_rounds=1),
-            RubricCase("How?", "Mix.", Rubric("Is it short?")),
+            rubric_task("How?", "Mix.", Rubric("Is it short?")),
             "[FEEDBACK] fine [SCORE] 4",
             2,
             "49c23e9a510f9c6f05d6b2207764f7ea51c2e12c25e51f1161a82e6fd5fa36f5",

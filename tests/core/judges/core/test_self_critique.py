@@ -14,11 +14,11 @@ from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectCase, AspectJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.rubrics.judge import RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricTaskJudge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from tests.peers import REFUSED, scored
-from tests.rubrics import weighed
+from tests.rubrics import rubric_task, weighed
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, in_turn
 
 Connect = Callable[..., Any]
@@ -64,8 +64,8 @@ KINDS = {
         "",
     ),
     "rubric": Kind(
-        lambda client, **settings: RubricCaseJudge(RubricJudgeSettings(**settings), client),
-        RubricCase("Say why.", "Because.", Rubric("Is it good?")),
+        lambda client, **settings: RubricTaskJudge(RubricJudgeSettings(**settings), client),
+        rubric_task("Say why.", "Because.", Rubric("Is it good?")),
         "[FEEDBACK] Brief. [SCORE] 5",
         "[FEEDBACK] Too brief. [SCORE] 2",
         (5, 2),
@@ -299,7 +299,7 @@ async def test_several_judgments_of_a_rubric_are_reconsidered_each_by_itself(con
 
     async with ScriptedEndpoint(script) as endpoint:
         settings = RubricJudgeSettings(samples_per_item=2, judge_critique_rounds=1)
-        judge = RubricCaseJudge(settings, connect(endpoint, temperature=0.7))
+        judge = RubricTaskJudge(settings, connect(endpoint, temperature=0.7))
         judgment = await judge.judge(KINDS["rubric"].case)
     assert judgment.score == 3.5
     assert judgment.critique is not None
@@ -314,7 +314,7 @@ async def test_probabilities_that_move_are_a_revision(connect: Connect) -> None:
     """The number stays, and what counts does not: the history says so as the score does."""
     script = in_turn(weighed(4, {"4": 0.6, "5": 0.4}), weighed(4, {"4": 0.6, "1": 0.4}))
     async with ScriptedEndpoint(script) as endpoint:
-        judge = RubricCaseJudge(RubricJudgeSettings(weighting="logprobs", judge_critique_rounds=1), connect(endpoint))
+        judge = RubricTaskJudge(RubricJudgeSettings(weighting="logprobs", judge_critique_rounds=1), connect(endpoint))
         judgment = await judge.judge(KINDS["rubric"].case)
     assert judgment.critique is not None
     assert (judgment.critique.before_score, judgment.score) == pytest.approx((4.4, 2.8))

@@ -41,11 +41,11 @@ async def test_the_cheap_judge_decides_above_the_threshold(
         judgment = await judge.judge_task(ROWS[0])
     assert judgment.score == (rating if decides else STRONG) / 10
     assert asked(endpoint) == ({"c": 1} if decides else {"c": 1, "s": 1})
-    components = judge.components(judgment)
+    components = judgment.components
     assert (components[ESCALATED], components[CONFIDENCE]) == (not decides, abs(rating - 5) / 5)
     assert judgment.detail is not None
     assert judgment.detail.settled_by == ("c" if decides else "s")
-    assert judge.contributions(judgment) == {"c" if decides else "s": judgment.score}
+    assert judgment.contributions == {"c" if decides else "s": judgment.score}
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ async def test_a_share_at_the_threshold_and_of_what_is_rechecked_is_drawn_by_see
         for seed, rows in ((1, ROWS), (1, ROWS[::-1]), (2, ROWS)):
             judge = cascade(connect, endpoint, seed=seed, cascade_share=0.3, cascade_recheck=0.5)
             judgments = {row.prompt: await judge.judge_task(row) for row in rows}
-            found = {name: judge.components(judgment) for name, judgment in judgments.items()}
+            found = {name: judgment.components for name, judgment in judgments.items()}
             assert all(judgments[name].score == (0.3 if parts[ESCALATED] else 0.8) for name, parts in found.items())
             drawn.append({name: (parts[ESCALATED], "s" in parts) for name, parts in found.items()})
     assert drawn[0] == drawn[1] != drawn[2]

@@ -86,10 +86,10 @@ async def test_contributions_add_up_to_the_reward(connect: Connect) -> None:
         judge = opened(connect, endpoint, parts)
         judgment = await judge.judge_task(TASK)
     assert judgment.score == pytest.approx((3 * 0.8 + 0.5) / 4 - 0.5 * 0.8)
-    contributions = judge.contributions(judgment)
+    contributions = judgment.contributions
     assert [*contributions] == ["a", "b", "length"]
     assert math.fsum(contributions.values()) == pytest.approx(judgment.score)
-    assert judge.components(judgment) == {"a": 0.8, "a.raw": 8, "b": 0.5, "b.raw": 5, "length": 0.2, "length.raw": 2}
+    assert judgment.components == {"a": 0.8, "a.raw": 8, "b": 0.5, "b.raw": 5, "length": 0.2, "length.raw": 2}
     assert judgment.label == "a=0.8 b=0.5 length=0.2"
     assert {call.name.partition("/")[0] for call in judgment.calls} == {*parts}
 

@@ -85,14 +85,14 @@ async def judged(connect: Connect, ratings: Ratings, **given: Any) -> tuple[Judg
     ],
 )
 async def test_members_make_one_score(connect: Connect, given: dict[str, Any], score: float) -> None:
-    judgment, jury, asked = await judged(connect, {"a": 8, "b": 6, "c": 1}, **given)
+    judgment, _jury, asked = await judged(connect, {"a": 8, "b": 6, "c": 1}, **given)
     assert judgment.score == pytest.approx(score)
     assert judgment.label == "a=0.8 b=0.6 c=0.1"
-    assert jury.components(judgment) == {"a": 0.8, "a.raw": 8, "b": 0.6, "b.raw": 6, "c": 0.1, "c.raw": 1}
+    assert judgment.components == {"a": 0.8, "a.raw": 8, "b": 0.6, "b.raw": 6, "c": 0.1, "c.raw": 1}
     assert sorted(body["model"] for body in asked) == ["a", "b", "c"], (
         "one without a weight is asked, and does not count"
     )
-    added = jury.contributions(judgment)
+    added = judgment.contributions
     assert (sum(added.values()) == pytest.approx(score)) if given.get("jury_rule", "mean") == "mean" else added == {}
 
 
@@ -133,11 +133,11 @@ async def test_quorum_is_of_members_that_count(connect: Connect) -> None:
 
 
 async def test_members_that_must_agree_abstain_with_a_reason(connect: Connect) -> None:
-    judgment, jury, _ = await judged(connect, {"a": 8, "b": 2}, jury_rule="unanimous")
+    judgment, _, _ = await judged(connect, {"a": 8, "b": 2}, jury_rule="unanimous")
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
     assert judgment.explanation == "the members disagree (a 0.8, b 0.2)"
-    judgment, jury, _ = await judged(connect, {"a": 8, "b": 6, "c": 0}, jury_weights="a=1,b=1")
-    assert jury.confidences(judgment) == pytest.approx({"margin": 0.4, "members": 0.8}), "of members that count"
+    judgment, _jury, _ = await judged(connect, {"a": 8, "b": 6, "c": 0}, jury_weights="a=1,b=1")
+    assert judgment.confidences == pytest.approx({"margin": 0.4, "members": 0.8}), "of members that count"
 
 
 def test_scales_are_aligned_by_a_sample() -> None:
@@ -155,9 +155,9 @@ def test_scales_are_aligned_by_a_sample() -> None:
 
 async def test_aligned_scores_make_the_jurys_score(connect: Connect) -> None:
     sample = {"a": [0.1, 0.2, 0.3], "b": [0.7, 0.8, 0.9]}
-    judgment, jury, _ = await judged(connect, {"a": 3, "b": 9}, jury_scale="rank", jury_sample=sample)
+    judgment, _jury, _ = await judged(connect, {"a": 3, "b": 9}, jury_scale="rank", jury_sample=sample)
     assert judgment.score == pytest.approx(2.5 / 3)
-    assert jury.components(judgment)["a"] == 0.3, "the member's own score is recorded"
+    assert judgment.components["a"] == 0.3, "the member's own score is recorded"
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ async def test_of_more_steps_than_the_bound_the_first_and_the_last_are_kept_and_
         judge = steps(connect, endpoint, steps_most=most)
         judgment = await judge.judge_task(TASK)
     assert {step_of(body) for body in endpoint.bodies} == kept
-    components = judge.components(judgment)
+    components = judgment.components
     assert {name for name in components if name.startswith("step_") and "." not in name} == kept
     assert components.get(LEFT_OUT, 0) == len(left_out)
     said = f"\n\nnot judged (steps_most): {', '.join(left_out)}"
@@ -163,9 +163,9 @@ async def test_reasoning_and_results_are_no_steps_and_a_text_is_one(connect: Con
     async with ScriptedEndpoint("[FEEDBACK] So. [SCORE] 5") as endpoint:
         judge = steps(connect, endpoint)
         judgment = await judge.judge_task(JudgeTask("Q", ("…",), traces=((silent, *TRACE[1:3]),)))
-        assert {*judge.components(judgment)} == {"step_2", "step_2.raw"}
+        assert {*judgment.components} == {"step_2", "step_2.raw"}
         text = await judge.judge_task(JudgeTask("Q", ("B is booked.",)))
-        assert {*judge.components(text)} == {"step_0", "step_0.raw"}
+        assert {*text.components} == {"step_0", "step_0.raw"}
         nothing = await judge.judge_task(JudgeTask("Q", ("…",), traces=((silent, TRACE[1]),)))
     assert (nothing.score, nothing.status) == (None, Status.UNPARSABLE)
     assert nothing.explanation == "the response has no turn of the policy with a text or a tool call"

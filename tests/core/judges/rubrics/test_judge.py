@@ -10,16 +10,16 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.judges.core.judgment import Judgment, Scale, Status
-from judgegym.judges.rubrics.judge import RubricCaseJudge, RubricDetail, RubricVerdict
-from judgegym.judges.rubrics.prompt import Rubric, RubricCase, RubricJudgeSettings
+from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge, RubricVerdict
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.errors import SettingsError
-from tests.rubrics import rubric_prompt
+from tests.rubrics import rubric_prompt, rubric_task
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
 RUBRIC = Rubric("Is it short?")
 ROW: dict[str, Any] = {"instruction": "How?", "response": "Mix both.", "rubric": RUBRIC, "reference": "Stir."}
-CASE = RubricCase(**ROW)
+TASK = rubric_task(**ROW)
 DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
 
 Connect = Callable[..., Any]
@@ -35,8 +35,10 @@ def by_number(texts: Sequence[str | Reply], *, first_seed: int = 0) -> Script:
 
 
 async def judged(client: Any, samples: int = 1, **settings: Any) -> Judgment[RubricDetail]:
-    case = replace(CASE, rubric=settings.pop("rubric", RUBRIC))
-    return await RubricCaseJudge(RubricJudgeSettings(samples_per_item=samples, **settings), client).judge(case)
+    rubric: Rubric = settings.pop("rubric", RUBRIC)
+    low, high = rubric.scale
+    own = RubricJudgeSettings(samples_per_item=samples, scale_min=low, scale_max=high, **settings)
+    return await RubricTaskJudge(own, client).judge(rubric_task(**{**ROW, "rubric": rubric}))
 
 
 def detail_of(judgment: Judgment[RubricDetail]) -> RubricDetail:
@@ -74,7 +76,7 @@ async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) ->
 
 async def test_without_a_reference(connect: Connect) -> None:
     async with ScriptedEndpoint(said(4)) as endpoint:
-        await RubricCaseJudge(RubricJudgeSettings(), connect(endpoint)).judge(replace(CASE, reference=None))
+        await RubricTaskJudge(RubricJudgeSettings(), connect(endpoint)).judge(replace(TASK, reference=None))
     shown = "".join(message["content"] for message in endpoint.bodies[0]["messages"])
     assert "reference" not in shown.lower() and "None" not in shown
 
@@ -294,14 +296,3 @@ async def test_probabilities_are_kept(connect: Connect, tmp_path: Path) -> None:
     assert [first.score, again.score] == [pytest.approx((2 + 1.5) / 0.8)] * 2
     assert (again.calls[0].run.cached, plain.calls[0].run.cached) == (True, False)
     assert (plain.score, len(endpoint.requests)) == (4.0, 2)
-
-
-async def test_scores_of_two_digits_have_no_expectation(connect: Connect) -> None:
-    """Where a ten is a one and a zero, the ones' probability is not that of the score 1."""
-    texts = ["[SCORE]", " ", "1", "0"]
-    content = [{"token": text, "logprob": 0.0, "top_logprobs": [{"token": text, "logprob": 0.0}]} for text in texts]
-    body = completion("".join(texts))
-    body["choices"][0]["logprobs"] = {"content": content}
-    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
-        with pytest.raises(SettingsError, match="one digit"):
-            await judged(connect(endpoint), weighting="logprobs", rubric=Rubric("Is it short?", scale=Scale(1, 10)))

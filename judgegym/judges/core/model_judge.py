@@ -1,0 +1,250 @@
+"""Ask a model about a task: votes, re-asks, structured output and self-critique, for every judge that is a model.
+
+A judge says which questions it asks (`questions`), and what their answers make together (`combine`).
+
+Self-critique (RL4F): after its judgment a judge critiques its rationale and revises its verdict, one call a round.
+
+Guarantees: a failure of an endpoint is never a verdict; a vote without a verdict is requested again, a limited number
+of times; the score is that of the last round that could be read; a failed round keeps the verdict and is recorded as
+failed; a verdict that a round does not change gets no further round.
+
+Source: the specification's rationale-based self-critique loops; Akyürek et al., RL4F: Generating Natural Language
+Feedback with Reinforcement Learning for Repairing Model Outputs (2023).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Generic, Literal, TypeVar, cast
+
+from judgegym.judges import prompts
+from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask, ask_again, collect_votes
+from judgegym.judges.core.delimiters import Prompt, without_tokens
+from judgegym.judges.core.judge import (
+    CritiqueRequest,
+    DetailT,
+    Revision,
+    SettingsT,
+    ShownVerdict,
+    SingleJudge,
+    critique_messages,
+)
+from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parsing.json_objects import explained
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
+from judgegym.llm.at_once import all_results
+from judgegym.llm.wire import JSON, Choice, Message
+
+ValueT = TypeVar("ValueT")
+_FAILED: Literal["revised", "unchanged", "failed"] = "failed"
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class Question(Generic[ValueT]):
+    """One thing that a judge is asked about a task.
+
+    Attributes:
+        name: of its call; of several votes `name_1`, `name_2`, ….
+        prompt: the prompt.
+        read: read the verdict in a whole reply without its thinking; `None` or the reason if there is none.
+        form: the form of a verdict as a JSON object, for `judge_output=json_schema`.
+        component: what critiques call its only verdict, such as `game_1`; empty if the judgment has one verdict.
+        votes: the number of independent replies that are requested at once; 0 for a single call without a number.
+        missing: how many more votes are certainly needed, given the usable ones; by default all that are missing.
+        redraws: how many votes without a verdict are requested again.
+        reasks: how many times a single call without a verdict is asked again, in the same conversation.
+        extra: further fields of the requests.
+    """
+
+    name: str
+    prompt: Prompt
+    read: Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None]
+    form: VerdictForm
+    component: str = ""
+    votes: int = 0
+    missing: Callable[[Sequence[JudgeCall[ValueT]]], int] | None = None
+    redraws: int = 2
+    reasks: int = 0
+    extra: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class Answers(Generic[ValueT]):
+    """The replies to a question.
+
+    Attributes:
+        question: the question.
+        calls: all calls before any critique, in the order of their numbers.
+        revisions: by component, the calls of critiques with a verdict, in the order of the rounds.
+    """
+
+    question: Question[ValueT]
+    calls: tuple[JudgeCall[ValueT], ...]
+    revisions: Mapping[str, tuple[JudgeCall[ValueT], ...]] = field(default_factory=dict)
+
+    @property
+    def last(self) -> JudgeCall[ValueT]:
+        """The call whose verdict counts, of a question with one verdict: the last revision, or else the last call."""
+        return self.revised(self.question.component, self.calls[-1])
+
+    def revised(self, component: str, call: JudgeCall[ValueT]) -> JudgeCall[ValueT]:
+        """The last revision of a component; the call without one."""
+        return self.revisions[component][-1] if component in self.revisions else call
+
+    def with_revision(self, component: str, call: JudgeCall[ValueT]) -> Answers[ValueT]:
+        """The answers with one more revision."""
+        earlier = self.revisions.get(component, ())
+        return replace(self, revisions={**self.revisions, component: (*earlier, call)})
+
+
+class ModelJudge(SingleJudge[SettingsT, JudgeTask, DetailT], Generic[SettingsT, DetailT, ValueT]):
+    """A judge that asks a model, and can critique and revise its verdicts in `judge_critique_rounds` rounds."""
+
+    @abstractmethod
+    def questions(self, task: JudgeTask) -> Sequence[Question[ValueT]]:
+        """What the model is asked about a task: at least one question."""
+
+    @abstractmethod
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
+        """The judgment of the answers, in the order of the questions; without a score where a verdict is missing.
+
+        Its calls and suspects are those of all answers, and need not be set.
+        """
+
+    def critique_requests(self, answers: Answers[ValueT]) -> Sequence[CritiqueRequest]:
+        """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
+        call, question = answers.last, answers.question
+        text = after_thinking(call.text).strip()
+        messages = critique_messages(question.prompt.messages, text)
+        return [CritiqueRequest(question.component, cast(ShownVerdict, call.value), text, messages)]
+
+    def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
+        """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
+        critique, reasons = explained(after_thinking(call.text).strip())
+        return Revision(cast(ShownVerdict, verdict), reasons, critique)
+
+    def case_of(self, task: JudgeTask) -> JudgeTask:
+        """The task."""
+        return task
+
+    def with_numbers(self, task: JudgeTask, judgment: Judgment[DetailT]) -> Judgment[DetailT]:
+        """The judgment, which has its numbers already."""
+        return judgment
+
+    async def judge(self, task: JudgeTask) -> Judgment[DetailT]:
+        """Judge a task, then reconsider the judgment; one without a score is returned unchanged.
+
+        Returns:
+            The judge's judgment with its last verdicts, every call that was made, and the history of the rounds. Never
+            raises because of a judge's reply.
+        """
+        questions = self.questions(task)
+        if len(questions) == 1:  # which needs no task of its own
+            answers = [await self._ask(questions[0])]
+        else:
+            answers = await all_results(map(self._ask, questions))
+        calls = tuple(chain.from_iterable(each.calls for each in answers))
+        suspects = max(question.prompt.suspects for question in questions)
+        judgment = replace(self.combine(task, answers), calls=calls, suspects=suspects)
+        if judgment.score is None or not self.settings.judge_critique_rounds:
+            return judgment
+        return await self._reconsider(task, answers, judgment)
+
+    async def _reconsider(
+        self, task: JudgeTask, answers: Sequence[Answers[ValueT]], judgment: Judgment[DetailT]
+    ) -> Judgment[DetailT]:
+        """Let the judge critique and revise each verdict of a judgment that has a score."""
+        assert judgment.score is not None
+        before, calls, history = judgment.score, judgment.calls, list[CritiqueRound]()
+        latest, settled = list(answers), set[str]()
+        for number in range(1, self.settings.judge_critique_rounds + 1):
+            requests = [
+                (place, request)
+                for place, each in enumerate(latest)
+                for request in self.critique_requests(each)
+                if request.component not in settled
+            ]
+            revised = await all_results(
+                self._critique(number, latest[place].question, request) for place, request in requests
+            )
+            calls = (*calls, *revised)
+            entries: list[CritiqueRound] = []
+            for (place, request), call in zip(requests, revised, strict=True):
+                entries.append(self._round(number, request, call))
+                if call.value is not None:
+                    latest[place] = latest[place].with_revision(request.component, call)
+            judgment = replace(self.combine(task, latest), calls=calls, suspects=judgment.suspects)
+            history += entries
+            settled |= {entry.component for entry in entries if entry.status == "unchanged"}
+            if all(entry.status == "unchanged" for entry in entries):
+                break
+        return replace(judgment, critique=Critique(before, tuple(history)))
+
+    async def _ask(self, question: Question[ValueT]) -> Answers[ValueT]:
+        messages = question.prompt.messages
+        if question.votes:
+            calls = await collect_votes(
+                lambda vote: self._call(question, messages, f"{question.name}_{vote.number + 1}", vote),
+                question.missing,
+                count=question.votes,
+                seed=self.settings.seed,
+                redraws=question.redraws,
+            )
+        else:
+            calls = await ask_again(
+                lambda messages, name: self._call(question, messages, name),
+                messages,
+                question.name,
+                lambda _, call: (without_tokens(call.text), prompts.load("arena_hard_reask")),
+                at_most=question.reasks,
+            )
+        return Answers(question, tuple(calls))
+
+    async def _critique(self, number: int, question: Question[ValueT], request: CritiqueRequest) -> JudgeCall[ValueT]:
+        name = "_".join(filter(None, (f"critique_{number}", request.component)))
+        return await self._call(question, request.messages, name, Vote(number), critiques=True)
+
+    async def _call(
+        self,
+        question: Question[ValueT],
+        messages: Sequence[Message],
+        name: str,
+        vote: Vote = ONLY_VOTE,
+        *,
+        critiques: bool = False,
+    ) -> JudgeCall[ValueT]:
+        """Ask for a verdict; in a critique the object that is asked for begins with that."""
+        form = self.settings.form(question.form)
+        if form is not None and critiques:
+            form = form.with_critique()
+        return await ask(self.client, messages, question.read, name=name, vote=vote, extra=question.extra, form=form)
+
+    def _round(self, number: int, request: CritiqueRequest, call: JudgeCall[ValueT]) -> CritiqueRound:
+        """The history's entry of a round."""
+        component, before, reasoning, _ = request
+        after, status = Revision(before, reasoning, ""), _FAILED
+        if call.value is not None:
+            after = self.revision(call, call.value)
+            status = "unchanged" if after.verdict == before else "revised"
+        return CritiqueRound(
+            round=number,
+            component=component,
+            before=before,
+            before_reasoning=reasoning,
+            raw=call.text,
+            critique=after.critique,
+            after=after.verdict,
+            after_reasoning=after.reasoning,
+            status=status,
+            error=call.error,
+        )
+
+
+def agreement(values: Sequence[Any]) -> float:
+    """How far votes agree: 2·share of the most frequent one − 1, and 0 at least."""
+    return max(0.0, 2.0 * max(map(values.count, values)) / len(values) - 1.0)
