@@ -49,7 +49,7 @@ class Difference:
     def __str__(self) -> str:
         """One line for people."""
         place = f"{self.run}/{self.file}:{self.line}" if self.line else f"{self.run}/{self.file}"
-        before, after = (_shortened(value) for value in self.values)
+        before, after = (shortened(value) for value in self.values)
         return f"{place}: {self.field or 'the whole'}: {before} → {after}"
 
 
@@ -178,21 +178,22 @@ def _compare_lines(left: str | None, right: str | None, *, is_json: bool) -> Ite
     if left is None or right is None or not is_json:
         yield "", (left or ABSENT, right or ABSENT)
         return
-    found = list(_compare_values(json.loads(left), json.loads(right), ""))
+    found = list(compare_values(json.loads(left), json.loads(right), ""))
     yield from found or [("the order of fields, or how a value is written", (left, right))]
 
 
-def _compare_values(left: Any, right: Any, field: str) -> Iterator[tuple[str, tuple[str, str]]]:
+def compare_values(left: Any, right: Any, field: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each difference of two values of JSON: its path, which begins with `field`, and both sides as JSON."""
     if isinstance(left, dict) and isinstance(right, dict):
         for name in {**left, **right}:
             inner = f"{field}.{name}" if field else name
             if name in left and name in right:
-                yield from _compare_values(left[name], right[name], inner)
+                yield from compare_values(left[name], right[name], inner)
             else:
                 yield inner, (_written(left, name), _written(right, name))
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for number, (one, other) in enumerate(zip(left, right, strict=True)):
-            yield from _compare_values(one, other, f"{field}[{number}]")
+            yield from compare_values(one, other, f"{field}[{number}]")
     elif left != right or type(left) is not type(right):
         yield field, (json.dumps(left, ensure_ascii=False), json.dumps(right, ensure_ascii=False))
 
@@ -201,5 +202,6 @@ def _written(value: dict[str, Any], name: str) -> str:
     return json.dumps(value[name], ensure_ascii=False) if name in value else ABSENT
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """A text of at most a line or two."""
     return text if len(text) <= _SHORTEST else f"{text[:_SHORTEST]}… ({len(text)} characters)"

@@ -56,7 +56,7 @@ def _run_command(folder: Path, checkout: Path, command: Command, number: int) ->
             code = subprocess.run(
                 [str(checkout / ".venv" / "bin" / "judgegym"), *words],
                 cwd=folder,
-                env=_environment(),
+                env=clean_variables(),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
@@ -68,7 +68,7 @@ def _run_command(folder: Path, checkout: Path, command: Command, number: int) ->
     return code
 
 
-def _environment() -> dict[str, str]:
+def clean_variables() -> dict[str, str]:
     """This process's variables without settings, keys, and what would let another checkout's code in."""
     return {
         name: value
