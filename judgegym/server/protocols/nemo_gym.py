@@ -30,7 +30,7 @@ NeMo Gym's `/aggregate_metrics`: statistics over the rollouts of a run, in the s
 
 The agent fills a field that is missing with an empty one, without an error; so the shape matters: a list of statistics
 for each task, a mapping of statistics of all rollouts (`mean/reward`, `std/raw`, …), and the headline ones among them.
-A failed or masked rollout counts in `num_failed` and in no statistic.
+A failed or masked rollout counts in `num_failed` and in no statistic; NeMo Gym 0.7 does not send failed ones here.
 
 NeMo Gym's `POST /compare`: the rewards of several responses to one conversation, for judges that compare.
 

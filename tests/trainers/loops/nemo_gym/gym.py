@@ -37,6 +37,11 @@ class Gym:
         return ("legacy_agent",) if self.version == "0.4.0" else ("legacy_agent", "single_agent_turn_legacy")
 
     @property
+    def aggregates_failures(self) -> bool:
+        """Whether failed rollouts are sent to be aggregated; 0.7 only counts them and keeps them in a file."""
+        return self.version == "0.4.0"
+
+    @property
     def servers(self) -> int:
         """How many servers stand beside the resources server."""
         return 2 if self.version == "0.4.0" else 3
