@@ -116,7 +116,7 @@ class ModelJudge(SingleJudge[SettingsT, JudgeTask, DetailT], Generic[SettingsT, 
         Its calls and suspects are those of all answers, and need not be set.
         """
 
-    def critique_requests(self, answers: Answers[ValueT]) -> Sequence[CritiqueRequest]:
+    def critique_requests(self, task: JudgeTask, answers: Answers[ValueT]) -> Sequence[CritiqueRequest]:
         """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
         call, question = answers.last, answers.question
         text = after_thinking(call.text).strip()
@@ -166,7 +166,7 @@ class ModelJudge(SingleJudge[SettingsT, JudgeTask, DetailT], Generic[SettingsT, 
             requests = [
                 (place, request)
                 for place, each in enumerate(latest)
-                for request in self.critique_requests(each)
+                for request in self.critique_requests(task, each)
                 if request.component not in settled
             ]
             revised = await all_results(

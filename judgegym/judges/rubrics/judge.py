@@ -140,7 +140,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             confidences={"margin": margin(scale.unit(pooled)), **confidences},
         )
 
-    def critique_requests(self, answers: Answers[RubricVerdict]) -> list[CritiqueRequest]:
+    def critique_requests(self, task: JudgeTask, answers: Answers[RubricVerdict]) -> list[CritiqueRequest]:
         """One request for each judgment with a score; each is reconsidered separately."""
         messages = answers.question.prompt.messages
         calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
