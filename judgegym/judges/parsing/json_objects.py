@@ -205,6 +205,7 @@ def critique_before(own: str, name: str) -> str:
     return prose_before(own, name) if written is None else written.text(CRITIQUE) or written.before
 
 
+@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def decoded(text: str) -> Mapping[str, JSON] | None:
     """The fields of an object, with names in lower case; `None` for a name that occurs twice."""
     try:
