@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,12 @@ class Usage:
     cost: float | None = 0.0
     cached_prompt_tokens: int = 0
     cache_write_tokens: int = 0
+
+    def at_cost(self, cost: float | None) -> Usage:
+        """The same tokens with this cost."""
+        return Usage(
+            self.prompt_tokens, self.completion_tokens, cost, self.cached_prompt_tokens, self.cache_write_tokens
+        )
 
     def __add__(self, other: Usage) -> Usage:
         """The sum of both; its cost is known only if both costs are."""
@@ -87,7 +93,7 @@ class Prices:
         tokens cost nothing.
         """
         if self.input is None or self.output is None:
-            return replace(usage, cost=None)
+            return usage.at_cost(None)
         if not usage.prompt_tokens + usage.completion_tokens and self.input + self.output:
             return Usage(cost=None)
         cost = usage.prompt_tokens * self.input + usage.completion_tokens * self.output
@@ -95,7 +101,7 @@ class Prices:
             cost -= usage.cached_prompt_tokens * (self.input - self.cached_input)
         if self.cache_write is not None:
             cost += usage.cache_write_tokens * (self.cache_write - self.input)
-        return replace(usage, cost=cost / 1_000_000)
+        return usage.at_cost(cost / 1_000_000)
 
 
 @dataclass(slots=True)
