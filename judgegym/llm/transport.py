@@ -324,7 +324,7 @@ class Transport:
                     if _has_format(call):
                         self.formats.taken_by.add(replica.habits.name)
                     if call.path is None:
-                        self.fields.answered(call, self.settings.endpoints[0].shown)
+                        self.fields.answered(call, self.settings.endpoints[0])
                     self.breaker.answered(admitted)
                     self._throttling.note(None)
                     self.last_failure = None

@@ -357,15 +357,15 @@ class FieldHabits:
             if not refusal.is_sure or refusal.error.answer == said:
                 del self.refused[name]
 
-    def answered(self, call: RequestRecord, shown: str) -> None:
-        """Note an answer to a request; say what the endpoint, `shown`, takes no more, if that is new."""
+    def answered(self, call: RequestRecord, endpoint: Endpoint) -> None:
+        """Note an answer to a request; say what the endpoint takes no more, if that is new."""
         if not self.head_start.is_over:
             self.head_start.end(is_over=True)
         body = call.body or {}
-        names = [name for name, each in FIELDS.items() if each.is_in(body)]
-        self.taken.update(name for name in names if name not in call.changed)
+        untried = [each for name, each in FIELDS.items() if name not in self.taken and name not in call.changed]
+        self.taken.update(each.name for each in untried if each.is_in(body))
         for name in call.changed:
-            self.confirm(name, call.dropped.get(name), shown)
+            self.confirm(name, call.dropped.get(name), endpoint.shown)
 
     def confirm(self, name: str, error: EndpointError | None, shown: str) -> None:
         """Note that a request without the field was answered, and say so, if it is new."""
