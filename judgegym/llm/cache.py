@@ -57,17 +57,14 @@ def vote_of_repeat(number: int) -> int:
     return number + VOTES_OF_REPEAT * _REPEAT.get()
 
 
-def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[str, JSON], vote: int) -> str:
-    """A digest of everything that shapes an answer.
+def request_shape(identity: str, messages: Sequence[Message], parameters: Mapping[str, JSON], vote: int) -> bytes:
+    """Everything that shapes an answer.
 
     Args:
         identity: the endpoint and the model.
         messages: the conversation.
         parameters: everything else in the request's body.
         vote: which of several independent answers to the same request this is, from 0.
-
-    Returns:
-        64 hexadecimal digits.
     """
     shape: JSON = {
         "protocol": PROTOCOL_VERSION,
@@ -76,7 +73,12 @@ def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[
         "parameters": dict(sorted(parameters.items())),
         "vote": vote,
     }
-    return hashlib.sha256(wire.dumps(shape)).hexdigest()
+    return wire.dumps(shape)
+
+
+def request_key(shape: bytes) -> str:
+    """The key of a request's answer in the cache: 64 hexadecimal digits."""
+    return hashlib.sha256(shape).hexdigest()
 
 
 def _use_wal(database: sqlite3.Connection) -> None:

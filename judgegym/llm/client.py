@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeAlias
 import aiohttp
 
 from judgegym.llm.at_once import SingleFlight, on_its_way
-from judgegym.llm.cache import IS_ASKED_ANEW, JudgmentCache, request_key, vote_of_repeat
+from judgegym.llm.cache import IS_ASKED_ANEW, JudgmentCache, request_key, request_shape, vote_of_repeat
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
 from judgegym.llm.http.exchange import open_session
@@ -207,12 +207,13 @@ class ChatClient(Transport):
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
         call = CallInProgress.begin(name, vote, self._model, messages, parameters)
+        asked = call.asked
         if unkeyed:
             parameters = {**parameters, **unkeyed}
+            asked = dataclasses.replace(asked, parameters=parameters)
         if n == 1 and not call.parts:
             cache = None if fresh else self._cache
             send, is_greedy = partial(self.request, messages, parameters), parameters.get("temperature") == 0
-            asked = dataclasses.replace(call.asked, parameters=parameters)
             one = partial(self._one, send, asked, cache, keep, is_greedy)
             answer = await call.ask(one, keep=keep, verdict_at=verdict_at)
         else:
@@ -374,7 +375,7 @@ class ChatClient(Transport):
             cache = None
         if cache is None and not is_greedy:
             return _of_first(await send(record))
-        key = request_key(self._identity, asked.messages, asked.parameters, vote_of_repeat(asked.vote))
+        shape = request_shape(self._identity, asked.messages, asked.parameters, vote_of_repeat(asked.vote))
         is_own = False
 
         def is_kept(choice: Choice) -> bool:
@@ -387,6 +388,7 @@ class ChatClient(Transport):
             is_own = True
             if cache is None:
                 return _of_first(await send(record))
+            key = request_key(shape)
             with on_its_way():
                 row = await cache.get(key)
             if row.choice is not None and is_kept(row.choice):
@@ -405,7 +407,7 @@ class ChatClient(Transport):
         try:
             # The cache is read within the flight: another flight may end between reading it and starting one.
             payer = OF_CALLER.get()  # nobody is refused because another's budget is spent
-            answer, shared = await self._flights.run(key if payer is None else f"{key} {id(payer)}", ask)
+            answer, shared = await self._flights.run((shape, id(payer)), ask)
         except EndpointError as error:
             if is_own:
                 raise

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import judgegym
-from judgegym.llm.cache import CacheRow, JudgmentCache, request_key
+from judgegym.llm.cache import CacheRow, JudgmentCache, request_key, request_shape
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
 
@@ -22,7 +22,7 @@ KEY: dict[str, Any] = {
 
 
 def key(**different: Any) -> str:
-    return request_key(**{**KEY, **different})
+    return request_key(request_shape(**{**KEY, **different}))
 
 
 @pytest.mark.parametrize(

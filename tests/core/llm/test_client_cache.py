@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm.cache import CacheRow, JudgmentCache, request_key
+from judgegym.llm.cache import CacheRow, JudgmentCache, request_key, request_shape
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, Token
@@ -261,7 +261,7 @@ async def test_answer_that_was_stored_first_and_has_no_verdict_for_this_caller_i
 
     def sole_key(request: Any) -> str:
         shown = {name: value for name, value in request.items() if name not in ("model", "messages")}
-        return request_key(f"judge {request['model']}", request["messages"], shown, 0)
+        return request_key(request_shape(f"judge {request['model']}", request["messages"], shown, 0))
 
     async with ScriptedEndpoint(script) as endpoint:
         answer = await connect(endpoint, cache=cache, identity="judge").chat(ASK, keep=lambda c: c.text == "ours")
