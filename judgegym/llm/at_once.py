@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -110,6 +110,9 @@ async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
         EndpointError: one of them raised it, and the others have ended.
         BaseException: any other error of one of them, such as a fault in a judge; the others are cancelled.
     """
+    calls = list(calls)
+    if len(calls) == 1:  # a single call needs no task
+        return [await calls[0]]
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return await asyncio.gather(*tasks)
@@ -152,9 +155,9 @@ class SingleFlight(Generic[T]):
 
     def __init__(self) -> None:
         """Start with no call in flight."""
-        self._in_flight: dict[str, asyncio.Future[T]] = {}
+        self._in_flight: dict[Hashable, asyncio.Future[T]] = {}
 
-    async def run(self, key: str, call: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+    async def run(self, key: Hashable, call: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """The answer of `call`, or of an identical one in flight.
 
         Returns:

@@ -262,8 +262,7 @@ async def collect_votes(
             return calls
         numbers = range(len(calls), len(calls) + wave)
         votes = [Vote(number) if count == 1 else Vote(number, seed + number) for number in numbers]
-        # A single vote needs no task of its own.
-        asked = [await ask(votes[0])] if wave == 1 else await all_results(map(ask, votes))
+        asked = await all_results(map(ask, votes))
         calls += asked
         if all(call.failed for call in asked):
             return calls

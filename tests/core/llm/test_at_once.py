@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from judgegym.llm.at_once import SingleFlight
+from judgegym.llm.at_once import SingleFlight, all_results
 
 
 class Call:
@@ -68,3 +68,15 @@ async def test_all_who_are_cancelled_at_once_stop(backwards: bool) -> None:
     finally:
         call.end.set()
         await asyncio.gather(*callers, return_exceptions=True)
+
+
+async def current_task() -> asyncio.Task[object] | None:
+    return asyncio.current_task()
+
+
+async def test_a_single_call_is_awaited_without_a_task_and_several_have_one_each() -> None:
+    caller = asyncio.current_task()
+    assert await all_results([current_task()]) == [caller]
+    several = await all_results([current_task(), current_task()])
+    assert caller not in several and len(set(several)) == 2
+    assert await all_results([]) == []
