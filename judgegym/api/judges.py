@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from judgegym.api.group_judges import Messages, conversation
 from judgegym.api.results import EMPTY, NOT_JUDGED, OWN_COLUMNS, JudgmentTable
@@ -37,8 +37,7 @@ from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerD
 from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.judges.rules.finding import RuleCase
-from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
+from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.settings import RuleSettings
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import COMPOSITE, ScorerSettings, open_judge
@@ -141,11 +140,9 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
         said, trace = answer
         task = answered(JudgeTask(question, (said,), traces=(trace,)), self.settings)
         case = self._case(task.prompt, task.response, **context)
-        more: Mapping[type, Any] = {
-            JudgeTask: {"traces": task.traces, "written": task.written},
-            RuleCase: {"trace": task.trace, "written": "".join(task.written)},
-        }
-        return cast(CaseT, replace(cast(Any, case), **more[type(case)]) if type(case) in more else case)
+        if isinstance(case, JudgeTask):
+            return replace(case, traces=task.traces, written=task.written)
+        return case
 
     @property
     def last_table(self) -> JudgmentTable[DetailT] | None:
@@ -341,7 +338,7 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail], settings=PeerJudgeSettings, fac
         return PeerCase(question, answer, self.rubric)
 
 
-class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=RuleCaseJudge):
+class RuleJudge(OpenJudge[JudgeTask, RuleDetail], settings=RuleSettings, factory=RuleTaskJudge):
     """Scores answers from 0 to 1 by a rule, without a model.
 
     Example:
@@ -359,8 +356,9 @@ class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> RuleCase:
-        return RuleCase(question, answer, optional_text(reference, "reference"), optional_text(context, "context"))
+    def _case(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> JudgeTask:
+        shown = optional_text(context, "context")
+        return JudgeTask(question, (answer,), optional_text(reference, "reference"), context=shown)
 
 
 class _MadeOfJudges(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, factory=open_judge):

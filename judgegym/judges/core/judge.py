@@ -137,6 +137,18 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         return [replace(result, verdicts=judgment.verdicts, tags=judgment.tags)]
 
 
+class ResponseJudge(SingleJudge[SettingsT, JudgeTask, DetailT], Generic[SettingsT, DetailT]):
+    """A judge that is asked about the task itself, and whose judgments have their numbers."""
+
+    def case_of(self, task: JudgeTask) -> JudgeTask:
+        """The task."""
+        return task
+
+    def with_numbers(self, task: JudgeTask, judgment: Judgment[DetailT]) -> Judgment[DetailT]:
+        """The judgment, which has its numbers already."""
+        return judgment
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeDefinition:
     """A kind of judge, as a line in `judgegym.judges.scorers.registry` names it.

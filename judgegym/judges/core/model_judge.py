@@ -26,10 +26,10 @@ from judgegym.judges.core.delimiters import Prompt, without_tokens
 from judgegym.judges.core.judge import (
     CritiqueRequest,
     DetailT,
+    ResponseJudge,
     Revision,
     SettingsT,
     ShownVerdict,
-    SingleJudge,
     critique_messages,
 )
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
@@ -102,7 +102,7 @@ class Answers(Generic[ValueT]):
         return replace(self, revisions={**self.revisions, component: (*earlier, call)})
 
 
-class ModelJudge(SingleJudge[SettingsT, JudgeTask, DetailT], Generic[SettingsT, DetailT, ValueT]):
+class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, ValueT]):
     """A judge that asks a model, and can critique and revise its verdicts in `judge_critique_rounds` rounds."""
 
     @abstractmethod
@@ -127,14 +127,6 @@ class ModelJudge(SingleJudge[SettingsT, JudgeTask, DetailT], Generic[SettingsT, 
         """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
         critique, reasons = explained(after_thinking(call.text).strip())
         return Revision(cast(ShownVerdict, verdict), reasons, critique)
-
-    def case_of(self, task: JudgeTask) -> JudgeTask:
-        """The task."""
-        return task
-
-    def with_numbers(self, task: JudgeTask, judgment: Judgment[DetailT]) -> Judgment[DetailT]:
-        """The judgment, which has its numbers already."""
-        return judgment
 
     async def judge(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge a task, then reconsider the judgment; one without a score is returned unchanged.

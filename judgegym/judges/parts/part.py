@@ -17,7 +17,7 @@ from pydantic_settings import NoDecode
 from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.presets import load_yaml
-from judgegym.judges.core.judge import SingleJudge
+from judgegym.judges.core.judge import ResponseJudge, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status, margin
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -204,7 +204,7 @@ class PartsDetail:
         return {**components, **self.numbers}
 
 
-class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[SettingsT, OptionsT]):
+class PartsJudge(ResponseJudge[SettingsT, PartsDetail], Generic[SettingsT, OptionsT]):
     """Judges a response by its parts; the label names each with its score."""
 
     is_shown_texts = False
@@ -216,10 +216,6 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
         super().__init__(settings, client)
         self.parts = parts
 
-    def case_of(self, task: JudgeTask) -> JudgeTask:
-        """The task: each part makes its own case of it."""
-        return task
-
     def check(self, task: JudgeTask) -> None:
         """Check that every part can judge the task, each response by itself."""
         alone = task.only((0,)) if task.responses else task
@@ -230,10 +226,6 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
                     raise TaskError("expected a baseline: it sees each response by itself here")
             except TaskError as error:
                 raise TaskError(f"{self.word} {part.name}: {error}") from error
-
-    def with_numbers(self, task: JudgeTask, judgment: Judgment[PartsDetail]) -> Judgment[PartsDetail]:
-        """The judgment, which has its numbers already."""
-        return judgment
 
     def role(self, part: Part[OptionsT]) -> str:
         """What a part does, as `PartResult` names it."""

@@ -1,4 +1,4 @@
-"""What a rule is asked, and what it finds: a score, or the reason why it cannot say.
+"""What a rule finds: a score, or the reason why it cannot say.
 
 The workers import this module, so it imports nothing of the package.
 """
@@ -6,35 +6,10 @@ The workers import this module, so it imports nothing of the package.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from judgegym.judges.conversations.turns import Turn
+from typing import NamedTuple, TypeAlias
 
 _SHOWN = 200
 """Characters of a text in a finding; a worker's answer with three of them is one atomic write to a pipe."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuleCase:
-    """A response, and what a rule may compare it with.
-
-    Attributes:
-        prompt: the prompt; empty if unknown.
-        response: the response.
-        reference: the row's reference, which is the expected value unless a setting has one.
-        context: the text that the response should be based on.
-        trace: the turns of the response, with their tool calls; empty if it came as a text.
-        written: all that the policy wrote, where thinking was taken out of the response; otherwise empty.
-    """
-
-    prompt: str
-    response: str
-    reference: str | None = None
-    context: str | None = None
-    trace: tuple[Turn, ...] = ()
-    written: str = ""
 
 
 class RuleFinding(NamedTuple):

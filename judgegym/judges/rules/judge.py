@@ -14,16 +14,16 @@ from typing import Any, TypeAlias
 
 from judgegym.judges.config.extras import require
 from judgegym.judges.conversations.turns import ToolCall
-from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
-from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judge import JudgeDefinition, ResponseJudge
+from judgegym.judges.core.judgment import Judgment, Status, margin
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.rules import traces
 from judgegym.judges.rules.expressions import expression, json_schema, regex
-from judgegym.judges.rules.finding import RuleCase, RuleFinding, cannot_say
+from judgegym.judges.rules.finding import RuleFinding, cannot_say
 from judgegym.judges.rules.match import contains, exact, multiple_choice, normalised, number
 from judgegym.judges.rules.measure import language, length, repetition, thinking_format
-from judgegym.judges.rules.own_function import own_function
+from judgegym.judges.rules.own_function import RuleTask, own_function
 from judgegym.judges.rules.settings import READS, RuleSettings
 from judgegym.judges.rules.worker import Job, JobFailure, apply_in_worker, apply_now
 from judgegym.llm.client import ChatClient
@@ -59,7 +59,7 @@ _OF_TOOLS = frozenset(("tool_called", "tool_order", "tool_not_called"))
 _OF_TRACE = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.tool_errors}
 
 
-class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
+class RuleTaskJudge(ResponseJudge[RuleSettings, RuleDetail]):
     """Scores each response by a rule, from 0 to 1."""
 
     is_shown_texts = False
@@ -92,14 +92,9 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         if found is not None and found.is_unusable:
             raise SettingsError(f"rule_expected: {found.why}, found {found.expected!r}")
 
-    def case_of(self, task: JudgeTask) -> RuleCase:
-        """The response, and what it may be compared with."""
-        written = task.written[0] if task.written else ""
-        return RuleCase(task.prompt, task.response, task.reference, task.context, task.trace, written)
-
-    async def judge(self, case: RuleCase) -> Judgment[RuleDetail]:
+    async def judge(self, task: JudgeTask) -> Judgment[RuleDetail]:
         """Apply the rule to one response; never raises."""
-        finding = await self._finding(case)
+        finding = await self._finding(task)
         if isinstance(finding, JobFailure):
             return Judgment(None, Status.JUDGE_FAILED, explanation=f"{self.rule}: {finding}")
         if finding.score == 0 and self.settings.rule_mismatch == "cannot_say":
@@ -108,29 +103,39 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         if finding.score is None:
             return Judgment(None, Status.UNPARSABLE, explanation=f"the rule cannot say: {finding.why}", detail=detail)
         explanation = finding.why or f"found {finding.found!r}, expected {finding.expected!r}"
-        return Judgment(finding.score, Status.OK, f"{finding.score:g}", explanation, detail=detail)
+        return Judgment(
+            finding.score,
+            Status.OK,
+            f"{finding.score:g}",
+            explanation,
+            detail=detail,
+            components={"raw": finding.score},
+            confidences={"margin": margin(finding.score)},
+        )
 
-    async def _finding(self, case: RuleCase) -> RuleFinding | JobFailure:
+    async def _finding(self, task: JudgeTask) -> RuleFinding | JobFailure:
         settings, limit_s = self.settings, self.settings.rule_timeout
+        response, trace, written = task.response, task.trace, "".join(task.written)
         if self.rule not in READS:
-            return await apply_in_worker(Job(own_function, (self.rule, settings.rule_digest or ""), (case,)), limit_s)
+            shown = RuleTask(task.prompt, response, task.reference, task.context, trace, written)
+            return await apply_in_worker(Job(own_function, (self.rule, settings.rule_digest or ""), (shown,)), limit_s)
         if self.rule == "length":
             assert settings.rule_hard_limit is not None  # the settings require it
-            return length(case.response, settings.rule_length_unit, settings.rule_soft_limit, settings.rule_hard_limit)
+            return length(response, settings.rule_length_unit, settings.rule_soft_limit, settings.rule_hard_limit)
         if self.rule == "repetition":
-            return repetition(case.response)
+            return repetition(response)
         if self.rule == "thinking_format":
-            return thinking_format(case.written or case.response, opened_by_template=settings.rule_opened_by_template)
-        if not case.trace and self.rule in _OF_TOOLS | _OF_TRACE.keys():
+            return thinking_format(written or response, opened_by_template=settings.rule_opened_by_template)
+        if not trace and self.rule in _OF_TOOLS | _OF_TRACE.keys():
             return cannot_say(traces.NO_TRACE)
         if self.rule in _OF_TRACE:
-            return _OF_TRACE[self.rule](case.trace)
-        expected, text = settings.rule_expected, after_thinking(case.response)
+            return _OF_TRACE[self.rule](trace)
+        expected, text = settings.rule_expected, after_thinking(response)
         if expected is None:
-            expected = f"={case.prompt}" if self.rule == "language" else case.reference
+            expected = f"={task.prompt}" if self.rule == "language" else task.reference
         if expected is None:
             return cannot_say("the row has no reference, and rule_expected is not set")
-        given = tuple(call for turn in case.trace for call in turn.calls) if self.rule in _OF_TOOLS else text
+        given = tuple(call for turn in trace for call in turn.calls) if self.rule in _OF_TOOLS else text
         if self._match is not None:
             return self._match(given, expected)
         found = await apply_in_worker(self._job(given, expected), limit_s)
@@ -142,4 +147,4 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
 
 _ABOUT = "score from 0 to 1 by a rule (--rule), without a model"
 _SHOWN = frozenset(("reference", "context"))
-JUDGE = JudgeDefinition(RuleSettings, _ABOUT, RuleCaseJudge, (), _SHOWN, asks_endpoint=False)
+JUDGE = JudgeDefinition(RuleSettings, _ABOUT, RuleTaskJudge, (), _SHOWN, asks_endpoint=False)

@@ -3,8 +3,8 @@
     def score(response: str, task) -> float | bool | None:
         return response.count(task.prompt) == 0
 
-It gets the response, and the task (`RuleCase`: prompt, reference, context, trace) if it has a second parameter, and may
-be `async`. It returns a score from 0 to 1, True, False, or `None` if it cannot say.
+It gets the response, and the task (`RuleTask`) if it has a second parameter, and may be `async`. It returns a score
+from 0 to 1, True, False, or `None` if it cannot say.
 """
 
 from __future__ import annotations
@@ -15,16 +15,39 @@ import math
 import runpy
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from judgegym.judges.config.explaining import prompt_digest
-from judgegym.judges.rules.finding import RuleCase, RuleFinding, cannot_say
+from judgegym.judges.conversations.turns import Turn
+from judgegym.judges.rules.finding import RuleFinding, cannot_say
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTask:
+    """A task with one response, as a function of the user's own gets it.
+
+    Attributes:
+        prompt: the prompt; empty if unknown.
+        response: the response.
+        reference: the row's reference.
+        context: the text that the response should be based on.
+        trace: the turns of the response, with their tool calls; empty if it came as a text.
+        written: all that the policy wrote, where thinking was taken out of the response; otherwise empty.
+    """
+
+    prompt: str
+    response: str
+    reference: str | None
+    context: str | None
+    trace: tuple[Turn, ...]
+    written: str
 
 
 @lru_cache
-def own_function(place: str, digest: str = "") -> Callable[[RuleCase], RuleFinding]:
+def own_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFinding]:
     """What applies the function that a place names.
 
     Args:
@@ -45,8 +68,8 @@ def own_function(place: str, digest: str = "") -> Callable[[RuleCase], RuleFindi
         raise ValueError(f"{file} has no function {name!r}")
     takes_task = len(inspect.signature(function).parameters) > 1
 
-    def apply(case: RuleCase) -> RuleFinding:
-        value: Any = function(case.response, case) if takes_task else function(case.response)
+    def apply(task: RuleTask) -> RuleFinding:
+        value: Any = function(task.response, task) if takes_task else function(task.response)
         return _finding(asyncio.run(value) if inspect.iscoroutine(value) else value)
 
     return apply

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.rules.finding import RuleCase
-from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
+from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.own_function import own_function
 from judgegym.judges.rules.settings import READS, RuleSettings
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
@@ -53,14 +52,14 @@ def hangs(response):
 """
 
 
-def judge_of(**given: object) -> RuleCaseJudge:
+def judge_of(**given: object) -> RuleTaskJudge:
     """A judge with a client that is never opened."""
     chosen = RuleSettings.model_validate(given)
-    return RuleCaseJudge(chosen, ChatClient(chosen.chat_settings()))
+    return RuleTaskJudge(chosen, ChatClient(chosen.chat_settings()))
 
 
 async def judged(text: str, reference: str | None = None, prompt: str = "Q", **given: object) -> Judgment[RuleDetail]:
-    return await judge_of(**given).judge(RuleCase(prompt, text, reference))
+    return await judge_of(**given).judge(JudgeTask(prompt, (text,), reference))
 
 
 def cannot_say(judgment: Judgment[RuleDetail]) -> str:
@@ -121,23 +120,23 @@ LINEAR = [
 ]
 
 
-async def judge_by(judges: Sequence[RuleCaseJudge], case: RuleCase) -> None:
+async def judge_by(judges: Sequence[RuleTaskJudge], task: JudgeTask) -> None:
     for judge in judges:
-        judgment = await judge.judge(case)
+        judgment = await judge.judge(task)
         assert judgment.detail is not None and judgment.detail.says is (judgment.score is not None)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(), st.none() | st.text() | st.sampled_from(["42", "B", r"\boxed{"]), st.text())
 def test_no_text_makes_a_rule_raise(text: str, reference: str | None, prompt: str) -> None:
-    asyncio.run(judge_by(LINEAR, RuleCase(prompt, text, reference)))
+    asyncio.run(judge_by(LINEAR, JudgeTask(prompt, (text,), reference)))
 
 
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.text() | st.sampled_from(["$x^2$", "{}", r"$\frac{1}{0}$", "\ud800", "\0"]), st.none() | st.text())
 def test_no_text_makes_a_rule_in_a_worker_raise(text: str, reference: str | None) -> None:
-    asyncio.run(judge_by([judge_of(rule=rule) for rule in IN_WORKERS], RuleCase(text, text, reference)))
+    asyncio.run(judge_by([judge_of(rule=rule) for rule in IN_WORKERS], JudgeTask(text, (text,), reference)))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.turns import ToolCall, Turn
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
+from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.settings import RuleSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -50,10 +50,10 @@ TRIP = (
 )
 
 
-def judge_of(rule: str, expected: object = None, **given: object) -> RuleCaseJudge:
+def judge_of(rule: str, expected: object = None, **given: object) -> RuleTaskJudge:
     """A judge with a client that is never opened."""
     chosen = RuleSettings.model_validate({"rule": rule, "rule_expected": expected, **given})
-    return RuleCaseJudge(chosen, ChatClient(chosen.chat_settings()))
+    return RuleTaskJudge(chosen, ChatClient(chosen.chat_settings()))
 
 
 def task_of(messages: Sequence[Message], **given: Any) -> JudgeTask:
@@ -268,7 +268,7 @@ async def test_a_function_of_ones_own_sees_the_trace(tmp_path: Path) -> None:
     assert reason(await judge.judge_task(JudgeTask("Q", ("text",)))) == "the function returned None"
 
 
-async def judge_by(judges: Sequence[RuleCaseJudge], task: JudgeTask) -> None:
+async def judge_by(judges: Sequence[RuleTaskJudge], task: JudgeTask) -> None:
     for judge in judges:
         judgment = await judge.judge_task(task)
         assert judgment.detail is not None and judgment.detail.says is (judgment.score is not None)
