@@ -20,21 +20,20 @@ from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvConfig, comma_separated
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
-from judgegym.judges import prompts
-from judgegym.judges.config.explaining import TextOrFile, prompt_digest
-from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.pairwise import (
-    MOST_CHOICES,
+from judgegym.eval_environments.rewardbench import (
     SUBSETS,
     TIES,
     UNREADABLE_CHOICE,
-    ChoiceJudgeSettings,
     TiesRow,
     leaderboard_score,
     ties_row_score,
     ties_score,
 )
+from judgegym.judges import prompts
+from judgegym.judges.config.explaining import TextOrFile, prompt_digest
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.pairwise import MOST_CHOICES, ChoiceJudgeSettings
 from judgegym.judges.parsing.labels import choice_letter, choice_letter_official
 from judgegym.judges.parsing.scores import rating, rating_official
 

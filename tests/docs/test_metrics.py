@@ -13,8 +13,8 @@ import pytest
 from judgegym.engine.metrics import slug
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.settings import SAMPLES
+from judgegym.eval_environments.rewardbench import SUBSETS
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from judgegym.judges.pairwise import SUBSETS
 from tests.command import RunFiles, write_lines
 from tests.core.datasets.scoring import score
 from tests.core.environments.rollouts_of import group, recorder, two_turns

@@ -9,8 +9,8 @@ import pytest
 
 from judgegym.data.pairs import read_preferences
 from judgegym.data.rows import load_rows
+from judgegym.eval_environments.rewardbench import SUBSETS
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from judgegym.judges.pairwise import SUBSETS
 
 SAMPLES = Path(__file__).resolve().parents[3] / "judgegym" / "data" / "samples"
 COLUMNS = {

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.eval_environments.rewardbench import SUBSETS
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.core.naming import slug
-from judgegym.judges.pairwise import SUBSETS, choice_instructions
+from judgegym.judges.pairwise import choice_instructions
 from tests.pairwise import (
     CHOICES,
     TIES,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.pairwise import (
+from judgegym.eval_environments.rewardbench import (
     SUBSETS,
     TiesRow,
     leaderboard_score,
