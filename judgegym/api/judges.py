@@ -34,7 +34,7 @@ from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask, answered
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
-from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
+from judgegym.judges.reward_models.judge import RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
@@ -488,7 +488,7 @@ class Steps(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
         super().__init__(offline=offline, judge="steps", steps_judge=steps_judge, **settings)
 
 
-class RewardModel(OpenJudge[RewardCase, RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
+class RewardModel(OpenJudge[JudgeTask, RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
     """Scores answers with a scalar reward model behind a server; the scores are the model's own numbers.
 
     Example:
@@ -505,8 +505,8 @@ class RewardModel(OpenJudge[RewardCase, RewardDetail], settings=RewardModelSetti
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str) -> RewardCase:
-        return RewardCase(question, answer)
+    def _case(self, question: str, answer: str) -> JudgeTask:
+        return JudgeTask(question, (answer,))
 
 
 _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")

@@ -25,8 +25,8 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.turns import messages_of
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
-from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
-from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judge import JudgeDefinition, ResponseJudge
+from judgegym.judges.core.judgment import Judgment, Status, margin
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.reward_models.batches import RewardBatches
@@ -99,21 +99,13 @@ class RewardModelSettings(JudgeSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class RewardCase:
-    """A prompt, which may be a conversation as `conversations.turns` writes it, and a response to it."""
-
-    prompt: str
-    response: str
-
-
-@dataclass(frozen=True, slots=True)
 class RewardDetail:
     """The model's number."""
 
     raw: float
 
 
-class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail]):
+class RewardModelJudge(ResponseJudge[RewardModelSettings, RewardDetail]):
     """Scores responses with a reward model; a judgment's own score is the model's number."""
 
     def __init__(self, settings: RewardModelSettings, client: ChatClient, rubric: str | None = None) -> None:
@@ -131,26 +123,18 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
         self._text = _text_maker(settings.reward_tokenizer, adds_bos=protocol.adds_bos)
         client.own_probe = self._probe
 
-    def case_of(self, task: JudgeTask) -> RewardCase:
-        """Prompt and response."""
-        return RewardCase(task.prompt, task.response)
-
     def check(self, task: JudgeTask) -> None:
         """Check that there are no images, which the model is not shown."""
         if task.all_images:
             raise TaskError("images: this judge reads texts alone, so it would judge blind")
 
-    def unit(self, score: float) -> float:
-        """The score of the model's number; outside of 0 to 1 unless the scale is `sigmoid`."""
-        return self.settings.scaled(score)
-
-    async def judge(self, case: RewardCase) -> Judgment[RewardDetail]:
-        """Ask for the number of one response.
+    async def judge(self, task: JudgeTask) -> Judgment[RewardDetail]:
+        """Ask for the number of one response; the judgment's `unit` is from 0 to 1 only if the scale is `sigmoid`.
 
         Raises:
             SettingsError: the model returns several classes, and the settings choose none of them.
         """
-        prompt, response = broken_up(case.prompt), broken_up(case.response)
+        prompt, response = broken_up(task.prompt), broken_up(task.response)
         suspects = prompt.tokens + response.tokens
         shown = self._input(prompt.text, response.text)
         if self._text is not None:
@@ -162,8 +146,17 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
         call = await ask(self.client, (), self._read, name="reward", chat=partial(self._chat, shown))
         if call.value is None:
             return replace(failed_judgment([call]), suspects=suspects)
+        unit = self.settings.scaled(call.value)
         return Judgment(
-            call.value, Status.OK, f"{call.value:.4g}", "", (call,), RewardDetail(call.value), None, suspects
+            call.value,
+            Status.OK,
+            f"{call.value:.4g}",
+            calls=(call,),
+            detail=RewardDetail(call.value),
+            suspects=suspects,
+            unit=unit,
+            components={"raw": call.value},
+            confidences={"margin": margin(unit)},
         )
 
     def _input(self, prompt: str, response: str) -> RewardInput:

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.reward_models.judge import RewardCase, RewardModelJudge, RewardModelSettings
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.reward_models.judge import RewardModelJudge, RewardModelSettings
 from judgegym.judges.reward_models.protocols import read_number
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.cost.budget import Budget
@@ -106,7 +107,7 @@ async def test_a_template_that_refuses_a_conversation_fails_that_judgment(connec
             raise ValueError("System role not supported")
 
         judge._text = refuse
-        found = await judge.judge(RewardCase("Why?", "Since."))
+        found = await judge.judge(JudgeTask("Why?", ("Since.",)))
     assert (found.score, found.status, endpoint.requests) == (None, Status.JUDGE_FAILED, [])
     assert "refuses the conversation: System role not supported" in found.explanation
 
@@ -150,14 +151,14 @@ async def test_who_leaves_a_shared_request_takes_nobody_with_him(connect: Connec
     asked, go, held = holding()
     async with ScriptedEndpoint(held) as endpoint:
         judge = RewardModelJudge(settings_of("openrlhf", reward_batch=3), connect(endpoint))
-        first, second, third = (asyncio.ensure_future(judge.judge(RewardCase("Why?", text))) for text in "123")
+        first, second, third = (asyncio.ensure_future(judge.judge(JudgeTask("Why?", (text,)))) for text in "123")
         await asked.wait()
         first.cancel()
         go.set()
         assert [(await each).score for each in (second, third)] == [2.0, 3.0]
         go.clear()
         asked.clear()
-        leaving = [asyncio.ensure_future(judge.judge(RewardCase("Why?", text))) for text in "456"]
+        leaving = [asyncio.ensure_future(judge.judge(JudgeTask("Why?", (text,)))) for text in "456"]
         await asked.wait()
         for each in leaving:
             each.cancel()
@@ -171,13 +172,13 @@ async def test_a_budget_is_free_again_although_the_first_of_a_request_has_left(c
     async with ScriptedEndpoint(held) as endpoint:
         client = connect(endpoint, budget=Budget(calls=1))
         judge = RewardModelJudge(settings_of("openrlhf", reward_batch=2), client)
-        first, second = (asyncio.ensure_future(judge.judge(RewardCase("Why?", text))) for text in "12")
+        first, second = (asyncio.ensure_future(judge.judge(JudgeTask("Why?", (text,)))) for text in "12")
         await asked.wait()
         first.cancel()
         go.set()
         assert (await second).score == 2.0
         with pytest.raises(BudgetError):
-            await asyncio.wait_for(judge.judge(RewardCase("Why?", "3")), 30)
+            await asyncio.wait_for(judge.judge(JudgeTask("Why?", ("3",))), 30)
 
 
 @pytest.mark.parametrize("text", ["NaN", "1e999", "[-Infinity]", '{"probs": [NaN], "label": "good"}', '"1"', "{}"])

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
+from judgegym.judges.reward_models.judge import RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.reward_models.protocols import PROTOCOLS, RewardProtocol
 from tests.core.judges.reward_models.servers import TOKENS, answer_of, reward_server
 from tests.scripted import Reply, ScriptedEndpoint
@@ -30,7 +30,7 @@ async def judged(
     client: Any, settings: RewardModelSettings, *responses: str, prompt: str = PROMPT
 ) -> list[Judgment[RewardDetail]]:
     judge = RewardModelJudge(settings, client)
-    return list(await asyncio.gather(*(judge.judge(RewardCase(prompt, response)) for response in responses)))
+    return list(await asyncio.gather(*(judge.judge(JudgeTask(prompt, (response,))) for response in responses)))
 
 
 @pytest.mark.parametrize("batch", [1, 2])
