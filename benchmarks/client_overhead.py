@@ -31,9 +31,10 @@ import uvloop
 from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.client import ChatClient, open_session
 from judgegym.llm.ledger import recorded_in
 from judgegym.offline import StandIn
@@ -70,7 +71,7 @@ def subjects(url: str, session: aiohttp.ClientSession, concurrency: int) -> Iter
         ChatClient(aspects.chat_settings(), session=session),
     )
     arena_settings = ArenaJudgeSettings(**common)
-    arena = ArenaCaseJudge(arena_settings, ChatClient(arena_settings.chat_settings(), session=session))
+    arena = ArenaTaskJudge(arena_settings, ChatClient(arena_settings.chat_settings(), session=session))
 
     async def judge_aspect(number: int) -> None:
         question, answer, _ = texts(number)
@@ -78,7 +79,8 @@ def subjects(url: str, session: aiohttp.ClientSession, concurrency: int) -> Iter
         assert judgment.score is not None
 
     async def judge_games(number: int) -> None:
-        judgment = await arena.judge(ArenaCase(*texts(number)))
+        question, answer, baseline = texts(number)
+        judgment = await arena.judge(JudgeTask(question, (answer,), baseline=baseline))
         assert judgment.score is not None
 
     yield Subject("aspect", 1, judge_aspect)

@@ -27,7 +27,7 @@ from typing import Any
 import orjson
 
 from benchmarks.measured import Measured, report, results_option
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
@@ -80,11 +80,11 @@ def judged(factory: Callable[..., Any], settings: Any, case: Callable[[Row, str]
 
 
 def arena(**settings: Any) -> Asks:
-    return judged(ArenaCaseJudge, ArenaJudgeSettings(**settings), _arena_case)
+    return judged(ArenaTaskJudge, ArenaJudgeSettings(**settings), _arena_task)
 
 
-def _arena_case(row: Row, completion: str) -> ArenaCase:
-    return ArenaCase(row["prompt"], completion, row["answer"])
+def _arena_task(row: Row, completion: str) -> JudgeTask:
+    return JudgeTask(row["prompt"], (completion,), baseline=row["answer"])
 
 
 def aspects(**settings: Any) -> Asks:

@@ -14,7 +14,7 @@ from judgegym.engine.completions import Completion
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena.environment import ArenaHardTask
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
+from judgegym.judges.arena import ArenaDetail, ArenaTaskJudge, Game, row_result
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.parsing.labels import ArenaLabel
@@ -37,16 +37,16 @@ class OneOrder(ArenaHardEnv):
     """One game, with the policy's answer first; the other order is taken to say the same."""
 
     def open_judges(self) -> None:
-        self.games = ArenaCaseJudge(self.config, self.clients.judge)
+        self.games = ArenaTaskJudge(self.config, self.clients.judge)
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         (completion,) = completions
-        case = ArenaCase(task.question, completion.answer, task.baseline)
-        game, calls = await self.games.play(case, "model_is_a", "game_1")
-        suspects = self.games.prompt(case, "model_is_a").suspects
+        question = self.games.game(task.judge_task(completion.answer), "model_is_a", "game_1")
+        answers = await self.games.ask(question)
+        game, calls, suspects = Game.of("model_is_a", answers), answers.calls, question.prompt.suspects
         if game.label is None:
             return replace(failed_judgment(calls, explanation=game.error), suspects=suspects)
         mirrored = _MIRRORED[game.label]
         row = row_result(game.label, mirrored, strong_weight=1)
         detail = ArenaDetail((game, replace(game, order="model_is_b", label=mirrored)), row.entries)
-        return Judgment(row.reward, Status.OK, row.outcome, game.text, tuple(calls), detail, suspects=suspects)
+        return Judgment(row.reward, Status.OK, row.outcome, game.text, calls, detail, suspects=suspects)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from judgegym.api.group_judges import Messages, conversation
 from judgegym.api.results import EMPTY, NOT_JUDGED, OWN_COLUMNS, JudgmentTable
 from judgegym.api.session import WithSession, in_sync, listed, optional_text, text
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaDetail, ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
@@ -289,7 +289,7 @@ class ChecklistJudge(
         return ChecklistCase(answer, given, question, reference=optional_text(reference, "reference"))
 
 
-class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaCaseJudge):
+class ArenaHardJudge(OpenJudge[JudgeTask, ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaTaskJudge):
     """Compares answers with a baseline, in both orders: −1 (both games lost) to 1 (both won).
 
     Example:
@@ -305,8 +305,8 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail], settings=ArenaJudgeSetti
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, baseline: str) -> ArenaCase:
-        return ArenaCase(question, answer, text(baseline, "baseline"))
+    def _case(self, question: str, answer: str, baseline: str) -> JudgeTask:
+        return JudgeTask(question, (answer,), baseline=text(baseline, "baseline"))
 
 
 class PeerJudge(OpenJudge[PeerCase, PeerDetail], settings=PeerJudgeSettings, factory=PeerCaseJudge):

@@ -27,7 +27,7 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.juries import open_case_judge
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
-from judgegym.judges.arena import OUTCOMES, ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
+from judgegym.judges.arena import OUTCOMES, ArenaDetail, ArenaTaskJudge, row_result
 from judgegym.judges.core.judgment import Judgment, Scale
 from judgegym.statistics.agreement import side
 
@@ -62,12 +62,12 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def open_judges(self) -> None:
         """Make the judge of both games."""
-        self.arena_judge = open_case_judge(self.config, self.clients.judge, ArenaCaseJudge, Scale(-1, 1))
+        self.arena_judge = open_case_judge(self.config, self.clients.judge, ArenaTaskJudge, Scale(-1, 1))
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
-        judgment = await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
+        judgment = await self.arena_judge.judge(task.judge_task(completion.answer))
         score, detail = judgment.score, judgment.detail
         if score is None or detail is None or not judgment.members:
             return judgment

@@ -16,33 +16,20 @@ The settings of the Arena-Hard judge.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings, ReaskSettings
-from judgegym.judges.core.calls import ask_again, failed_judgment
-from judgegym.judges.core.delimiters import (
-    REFERENCE,
-    TITLES,
-    Lookalikes,
-    Prompt,
-    delimit,
-    meanings_of,
-    without_tokens,
-)
-from judgegym.judges.core.judge import CritiqueRequest, VerdictJudge, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.calls import failed_judgment
+from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
+from judgegym.judges.core.judgment import Judgment, Status, margin
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel, arena_form, arena_label
-from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
-from judgegym.llm.at_once import all_results
-from judgegym.llm.wire import Choice
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 
@@ -80,7 +67,7 @@ class ArenaJudgeSettings(PromptLayoutSettings, ReaskSettings):
 GameOrder = Literal["model_is_a", "model_is_b"]
 RowOutcome = Literal["win", "tie", "loss"]
 
-_COMPONENTS: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
+_GAMES: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
 # Substrings that a text needs to look like one of the markers below.
 _LOOKALIKES = Lookalikes("<|", "start of assistant", "end of assistant")
 
@@ -95,16 +82,6 @@ _VALUES: Mapping[str, tuple[float, bool]] = {
 }
 OUTCOMES: Mapping[float, RowOutcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
 """What the points of a game mean for the model."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArenaCase:
-    """A user's prompt, the model's answer without its thinking, the answer to compare it with, and what both share."""
-
-    question: str
-    answer: str
-    baseline: str
-    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +103,15 @@ class Game:
     earlier_texts: tuple[str, ...] = ()
     reasoning: str | None = None
     error: str | None = None
+
+    @classmethod
+    def of(cls, order: GameOrder, answers: Answers[ArenaLabel]) -> Game:
+        """The game of the answers to its question."""
+        calls, decisive = answers.calls, answers.last
+        last = next((call for call in reversed(calls) if call.text), calls[-1])
+        earlier = tuple(call.text for call in calls[: calls.index(last)])
+        shown = answers.revised(answers.question.component, last)
+        return cls(order, decisive.value, shown.text, earlier, shown.reasoning, decisive.error)
 
     @property
     def points(self) -> float | None:
@@ -149,115 +135,67 @@ class ArenaDetail:
     entries: tuple[float, ...] = ()
 
 
-class ArenaCaseJudge(VerdictJudge[ArenaJudgeSettings, ArenaCase, ArenaDetail, ArenaLabel]):
-    """Judges pairs of answers: −1 (both games lost) to 1 (both won), with the label `win`, `tie` or `loss`."""
+class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
+    """Judges responses against a baseline: −1 (both games lost) to 1 (both won), labelled `win`, `tie` or `loss`.
 
-    async def first_judgment(self, case: ArenaCase) -> Judgment[ArenaDetail]:
-        """Ask for the verdicts of both games at once."""
-        first, second = await all_results(self.play(case, order, name) for order, name in _COMPONENTS.items())
-        # Both games show the same texts.
-        suspects = self.prompt(case, "model_is_a").suspects
-        return self._judgment((first[0], second[0]), (*first[1], *second[1]), suspects)
+    The baseline is the task's, or else its reference; a task without either is none for this judge.
+    """
 
-    async def play(self, case: ArenaCase, order: GameOrder, name: str) -> tuple[Game, list[JudgeCall[ArenaLabel]]]:
-        """Play one game, with a question in the same conversation for each answer without a verdict.
+    def questions(self, task: JudgeTask) -> Sequence[Question[ArenaLabel]]:
+        """Ask for the labels of both games."""
+        return [self.game(task, order, name) for order, name in _GAMES.items()]
+
+    def game(
+        self, task: JudgeTask, order: GameOrder, name: str, shared: Mapping[str, str] = {}
+    ) -> Question[ArenaLabel]:
+        """The question of one game, asked again in the same conversation after each answer without a label.
 
         Args:
-            case: the two answers.
+            task: the prompt with one response, and with a baseline.
             order: whose answer is shown as Assistant A's.
             name: of the game's first call; those of the others begin with it.
-
-        Returns:
-            The game, with a verdict or the reason why there is none, and its calls.
+            shared: further sections behind the prompt, by title (`judgegym.judges.core.delimiters.given_texts`).
         """
-        calls = await ask_again(
-            partial(self.ask, case),
-            self.prompt(case, order).messages,
-            name,
-            lambda _, call: (without_tokens(call.text), prompts.load("arena_hard_reask")),
-            at_most=self.settings.judge_reask,
-        )
-        last = next((answer for answer in reversed(calls) if answer.text), calls[-1])
-        earlier = tuple(answer.text for answer in calls[: calls.index(last)])
-        return Game(order, calls[-1].value, last.text, earlier, last.reasoning, calls[-1].error), calls
-
-    def case_of(self, task: JudgeTask) -> ArenaCase:
-        """The response against the task's baseline."""
-        baseline = baseline_of(task)
-        assert baseline is not None  # a task without one is no case of this judge
-        return ArenaCase(task.prompt, task.response, baseline)
-
-    def unit(self, score: float) -> float:
-        """The win rate from 0 to 1."""
-        return (score + 1.0) / 2.0
-
-    def confidences(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
-        """Also `orders`: 1 − the distance between the points in both games."""
-        points = [game.points for game in judgment.detail.games] if judgment.detail is not None else []
-        known = [each for each in points if each is not None]
-        orders = {"orders": 1.0 - abs(known[0] - known[1])} if len(known) == 2 else {}
-        return {**super().confidences(judgment), **orders}
-
-    def read(self, case: ArenaCase, choice: Choice) -> ParsedVerdict[ArenaLabel] | None:
-        """Read the label."""
-        return arena_label.find(choice.text)
-
-    def form(self, case: ArenaCase) -> VerdictForm:
-        """The form of a label of the protocol."""
-        return arena_form(LABELS[self.settings.judge_protocol])
-
-    def prompt(self, case: ArenaCase, order: GameOrder) -> Prompt:
-        """The prompt of one game."""
-        settings, is_a = self.settings, order == "model_is_a"
-        return game_prompt(
-            case.question,
-            case.answer if is_a else case.baseline,
-            case.baseline if is_a else case.answer,
+        settings, is_a, baseline = self.settings, order == "model_is_a", baseline_of(task)
+        assert baseline is not None  # a task without one is none for this judge
+        prompt = game_prompt(
+            task.prompt,
+            task.response if is_a else baseline,
+            baseline if is_a else task.response,
             protocol=settings.judge_protocol,
             judged="A" if is_a else "B",
             layout=settings.judge_prompt_layout,
             system_prompt=settings.judge_system_prompt,
-            shared=case.shared,
+            shared=shared,
         )
+        form = arena_form(LABELS[settings.judge_protocol])
+        return Question(name, prompt, arena_label, form, component=name, reasks=settings.judge_reask)
 
-    def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest]:
-        """A request for the label of each game."""
-        requests = []
-        for game in judgment.detail.games if judgment.detail is not None else ():
-            assert game.label is not None  # a judgment with a score has both
-            own = after_thinking(game.text).strip()
-            messages = critique_messages(self.prompt(case, game.order).messages, own)
-            requests.append(CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages))
-        return requests
-
-    def apply_revisions(
-        self, case: ArenaCase, judgment: Judgment[ArenaDetail], revisions: Mapping[str, JudgeCall[ArenaLabel]]
-    ) -> Judgment[ArenaDetail]:
-        """The judgment of the games with the revised labels in place of earlier ones."""
-        assert judgment.detail is not None
-        first, second = (
-            replace(game, label=call.value, text=call.text, reasoning=call.reasoning)
-            if (call := revisions.get(_COMPONENTS[game.order]))
-            else game
-            for game in judgment.detail.games
-        )
-        return self._judgment((first, second), judgment.calls)
-
-    def _judgment(
-        self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...], suspects: int = 0
-    ) -> Judgment[ArenaDetail]:
-        first, second = games
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[ArenaLabel]]) -> Judgment[ArenaDetail]:
+        """Average the points of both games; the confidence `orders` is 1 − the distance between them."""
+        first, second = (Game.of(order, replies) for order, replies in zip(_GAMES, answers, strict=True))
+        games = (first, second)
         if first.label is None or second.label is None:
+            calls = [call for replies in answers for call in replies.calls]
             reasons = "; ".join(f"{game.order}: {game.error}" for game in games if game.label is None)
-            failed = failed_judgment(calls, explanation=reasons, detail=ArenaDetail(games))
-            return replace(failed, suspects=suspects)
+            return failed_judgment(calls, explanation=reasons, detail=ArenaDetail(games))
         row = row_result(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
+        as_a, as_b = row.entries[0], row.entries[-1]
         explanation = (
-            f"As assistant A ({_RESULTS[row.entries[0]]}): {explained(first.text)[1]}\n\n"
-            f"As assistant B ({_RESULTS[row.entries[-1]]}): {explained(second.text)[1]}"
+            f"As assistant A ({_RESULTS[as_a]}): {explained(first.text)[1]}\n\n"
+            f"As assistant B ({_RESULTS[as_b]}): {explained(second.text)[1]}"
         )
-        detail = ArenaDetail(games, row.entries)
-        return Judgment(row.reward, Status.OK, row.outcome, explanation, calls, detail, suspects=suspects)
+        unit = (row.reward + 1.0) / 2.0
+        return Judgment(
+            row.reward,
+            Status.OK,
+            row.outcome,
+            explanation,
+            detail=ArenaDetail(games, row.entries),
+            unit=unit,
+            components={"raw": row.reward},
+            confidences={"margin": margin(unit), "orders": 1.0 - abs(as_a - as_b)},
+        )
 
 
 def baseline_of(task: JudgeTask) -> str | None:

@@ -34,7 +34,7 @@ from judgegym.eval_environments.models import (
     compared_models,
     open_candidates,
 )
-from judgegym.judges.arena import ArenaCaseJudge
+from judgegym.judges.arena import ArenaTaskJudge
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
@@ -138,7 +138,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         if config.candidates_play == "tournament":
             self.match = Tournament(PairJudge(config, self.clients.judge), config)
         else:
-            self.match = AgainstBaseline(ArenaCaseJudge(config, self.clients.judge), config.judge_protocol)
+            self.match = AgainstBaseline(ArenaTaskJudge(config, self.clients.judge), config.judge_protocol)
 
     @cached_property
     def models(self) -> Sequence[ModelSettings]:

@@ -30,6 +30,7 @@ from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.naming import slug
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import Message
@@ -141,6 +142,10 @@ class ArenaHardTask:
     baseline: str
     category: str | None
     cluster: str | None = None
+
+    def judge_task(self, answer: str) -> JudgeTask:
+        """Return the judge's task of an answer."""
+        return JudgeTask(self.question, (answer,), baseline=self.baseline)
 
 
 def arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 from judgegym.eval_environments.arena.environment import BASELINE, ArenaHardTask
 from judgegym.eval_environments.arena.ratings import CandidateAnswer, RowGame
-from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaDetail, ArenaProtocol
+from judgegym.judges.arena import STRONG_WEIGHT, ArenaDetail, ArenaProtocol
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment
 from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.schedule import (
     Meeting,
     Pair,
@@ -56,7 +57,7 @@ class MatchResult:
 class AgainstBaseline:
     """Each candidate plays both games against the baseline, as in an evaluation of it alone."""
 
-    def __init__(self, judge: Judge[ArenaCase, ArenaDetail], protocol: ArenaProtocol) -> None:
+    def __init__(self, judge: Judge[JudgeTask, ArenaDetail], protocol: ArenaProtocol) -> None:
         """Let `judge` decide."""
         self._judge = judge
         self._strong = float(STRONG_WEIGHT[protocol])
@@ -76,7 +77,7 @@ class AgainstBaseline:
             baseline = CandidateAnswer(BASELINE, task.baseline)
             return MatchResult((_without_a_call(player, baseline), _without_a_call(baseline, player)))
         with component(_name(player.candidate, BASELINE)):
-            judgment = await self._judge.judge(ArenaCase(task.question, player.answer, task.baseline))
+            judgment = await self._judge.judge(task.judge_task(player.answer))
         return MatchResult(
             self._games(player, judgment), _renamed(judgment.calls, player.candidate, BASELINE), judgment.suspects
         )

@@ -36,11 +36,12 @@ from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Ju
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
 from judgegym.llm.wire import JSON, Choice, Message
 
 ValueT = TypeVar("ValueT")
+OtherT = TypeVar("OtherT")
 _FAILED: Literal["revised", "unchanged", "failed"] = "failed"
 
 
@@ -51,7 +52,8 @@ class Question(Generic[ValueT]):
     Attributes:
         name: of its call; of several votes `name_1`, `name_2`, ….
         prompt: the prompt.
-        read: read the verdict in a whole reply without its thinking; `None` or the reason if there is none.
+        read: parses the verdict in the text, or in the whole choice, of a reply without its thinking; `None` or the
+            reason if there is none.
         form: the form of a verdict as a JSON object, for `judge_output=json_schema`.
         component: what critiques call its only verdict, such as `game_1`; empty if the judgment has one verdict.
         votes: the number of independent replies that are requested at once; 0 for a single call without a number.
@@ -63,7 +65,7 @@ class Question(Generic[ValueT]):
 
     name: str
     prompt: Prompt
-    read: Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None]
+    read: VerdictParser[[], ValueT] | Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None]
     form: VerdictForm
     component: str = ""
     votes: int = 0
@@ -137,9 +139,9 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
         """
         questions = self.questions(task)
         if len(questions) == 1:  # which needs no task of its own
-            answers = [await self._ask(questions[0])]
+            answers = [await self.ask(questions[0])]
         else:
-            answers = await all_results(map(self._ask, questions))
+            answers = await all_results(map(self.ask, questions))
         calls = tuple(chain.from_iterable(each.calls for each in answers))
         suspects = max(question.prompt.suspects for question in questions)
         judgment = replace(self.combine(task, answers), calls=calls, suspects=suspects)
@@ -177,7 +179,11 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
-    async def _ask(self, question: Question[ValueT]) -> Answers[ValueT]:
+    async def ask(self, question: Question[OtherT]) -> Answers[OtherT]:
+        """Ask a question, without self-critique; it may be of another kind than those of `questions`.
+
+        Never raises because of a judge's reply.
+        """
         messages = question.prompt.messages
         if question.votes:
             calls = await collect_votes(
@@ -203,13 +209,13 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
 
     async def _call(
         self,
-        question: Question[ValueT],
+        question: Question[OtherT],
         messages: Sequence[Message],
         name: str,
         vote: Vote = ONLY_VOTE,
         *,
         critiques: bool = False,
-    ) -> JudgeCall[ValueT]:
+    ) -> JudgeCall[OtherT]:
         """Ask for a verdict; in a critique the object that is asked for begins with that."""
         form = self.settings.form(question.form)
         if form is not None and critiques:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from judgegym.judges.arena import ARENA_PROMPT, ArenaCaseJudge, ArenaJudgeSettings, baseline_of
+from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings, ArenaTaskJudge, baseline_of
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.group import OF_GROUPS, GroupCase, GroupInProgress, GroupJudge, GroupJudgment
 from judgegym.judges.core.judge import JudgeDefinition
@@ -221,7 +221,7 @@ class TournamentGroupJudge(GroupJudge):
         return TournamentInProgress(case, size, self._games, self._settings)
 
 
-class ArenaOrTournament(ArenaCaseJudge):
+class ArenaOrTournament(ArenaTaskJudge):
     """The win rate over both orders against a baseline; without one, a tournament of the responses.
 
     A response is alone with a baseline, as in the benchmark; the judge `tournament` has it as one more player.

@@ -24,14 +24,15 @@ from itertools import combinations
 from typing import Literal, TypeAlias
 
 from judgegym.judges import prompts
-from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import STRONG_WEIGHT, ArenaJudgeSettings, ArenaTaskJudge, Game
 from judgegym.judges.config.fields import setting
-from judgegym.judges.core.calls import ask
-from judgegym.judges.core.delimiters import Prompt, given_texts
+from judgegym.judges.core.delimiters import given_texts
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import JudgeCall
+from judgegym.judges.core.model_judge import Question
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import choice_prompt
-from judgegym.judges.parsing.labels import choice_form, choice_letter
+from judgegym.judges.parsing.labels import ArenaLabel, choice_form, choice_letter
 from judgegym.llm.client import ChatClient
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]
@@ -93,7 +94,7 @@ class PairJudge:
     def __init__(self, settings: TournamentSettings, client: ChatClient) -> None:
         """Judge as the settings say."""
         self.client, self._settings = client, settings
-        self._arena = ArenaCaseJudge(settings, client)
+        self._arena = ArenaTaskJudge(settings, client)
 
     async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
         """Compare two answers to the question of a case.
@@ -106,27 +107,29 @@ class PairJudge:
         """
         settings = self._settings
         if settings.tournament_game == "choice":
-            form, letter = settings.form(choice_form("AB")), choice_letter.given("AB")
-            call = await ask(self.client, self._prompt(case, first, second).messages, letter, name=name, form=form)
-            return GameResult(None if call.value is None else float(call.value == "A"), 1.0, call.error, (call,))
-        game, calls = await self._arena.play(_arena_case(case, first, second), "model_is_b", name)
+            choice = await self._arena.ask(self._choice(case, first, second, name))
+            letter = choice.last.value
+            return GameResult(None if letter is None else float(letter == "A"), 1.0, choice.last.error, choice.calls)
+        answers = await self._arena.ask(self._game(case, first, second, name))
+        game = Game.of("model_is_b", answers)
         points = None if game.points is None else 1.0 - game.points
         weight = float(STRONG_WEIGHT[settings.judge_protocol]) if game.is_strong else 1.0
-        return GameResult(points, weight, game.error, tuple(calls))
+        return GameResult(points, weight, game.error, answers.calls)
 
     def suspects(self, case: GroupCase, answer: str) -> int:
         """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the case."""
-        return self._prompt(case, answer, "").suspects
-
-    def _prompt(self, case: GroupCase, first: str, second: str) -> Prompt:
         if self._settings.tournament_game == "choice":
-            system_prompt = self._settings.judge_system_prompt
-            return choice_prompt(case.question, (first, second), system_prompt=system_prompt, shared=_shared(case))
-        return self._arena.prompt(_arena_case(case, first, second), "model_is_b")
+            return self._choice(case, answer, "", "").prompt.suspects
+        return self._game(case, answer, "", "").prompt.suspects
 
+    def _choice(self, case: GroupCase, first: str, second: str, name: str) -> Question[str]:
+        system_prompt = self._settings.judge_system_prompt
+        prompt = choice_prompt(case.question, (first, second), system_prompt=system_prompt, shared=_shared(case))
+        return Question(name, prompt, choice_letter.given("AB"), choice_form("AB"))
 
-def _arena_case(case: GroupCase, first: str, second: str) -> ArenaCase:
-    return ArenaCase(case.question, answer=second, baseline=first, shared=_shared(case))
+    def _game(self, case: GroupCase, first: str, second: str, name: str) -> Question[ArenaLabel]:
+        task = JudgeTask(case.question, (second,), baseline=first)
+        return self._arena.game(task, "model_is_b", name, _shared(case))
 
 
 def _shared(case: GroupCase) -> dict[str, str]:

@@ -12,7 +12,7 @@ from judgegym.eval_environments.arena.ratings import CandidateAnswer
 from judgegym.eval_environments.peer.models import PeerModel
 from judgegym.eval_environments.peer.results import PeerAnswer
 from judgegym.eval_environments.peer.row import score_all
-from judgegym.judges.arena import ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.peers import PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.tournament.schedule import PairJudge, TournamentSettings
 from judgegym.llm.client import ChatClient
@@ -32,7 +32,7 @@ async def peers(client: ChatClient) -> None:
 
 
 async def baseline(client: ChatClient) -> None:
-    await AgainstBaseline(ArenaCaseJudge(ArenaJudgeSettings(), client), "arena_hard_v0.1").play(TASK, PLAYERS)
+    await AgainstBaseline(ArenaTaskJudge(ArenaJudgeSettings(), client), "arena_hard_v0.1").play(TASK, PLAYERS)
 
 
 async def tournament(client: ChatClient) -> None:

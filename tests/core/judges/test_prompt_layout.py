@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
@@ -48,9 +49,9 @@ class Room:
 
 ROOMS = {
     "arena": Room(
-        ArenaCaseJudge,
+        ArenaTaskJudge,
         ArenaJudgeSettings,
-        lambda text, asked, baseline, _: ArenaCase(f"{asked} {_}", text, baseline),
+        lambda text, asked, baseline, _: JudgeTask(f"{asked} {_}", (text,), baseline=baseline),
         "[[A>B]]",
         {},
     ),

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
@@ -18,6 +18,7 @@ from judgegym.judges.checklists.judge import ChecklistCaseJudge
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
@@ -59,8 +60,12 @@ class StandIn:
 @pytest.mark.parametrize(
     ("factory", "settings", "case"),
     [
-        (ArenaCaseJudge, ArenaJudgeSettings(judge_critique_rounds=1), ArenaCase(QUESTION, GOOD, INJECTED)),
-        (ArenaCaseJudge, ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"), ArenaCase(QUESTION, GOOD, POOR)),
+        (ArenaTaskJudge, ArenaJudgeSettings(judge_critique_rounds=1), JudgeTask(QUESTION, (GOOD,), baseline=INJECTED)),
+        (
+            ArenaTaskJudge,
+            ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"),
+            JudgeTask(QUESTION, (GOOD,), baseline=POOR),
+        ),
         (
             AspectPanel,
             AspectJudgeSettings(strictness=3, judge_critique_rounds=2),
@@ -152,7 +157,7 @@ async def test_an_arena_judge_without_a_verdict_is_asked_again_in_the_same_form(
         return '{"explanation": "so", "verdict": "A=B"}' if len(request["messages"]) > 2 else '{"explanation": "so"}'
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await ArenaCaseJudge(settings, connect(endpoint)).judge(ArenaCase(QUESTION, GOOD, POOR))
+        judgment = await ArenaTaskJudge(settings, connect(endpoint)).judge(JudgeTask(QUESTION, (GOOD,), baseline=POOR))
     assert judgment.label == "tie"
     assert all("response_format" in body for body in endpoint.bodies) and len(endpoint.bodies) == 4
     assert judgment.explanation == "As assistant A (tied): so\n\nAs assistant B (tied): so"

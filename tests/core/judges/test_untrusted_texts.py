@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, game_prompt
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge, game_prompt
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
@@ -18,6 +18,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.delimiters import Prompt, given_texts
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings, choice_prompt, rating_prompt
@@ -91,9 +92,9 @@ def test_no_token_is_bare_in_any_prompt_at_any_place(name: str, place: int) -> N
 
 JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], object], str]] = {
     "arena": (
-        ArenaCaseJudge,
+        ArenaTaskJudge,
         ArenaJudgeSettings(judge_critique_rounds=1),
-        lambda text: ArenaCase(text, f"It is {text}.", f"So {text}"),
+        lambda text: JudgeTask(text, (f"It is {text}.",), baseline=f"So {text}"),
         "[[A>B]]",
     ),
     "aspects": (

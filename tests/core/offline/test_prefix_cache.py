@@ -4,8 +4,9 @@ from typing import Any
 
 import aiohttp
 
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.config.judge import PromptLayout
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.client import ChatClient
 from judgegym.offline.server import BLOCK_TOKENS
 from tests.core.offline.server import serving
@@ -31,8 +32,9 @@ async def test_a_group_takes_more_from_the_cache_with_what_it_shares_first() -> 
             settings = ArenaJudgeSettings(judge_base_url=f"{root}/v1", judge_prompt_layout=layout)
             async with ChatClient(settings.chat_settings()) as client:
                 for number in range(3):
-                    case = ArenaCase("Why is the sky blue?", f"Number {number} says so.", "A long baseline. " * 40)
-                    assert (await ArenaCaseJudge(settings, client).judge(case)).score is not None
+                    answer, baseline = f"Number {number} says so.", "A long baseline. " * 40
+                    task = JudgeTask("Why is the sky blue?", (answer,), baseline=baseline)
+                    assert (await ArenaTaskJudge(settings, client).judge(task)).score is not None
                 return client.meter.usage.cached_prompt_tokens
 
     published, shared_first = await cached("published"), await cached("shared_first")

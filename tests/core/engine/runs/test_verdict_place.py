@@ -13,10 +13,11 @@ import pytest
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import PACKED_CALLS, RecordedCall, pack, read_calls
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricTaskJudge
@@ -29,7 +30,7 @@ from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
 Judging = Callable[[ChatClient, Any], Awaitable[Any]]
 
-ARENA = ArenaCase("Why?", "So.", "Not so.")
+ARENA = JudgeTask("Why?", ("So.",), baseline="Not so.")
 
 
 async def recorded(
@@ -71,7 +72,7 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
 
     settings = ArenaJudgeSettings(judge_reask=1, judge_critique_rounds=1, judge_max_concurrency=1)
     calls = await recorded(
-        tmp_path, settings, script, lambda client, settings: ArenaCaseJudge(settings, client).judge(ARENA)
+        tmp_path, settings, script, lambda client, settings: ArenaTaskJudge(settings, client).judge(ARENA)
     )
     assert marked(calls) == {
         "critique_1_game_1": "[[A=B]]",

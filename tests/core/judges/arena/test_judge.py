@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from judgegym.judges import prompts
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import JudgeTask
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint, completion
 
-CASE = ArenaCase("Which is best?", "The model's answer.", "The baseline's answer.")
+BASELINE = "The baseline's answer."
+TASK = JudgeTask("Which is best?", ("The model's answer.",), baseline=BASELINE)
 DOWN = Reply(status=400, body={"error": {"message": "no such model"}})
 
 Connect = Callable[..., Any]
@@ -20,7 +22,7 @@ Replies = Sequence[Reply | str]
 
 def is_game_1(request: dict[str, Any]) -> bool:
     content = request["messages"][1]["content"]
-    return bool(content.index(CASE.answer) < content.index(CASE.baseline))
+    return bool(content.index(TASK.response) < content.index(BASELINE))
 
 
 def games(game_1: Replies, game_2: Replies) -> Script:
@@ -55,7 +57,7 @@ async def test_two_verdicts_make_a_score(
 ) -> None:
     script = games([f"First. [[{game_1}]]"], [f"Second. [[{game_2}]]"])
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_protocol=protocol), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(judge_protocol=protocol), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.label, judgment.status) == (score, label, Status.OK)
     assert judgment.detail.entries == entries
     assert [(game.order, game.label, game.error) for game in judgment.detail.games] == [
@@ -78,7 +80,7 @@ async def test_both_orders_are_shown_at_once(connect: Connect, protocol: Any, pr
         return "[[A=B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        await ArenaCaseJudge(ArenaJudgeSettings(judge_protocol=protocol), connect(endpoint)).judge(CASE)
+        await ArenaTaskJudge(ArenaJudgeSettings(judge_protocol=protocol), connect(endpoint)).judge(TASK)
     assert (endpoint.peak, len(endpoint.requests)) == (2, 2)
     assert sorted(is_game_1(body) for body in endpoint.bodies) == [False, True]
     assert {body["messages"][0]["content"] for body in endpoint.bodies} == {prompts.load(prompt)}
@@ -95,7 +97,7 @@ async def test_the_order_of_arrival_does_not_matter(connect: Connect) -> None:
         return "[[A=B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(), connect(endpoint)).judge(TASK)
     assert [(call.name, call.value) for call in judgment.calls] == [("game_1", "A>B"), ("game_2", "A=B")]
     assert judgment.detail.entries == (1.0, 0.5)
 
@@ -103,13 +105,13 @@ async def test_the_order_of_arrival_does_not_matter(connect: Connect) -> None:
 async def test_reasoning_apart_from_the_text_is_kept_and_not_read(connect: Connect) -> None:
     reply = Reply(body=completion("[[B>A]]", reasoning_content="Is it [[A>B]]?"))
     async with ScriptedEndpoint(reply) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(), connect(endpoint)).judge(TASK)
     assert [(game.label, game.reasoning) for game in judgment.detail.games] == [("B>A", "Is it [[A>B]]?")] * 2
 
 
 async def test_a_judge_that_is_down_gives_no_score(connect: Connect) -> None:
     async with ScriptedEndpoint(DOWN) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.status, judgment.label) == (None, Status.JUDGE_FAILED, None)
     assert [(call.name, call.failed, call.text) for call in judgment.calls] == [
         ("game_1", True, ""),
@@ -125,7 +127,7 @@ async def test_one_verdict_is_not_enough(connect: Connect, bad: Reply | str, sta
     replies: list[Replies] = [["[[A>B]]"], ["[[A>B]]"]]
     replies[bad_game] = [bad]
     async with ScriptedEndpoint(games(*replies)) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=0), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(judge_reask=0), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.status, judgment.label) == (None, status, None)
     assert judgment.detail.entries == ()
     assert judgment.detail.games[bad_game].label is None and judgment.detail.games[bad_game].error

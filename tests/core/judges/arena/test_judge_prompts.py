@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges import prompts
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, game_prompt
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge, game_prompt
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.template_tokens import broken_up
 from tests.scripted import ScriptedEndpoint
 
@@ -65,7 +66,7 @@ def test_harmless_texts_are_shown_in_the_published_layout(protocol: Any, prompt:
 async def test_a_system_prompt_replaces_the_built_in_one_byte_for_byte(connect: Callable[..., Any]) -> None:
     settings = ArenaJudgeSettings(judge_system_prompt="As published.\r\n", judge_critique_rounds=1)
     async with ScriptedEndpoint("[[A=B]]") as endpoint:
-        await ArenaCaseJudge(settings, connect(endpoint)).judge(ArenaCase("Why?", "Because.", "So."))
+        await ArenaTaskJudge(settings, connect(endpoint)).judge(JudgeTask("Why?", ("Because.",), baseline="So."))
     assert [body["messages"][0]["content"] for body in endpoint.bodies] == ["As published.\r\n"] * 4
     user = game_prompt("Why?", "Because.", "So.", protocol="three_way").messages[1]
     assert user in [body["messages"][1] for body in endpoint.bodies]
@@ -117,7 +118,8 @@ async def test_hostile_text_stays_in_its_section_and_decides_nothing(
         return "The answer claims [[A>>B]] for itself. [[B>A]]" if model_is_a else "I prefer B. [[A>B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(ArenaCase(**texts))
+        task = JudgeTask(texts["question"], (texts["answer"],), baseline=texts["baseline"])
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(), connect(endpoint)).judge(task)
     assert sorted(orders) == [False, True]
     assert (judgment.score, judgment.label, judgment.suspects > 0) == (-1.0, "loss", is_lookalike)
     assert judgment.detail is not None

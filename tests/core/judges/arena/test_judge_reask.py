@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from judgegym.judges import prompts
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, game_prompt
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge, game_prompt
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import JudgeTask
 from tests.scripted import Reply, ScriptedEndpoint
 
-CASE = ArenaCase("Which is best?", "The model's answer.", "The baseline's answer.")
-GAME_1 = game_prompt(CASE.question, CASE.answer, CASE.baseline, protocol="three_way").messages
+BASELINE = "The baseline's answer."
+TASK = JudgeTask("Which is best?", ("The model's answer.",), baseline=BASELINE)
+GAME_1 = game_prompt(TASK.prompt, TASK.response, BASELINE, protocol="three_way").messages
 REASK = {"role": "user", "content": prompts.load("arena_hard_reask")}
 
 Connect = Callable[..., Any]
@@ -35,7 +37,7 @@ def conversations(endpoint: ScriptedEndpoint) -> list[list[dict[str, str]]]:
 
 async def test_the_second_turn_continues_the_first(connect: Connect) -> None:
     async with ScriptedEndpoint(talk("Both are fine.", "[[A>B]]")) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(), connect(endpoint)).judge(TASK)
     said = {"role": "assistant", "content": "Both are fine."}
     assert conversations(endpoint) == [GAME_1, [*GAME_1, said, REASK]]
     assert (judgment.score, judgment.status) == (1.0, Status.OK)
@@ -52,7 +54,7 @@ async def test_the_second_turn_continues_the_first(connect: Connect) -> None:
 async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
     texts = [f"Thought {turn}." for turn in range(5)]
     async with ScriptedEndpoint(talk(*texts)) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=reask), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(judge_reask=reask), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
     assert [len(messages) for messages in conversations(endpoint)] == [2 + 2 * turn for turn in range(reask + 1)]
     game = judgment.detail.games[0]
@@ -66,7 +68,7 @@ async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
 
 async def test_every_turn_so_far_is_shown(connect: Connect) -> None:
     async with ScriptedEndpoint(talk("First.", "Second.", "[[A=B]]")) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=5), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(judge_reask=5), connect(endpoint)).judge(TASK)
     first, second = ({"role": "assistant", "content": text} for text in ("First.", "Second."))
     assert conversations(endpoint)[-1] == [*GAME_1, first, REASK, second, REASK]
     assert len(conversations(endpoint)) == 3
@@ -76,7 +78,7 @@ async def test_every_turn_so_far_is_shown(connect: Connect) -> None:
 async def test_a_judge_that_fails_when_asked_again_has_failed(connect: Connect) -> None:
     down = Reply(status=400, body={"error": {"message": "context too long"}})
     async with ScriptedEndpoint(talk("Both are fine.", down)) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
+        judgment = await ArenaTaskJudge(ArenaJudgeSettings(), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
     game = judgment.detail.games[0]
     assert (game.text, game.earlier_texts, game.label) == ("Both are fine.", (), None)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Scale
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricTaskJudge
@@ -24,7 +25,7 @@ from judgegym.llm.client import ChatClient
 from tests.rubrics import rubric_task
 from tests.scripted import ScriptedEndpoint
 
-ARENA = ArenaCase("Why is the sky blue?", "Rayleigh scattering.", "The sea <| mirrors |> it.")
+ARENA = JudgeTask("Why is the sky blue?", ("Rayleigh scattering.",), baseline="The sea <| mirrors |> it.")
 ASPECT = AspectCase("Mix both.", "How?")
 WIDE = Rubric("Is it short?", {1: "No.", 10: "Yes."}, Scale(1, 10))
 VERDICT = '{"reason": "so", "verdict": 1}'
@@ -34,7 +35,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
     ("factory", "settings", "case", "answer", "count", "digest"),
     [
         pytest.param(
-            ArenaCaseJudge,
+            ArenaTaskJudge,
             ArenaJudgeSettings(judge_critique_rounds=1),
             ARENA,
             "Fine. [[A>B]]",
@@ -43,7 +44,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="arena three_way with critique",
         ),
         pytest.param(
-            ArenaCaseJudge,
+            ArenaTaskJudge,
             ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"),
             ARENA,
             "Fine. [[A>>B]]",

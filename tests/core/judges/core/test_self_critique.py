@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectCase, AspectJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
@@ -203,8 +204,8 @@ async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> N
         return "I stand by it. [[A>B]]" if game == 1 else "On reflection it is a tie. [[A=B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = ArenaCaseJudge(ArenaJudgeSettings(judge_critique_rounds=4), connect(endpoint))
-        judgment = await judge.judge(ArenaCase("Why?", "MINE", "BASE"))
+        judge = ArenaTaskJudge(ArenaJudgeSettings(judge_critique_rounds=4), connect(endpoint))
+        judgment = await judge.judge(JudgeTask("Why?", ("MINE",), baseline="BASE"))
     assert (judgment.score, judgment.label) == (0.5, "tie")
     assert sorted(asked) == ["1:0", "2:0", "2:1"]
     assert judgment.critique is not None
@@ -229,8 +230,8 @@ async def test_the_parts_of_a_round_are_asked_at_once(connect: Connect) -> None:
         return "[[A>B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = ArenaCaseJudge(ArenaJudgeSettings(judge_critique_rounds=1), connect(endpoint))
-        judgment = await judge.judge(ArenaCase("Why?", "MINE", "BASE"))
+        judge = ArenaTaskJudge(ArenaJudgeSettings(judge_critique_rounds=1), connect(endpoint))
+        judgment = await judge.judge(JudgeTask("Why?", ("MINE",), baseline="BASE"))
     assert judgment.score == 0
     assert endpoint.peak == 2
 
