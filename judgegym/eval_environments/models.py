@@ -52,8 +52,8 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import component
-from judgegym.llm.outcome import FinishRules
 from judgegym.llm.providers import ApiName
+from judgegym.llm.responses.finish_reasons import FinishRules
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices

@@ -19,9 +19,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.llm import outcome, wire
+from judgegym.llm import wire
 from judgegym.llm.at_once import holding
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.responses.choices import choice_from_json, choice_to_json
 from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
@@ -178,14 +179,14 @@ class JudgmentCache:
             return CacheRow()
         stored: object = row[0]
         try:
-            choice = outcome.choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
+            choice = choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
         except ValueError:
             choice = None
         return CacheRow(choice, stored)
 
     def _put(self, key: str, choice: Choice, replaced: object) -> Choice:
         """Store an answer; returns it, or the one that was first, if there was one."""
-        answer = wire.dumps(outcome.choice_to_json(choice))
+        answer = wire.dumps(choice_to_json(choice))
         if replaced is None:
             changed = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
         else:

@@ -34,8 +34,8 @@ from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
 from judgegym.llm.http.exchange import open_session
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
-from judgegym.llm.outcome import checked
 from judgegym.llm.refusals.response_format import RESPONSE_FORMAT
+from judgegym.llm.responses.outcome import checked
 from judgegym.llm.transport import Transport
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage

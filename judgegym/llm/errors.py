@@ -37,7 +37,7 @@ class RunDirectoryError(UserError):
 
 
 class FailureKind(str, Enum):
-    """Why an attempt at an endpoint failed (`judgegym.llm.outcome` decides)."""
+    """Why an attempt at an endpoint failed (`judgegym.llm.responses.outcome` decides)."""
 
     BUSY = "busy"
     """HTTP 429, 503 or 529: the endpoint is there and asks to wait. No attempt is counted."""

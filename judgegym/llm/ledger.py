@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from judgegym.llm.at_once import holding, row_in_progress
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.outcome import ReadItems
+from judgegym.llm.responses.outcome import ReadItems
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice, Message

@@ -2,7 +2,8 @@
 
 An attempt waits for the budget, for a replica that is there, for the rate limits (requests and tokens a minute) and for
 a slot of the concurrency limit, which adapts to the endpoint (`llm/http/limits.py`). `llm/http/exchange.py` sends it,
-`llm/outcome.py` classifies its response, `llm/retries/retry.py` says whether and when a failed attempt is made again.
+`llm/responses/outcome.py` classifies its response, `llm/retries/retry.py` says whether and when a failed attempt is
+made again.
 
 Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
 first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
@@ -33,19 +34,12 @@ from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.http.exchange import Exchange
 from judgegym.llm.http.limits import AdaptiveLimit, RateBudget
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
-from judgegym.llm.outcome import (
-    AttemptFailure,
-    ChatSuccess,
-    Habits,
-    Outcome,
-    PlainResponse,
-    of_answer,
-)
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability, ThrottleMonitor
 from judgegym.llm.refusals.request_fields import FIELDS, habits_of, only_streams, refuses
 from judgegym.llm.refusals.response_format import RESPONSE_FORMAT, as_refused
+from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Habits, Outcome, PlainResponse, of_answer
 from judgegym.llm.retries.limits import LONG_WAIT_S
 from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica

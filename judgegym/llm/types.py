@@ -17,8 +17,9 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
-from judgegym.llm.outcome import KNOWN_WORDS_ALONE, FinishRules, Habits
 from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.responses.outcome import Habits
 from judgegym.llm.urls import (
     is_loopback,
     secrets_in_fields,

@@ -23,11 +23,11 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 Role = Literal["system", "user", "assistant"]
 ChoiceState = Literal["whole", "cut_off", "refused"]
 """whole: the model ended its answer. cut_off: it reached the limit of its length. refused: the model or a filter ended
-it. An endpoint's answer in any other state is a failed attempt (`judgegym.llm.outcome`)."""
+it. An endpoint's answer in any other state is a failed attempt (`judgegym.llm.responses.outcome`)."""
 
 CUT_OFF = "length"
 REFUSALS = ("content_filter", "refusal")
-"""The finish reasons of choices that are not whole; `judgegym.llm.outcome` puts all spellings into these."""
+"""The finish reasons of choices that are not whole; `judgegym.llm.responses.outcome` puts all spellings into these."""
 
 _EXCERPT_BYTES = 20_000
 _MOST_DIGITS = 300

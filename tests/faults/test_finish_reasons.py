@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from judgegym.llm import outcome
-from judgegym.llm.outcome import normalized
+from judgegym.llm.responses import finish_reasons
+from judgegym.llm.responses.finish_reasons import normalized
 from tests.arena import Arena, Run, for_model, model_is_a, uid_of
 from tests.command import in_process, serving, write_lines
 from tests.core.datasets.scoring import score
@@ -57,7 +57,7 @@ def test_table_has_every_state() -> None:
         state: {normalized(line["word"]) for line in TABLE if line["state"] == state} for state in STATES.values()
     }
     for state in ("whole", "cut_off", "refused", "broken_off", "tool_calls"):
-        assert of_table[state] <= set(outcome.WORDS[state].split())  # type: ignore[index]
+        assert of_table[state] <= set(finish_reasons.WORDS[state].split())  # type: ignore[index]
     assert len(of_table["unknown"]) >= 8
 
 

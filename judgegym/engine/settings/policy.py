@@ -24,8 +24,8 @@ from judgegym.judges.config.judge import (
 )
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.cost.prices import prices_of
-from judgegym.llm.outcome import FinishRules
 from judgegym.llm.providers import ApiName
+from judgegym.llm.responses.finish_reasons import FinishRules
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices

@@ -32,7 +32,7 @@ from judgegym.llm import wire
 from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
-from judgegym.llm.outcome import token_ids
+from judgegym.llm.responses.choices import token_ids
 from judgegym.llm.wire import JSON, Message
 
 ResultT = TypeVar("ResultT")

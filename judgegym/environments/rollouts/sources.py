@@ -94,8 +94,8 @@ class ChatSource:
     all. One without usable tokens costs its group, also the first one; where the first `_MOST_UNUSABLE` answers have
     usable ones of no completion, the run takes those of the text. An answer with the tokens of its completions alone is
     taken for one of llama.cpp's server. Each completion is then asked for by itself: the server counts the tokens of
-    one completion only, takes no more than its slots at once, and leaves tokens out (`judgegym.llm.outcome`), which
-    only their number shows.
+    one completion only, takes no more than its slots at once, and leaves tokens out (`judgegym.llm.responses.choices`),
+    which only their number shows.
     """
 
     def __init__(

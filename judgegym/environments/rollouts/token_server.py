@@ -23,8 +23,8 @@ from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.ledger import CallInProgress, RequestRecord
-from judgegym.llm.outcome import checked, kind_of_exception, kind_of_status
 from judgegym.llm.reachability import Reachability
+from judgegym.llm.responses.outcome import checked, kind_of_exception, kind_of_status
 from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, Replica
 from judgegym.llm.usage import Usage

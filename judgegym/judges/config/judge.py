@@ -36,8 +36,8 @@ from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import FinishRules, accepted_reasons
 from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.responses.finish_reasons import FinishRules, accepted_reasons
 from judgegym.llm.types import ChatSettings, Endpoint, ImageUse
 from judgegym.llm.urls import (
     check_model_name,

@@ -18,7 +18,7 @@ from typing import Literal, TypeGuard, cast
 from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm import wire
-from judgegym.llm.outcome import NotACompletion
+from judgegym.llm.responses.choices import NotACompletion
 from judgegym.llm.wire import JSON, Choice, Message
 
 RewardProtocol = Literal["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"]

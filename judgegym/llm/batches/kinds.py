@@ -25,7 +25,7 @@ from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import Upload
-from judgegym.llm.outcome import RawResponse
+from judgegym.llm.responses.outcome import RawResponse
 from judgegym.llm.types import BatchOptions
 from judgegym.llm.wire import JSON, mapping_of
 

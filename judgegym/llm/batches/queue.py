@@ -26,7 +26,7 @@ from judgegym.llm.at_once import ACTIVITY, Activity, blocked, cancel_all, fail, 
 from judgegym.llm.batches.kinds import BatchState, open_batches
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
-from judgegym.llm.outcome import RawResponse
+from judgegym.llm.responses.outcome import RawResponse
 from judgegym.llm.retries.limits import LONG_WAIT_S
 from judgegym.llm.types import BatchKind
 from judgegym.llm.wire import JSON

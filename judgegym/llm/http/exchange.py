@@ -12,9 +12,16 @@ from judgegym.llm import tracing, wire
 from judgegym.llm.errors import FailureKind
 from judgegym.llm.http.connector import CheckedConnector
 from judgegym.llm.ledger import RequestRecord
-from judgegym.llm.outcome import AttemptFailure, Outcome, RawResponse, of_answer, of_exception, of_other_answer
 from judgegym.llm.providers.api import Api
 from judgegym.llm.refusals.request_fields import FieldHabits
+from judgegym.llm.responses.outcome import (
+    AttemptFailure,
+    Outcome,
+    RawResponse,
+    of_answer,
+    of_exception,
+    of_other_answer,
+)
 from judgegym.llm.types import ChatSettings, Replica
 from judgegym.llm.wire import JSON
 

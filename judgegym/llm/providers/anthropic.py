@@ -21,8 +21,9 @@ from typing import TypeAlias
 
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import KNOWN_WORDS_ALONE, NotACompletion
 from judgegym.llm.providers.api import Api, ApiName
+from judgegym.llm.responses.choices import NotACompletion
+from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, mapping_of, text_of
 

@@ -1,7 +1,7 @@
 """What differs between the APIs of providers: path, headers, the form of a request and of its response.
 
 Everything else is shared: a request is made in OpenAI's form, and its response is read in OpenAI's form
-(`judgegym.llm.outcome`), by one transport with one set of limits, deadlines, retries, budgets and ledgers. An `Api`
+(`judgegym.llm.responses`), by one transport with one set of limits, deadlines, retries, budgets and ledgers. An `Api`
 translates in between.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import RawResponse
+from judgegym.llm.responses.outcome import RawResponse
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON
 

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import KNOWN_WORDS_ALONE, RawResponse
 from judgegym.llm.providers.api import Api, ApiName
+from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE
+from judgegym.llm.responses.outcome import RawResponse
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:

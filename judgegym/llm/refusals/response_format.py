@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.outcome import AttemptFailure
+from judgegym.llm.responses.outcome import AttemptFailure
 
 logger = logging.getLogger(__name__)
 

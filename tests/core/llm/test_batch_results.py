@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from judgegym.llm.batches.kinds import BatchFolder, openai_results
-from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, of_answer
+from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, of_answer
 from judgegym.llm.transport import Transport
 from judgegym.llm.usage import Usage
 from tests.scripted import completion

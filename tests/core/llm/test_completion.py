@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.llm import wire
-from judgegym.llm.outcome import NotACompletion, choice_from_json, choice_to_json
+from judgegym.llm.responses.choices import NotACompletion, choice_from_json, choice_to_json
 from judgegym.llm.wire import Choice, Token
 
 TEXT = st.text() | st.sampled_from(["\ud800", "a\udfffb", "é", "�"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.outcome import AttemptFailure, Habits, RawResponse, of_answer
+from judgegym.llm.responses.outcome import AttemptFailure, Habits, RawResponse, of_answer
 from judgegym.llm.retries.limits import UNKNOWN_WAIT
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."

@@ -16,12 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.outcome import (
-    KNOWN_WORDS_ALONE,
+from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.responses.outcome import (
     LONGEST_TEXT,
     AttemptFailure,
     ChatSuccess,
-    FinishRules,
     Habits,
     Outcome,
     RawResponse,

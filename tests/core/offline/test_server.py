@@ -15,7 +15,8 @@ from judgegym.judges.core.judgment import Scale
 from judgegym.judges.parsing.labels import ARENA_LABELS, arena_form
 from judgegym.judges.parsing.rubric_scores import RubricFormat
 from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, mean_score, score_probabilities
-from judgegym.llm.outcome import ChatSuccess, Habits, RawResponse, choice_from_json, of_answer
+from judgegym.llm.responses.choices import choice_from_json
+from judgegym.llm.responses.outcome import ChatSuccess, Habits, RawResponse, of_answer
 from judgegym.offline import process
 from judgegym.offline.answers import answers
 from judgegym.offline.faults import FAULTS, Faults, Outage

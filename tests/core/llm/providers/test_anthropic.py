@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import WORDS, AttemptFailure, ChatSuccess, FinishRules, Habits, RawResponse, of_answer
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS
+from judgegym.llm.responses.finish_reasons import WORDS, FinishRules
+from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, of_answer
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Image, Message, messages_json
 from tests.messages import check_message, check_request, message, text

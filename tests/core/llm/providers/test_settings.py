@@ -11,7 +11,7 @@ import pytest
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.outcome import Habits
+from judgegym.llm.responses.outcome import Habits
 from judgegym.llm.types import Endpoint, Replica
 from judgegym.reports.compare.conditions import notes_on
 

@@ -1,0 +1,160 @@
+"""Read a choice of a chat completion, and write it in the form in which it is read.
+
+A choice is read as the common servers send it (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter, llama.cpp): what is missing
+or of another type is left out, and only a choice without a message is an error. vLLM gives the sampled tokens under
+`token_ids`; llama.cpp's server gives an `id` in each entry of `logprobs.content`, but none for a token at which a
+character is not complete yet, and none for those of a stop string (seen with xllamacpp 2026.10.11549, November 2026;
+pull request 18454 of ggml-org/llama.cpp describes the first).
+
+Guarantee: sampled tokens are all of a choice's tokens or its first ones, never tokens with gaps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import cast
+
+from judgegym.llm.wire import JSON, Choice, Token, text_of
+
+_KEPT_TOKENS = "judgegym_tokens"
+LONGEST_REASON = 64
+_TEXT_PARTS = frozenset({None, "text", "output_text"})
+_REASONING_PARTS = frozenset({"reasoning", "reasoning_text", "thinking"})
+_LARGEST_TOKEN_ID = 2**31
+
+
+class NotACompletion(ValueError):
+    """JSON that is not a choice of a chat completion; the message says what is missing."""
+
+
+def choice_to_json(choice: Choice) -> JSON:
+    """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads it back."""
+    message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
+    sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
+    if choice.tokens is not None:
+        sent[_KEPT_TOKENS] = [
+            {"token": token.text, "top_logprobs": [{"token": text, "logprob": logprob} for text, logprob in token.top]}
+            for token in choice.tokens
+        ]
+    return sent
+
+
+def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
+    """One element of a chat completion's `choices`.
+
+    Args:
+        choice: the element.
+        token_count: its tokens as the endpoint counted them; 0 if that is not known.
+
+    Raises:
+        NotACompletion: it has another shape.
+    """
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise NotACompletion("a choice has no message")
+    finish, content = choice.get("finish_reason"), message.get("content")
+    text, thought, refused = (content, "", "") if isinstance(content, str) else _parts(content)
+    logprobs = choice.get("logprobs")
+    ids, of_ids = _sampled(choice.get("token_ids"), logprobs, token_count)
+    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
+    tokens = _kept_tokens(choice.get(_KEPT_TOKENS)) or _kept_tokens(entries, is_sent=True)
+    return Choice(
+        text=text,
+        # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
+        reasoning=text_of(message.get("reasoning_content")) or text_of(message.get("reasoning")) or thought or None,
+        finish_reason=finish[:LONGEST_REASON] if isinstance(finish, str) and finish else None,
+        refusal=text_of(message.get("refusal")) or refused or None,
+        token_ids=ids,
+        logprobs=of_ids,
+        tokens=tokens,
+    )
+
+
+def _parts(content: JSON) -> tuple[str, str, str]:
+    """Text, reasoning and refusal of a message's content that is no string: nothing, or a list of parts.
+
+    A part is read by its type. Mistral's part of type `thinking` has a list of texts in a field of that name.
+    """
+    if content is None:
+        return "", "", ""
+    if not isinstance(content, Sequence):
+        raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
+    texts, thoughts, refusals = list[str](), list[str](), list[str]()
+    for part in content:
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if not isinstance(part, Mapping) or not isinstance(kind, str | None):
+            continue
+        if kind in _TEXT_PARTS:
+            texts.append(text_of(part.get("text")))
+        elif kind in _REASONING_PARTS:
+            inner = part.get("thinking") or part.get("text") or part.get("reasoning")
+            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else text_of(inner))
+        elif kind == "refusal":
+            refusals.append(text_of(part.get("refusal")))
+    return "".join(texts), "".join(thoughts), "".join(refusals)
+
+
+def token_ids(value: JSON) -> tuple[int, ...] | None:
+    """Token ids as vLLM gives them: `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`)."""
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+        return None
+    ids = cast("list[int]", value)
+    return tuple(ids) if not ids or (min(ids) >= 0 and max(ids) < _LARGEST_TOKEN_ID) else None
+
+
+def _sampled(ids: JSON, logprobs: JSON, token_count: int) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
+    """The ids of the sampled tokens and their logprobs; either may be missing."""
+    numbers = None if logprobs is None else _logprobs(logprobs)
+    if ids is not None:
+        return token_ids(ids), numbers
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    if not isinstance(content, list) or not content:
+        return None, numbers
+    found = token_ids([entry.get("id") if isinstance(entry, dict) else None for entry in content])
+    if found is None or len(found) == token_count:
+        return found, numbers
+    # A token that is left out comes before an entry whose text is not ASCII, or at the end.
+    texts = [entry.get("token") if isinstance(entry, dict) else None for entry in content]
+    is_other = (not isinstance(text, str) or not text.isascii() for text in texts)
+    known = next((place for place, other in enumerate(is_other) if other), len(texts))
+    return found[:known], None if numbers is None else numbers[:known]
+
+
+def _logprobs(value: JSON) -> tuple[float, ...] | None:
+    """The sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
+    try:  # one check for all entries: there are as many as tokens
+        numbers = [entry["logprob"] for entry in cast("dict[str, list[dict[str, float]]]", value)["content"]]
+        if set(map(type, numbers)) <= {float, int} and all(map(math.isfinite, numbers)):
+            return tuple(map(float, numbers))
+    except (TypeError, KeyError, IndexError, OverflowError):
+        pass
+    return None
+
+
+def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] | None:
+    """Tokens with their alternatives; `None` where they are no such list, or one that was sent and has none at all."""
+    # `dict`, and not `Mapping`, whose check takes four times as long: there are as many entries as tokens.
+    if not isinstance(content, list) or (
+        is_sent and not any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in content)
+    ):
+        return None
+    tokens: list[Token] = []
+    for entry in content:
+        text = entry.get("token") if isinstance(entry, dict) else None
+        if not isinstance(text, str):
+            return None
+        wanted = any(character.isdigit() for character in text)
+        tokens.append(Token(text, _alternatives(entry.get("top_logprobs")) if wanted else ()))
+    return tuple(tokens)
+
+
+def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
+    found: list[tuple[str, float]] = []
+    for entry in value if isinstance(value, list) else ():
+        text, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+        if isinstance(text, str) and isinstance(logprob, float | int) and not isinstance(logprob, bool):
+            with suppress(OverflowError):  # an integer beyond the range of floats
+                found.append((text, float(logprob)))
+    return tuple(found)

@@ -1,0 +1,92 @@
+"""The one list of finish reasons, and which of them end a whole choice.
+
+A choice is whole only if its word is known to say so, or if the user has
+accepted the word (`FinishRules.accepted`). Case does not count, and neither do `-`, `_` and spaces. The words are those
+of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, TensorRT-LLM, Anthropic, Gemini, Bedrock, Mistral, Cohere,
+watsonx, DeepSeek, Zhipu, ERNIE, Aleph Alpha, AI21, OpenRouter and LiteLLM, as their documentation and their servers
+had them in 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+FinishState: TypeAlias = Literal["whole", "tool_calls", "cut_off", "refused", "broken_off", "unknown"]
+"""tool_calls: the model waits for results of tools. broken_off: the server or somebody else ended the answer. The
+others are as in `judgegym.llm.wire.ChoiceState`."""
+
+_SEPARATORS = re.compile(r"[-_\s]+")
+WORDS: Mapping[FinishState, str] = {
+    "whole": """stop stopped stop_sequence stop_token stop_word stop_words stop_criteria_met end eos eos_token eot
+        end_turn end_of_turn end_of_text endoftext end_of_sequence end_id im_end complete completed finish finished done
+        normal""",
+    "tool_calls": "tool_calls tool_call function_call function_calls tool_use",
+    "cut_off": """length max_tokens max_token max_output_tokens max_completion_tokens max_new_tokens max_length
+        maximum_tokens token_limit limit incomplete not_finished model_length context_length context_length_exceeded
+        context_window_exceeded model_context_window_exceeded error_limit repetition""",
+    "refused": """refusal refused content_filter content_filtered content_filter_error filtered safety recitation
+        prohibited_content blocklist blocked spii sensitive language error_toxic guardrail guardrails
+        guardrail_intervened image_safety image_prohibited_content image_recitation model_armor policy_violation
+        moderation""",
+    "broken_off": """error errored failed failure fault abort aborted cancel cancelled canceled user_cancel
+        user_cancelled timeout timed_out time_limit deadline_exceeded interrupted preempted disconnect disconnected
+        network_error server_error internal_error insufficient_system_resource overloaded pause_turn
+        malformed_function_call malformed_tool_use malformed_response malformed_model_output unexpected_tool_call
+        too_many_tool_calls missing_thought_signature load unload""",
+}
+_STATES: Mapping[str, FinishState] = {word: state for state, words in WORDS.items() for word in words.split()}
+_SAID: Mapping[FinishState, str] = {
+    "tool_calls": "waits for the results of tools",
+    "cut_off": "was cut off",
+    "refused": "was refused",
+    "broken_off": "broke off",
+}
+
+
+@lru_cache(maxsize=1024)
+def normalized(reason: str) -> str:
+    """A finish reason in the spelling of the list: lower case, `_` between its words."""
+    return _SEPARATORS.sub("_", reason.strip().lower())
+
+
+@dataclass(frozen=True, slots=True)
+class FinishRules:
+    """Which answers of one model are whole.
+
+    Attributes:
+        accepted: finish reasons that are whole beside the known ones, normalized.
+        setting: the setting that accepts them, for messages.
+        takes_tool_calls: whether a text beside tool calls is a whole answer; for a judge it is none.
+    """
+
+    accepted: frozenset[str] = frozenset()
+    setting: str = "finish_reasons"
+    takes_tool_calls: bool = False
+
+    def state(self, reason: str) -> FinishState:
+        """What a finish reason means."""
+        word = normalized(reason)
+        return _STATES.get(word, "whole" if word in self.accepted else "unknown")
+
+
+KNOWN_WORDS_ALONE = FinishRules()
+"""The rules of a model for which no further word is accepted."""
+
+
+def accepted_reasons(words: Iterable[str]) -> frozenset[str]:
+    """The words of a setting, normalized.
+
+    Raises:
+        ValueError: a word is empty, or is known to end an answer that is not whole.
+    """
+    accepted = frozenset(map(normalized, words))
+    for word in sorted(accepted):
+        if not word:
+            raise ValueError("a finish reason is empty; expected words such as done")
+        if (said := _SAID.get(_STATES.get(word, "unknown"))) is not None:
+            raise ValueError(f"{word!r} says that an answer {said}; it cannot be accepted as whole")
+    return accepted
