@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +14,9 @@ from tests.conformance.equal_judgments.collecting import Collected, collect, wri
 from tests.conformance.equal_judgments.endpoint import Endpoint
 from tests.conformance.equal_judgments.rows import rows_of
 from tests.conformance.equal_judgments.settings import Setting, words_of
-from tests.conformance.equal_runs.making import MADE, clean_variables
+from tests.conformance.equal_runs.driving import Driver, Job, driver_of
+from tests.conformance.equal_runs.making import MADE, commit_of
 
-DRIVER = Path(__file__).with_name("driver.py")
 ALWAYS = {"max_judge_error_rate": 1, "write_report": False, "on_bad_row": "skip"}
 ASKING = {
     "judge_model_name": "m",
@@ -53,10 +51,10 @@ def make(folder: Path, plan: Plan) -> int:
     for old in folder.glob("*.jsonl.gz"):
         old.unlink()
     checkout = plan.checkout.resolve()
-    about = {"checkout": str(checkout), "commit": _commit(checkout), "rows": plan.rows, "seed": plan.seed}
+    about = {"checkout": str(checkout), "commit": commit_of(checkout), "rows": plan.rows, "seed": plan.seed}
     (folder / MADE).write_text(json.dumps(about), encoding="utf-8")
     refused = 0
-    with Endpoint(plan.seed) as endpoint, _driver(checkout) as driver, tempfile.TemporaryDirectory() as place:
+    with Endpoint(plan.seed) as endpoint, driver_of(checkout) as driver, tempfile.TemporaryDirectory() as place:
         for setting in plan.settings:
             collected = _judge(setting, plan, endpoint, driver, Path(place))
             write_collected(folder / f"{setting.name}.jsonl.gz", collected)
@@ -65,30 +63,7 @@ def make(folder: Path, plan: Plan) -> int:
     return refused
 
 
-def _commit(checkout: Path) -> str:
-    words = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-
-
-@contextmanager
-def _driver(checkout: Path) -> Iterator[subprocess.Popen[str]]:
-    python = checkout / ".venv" / "bin" / "python"
-    with subprocess.Popen(
-        [str(python), "-I", str(DRIVER)],
-        cwd=checkout,
-        env=clean_variables(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as driver:
-        try:
-            yield driver
-        finally:
-            assert driver.stdin is not None
-            driver.stdin.close()
-
-
-def _judge(setting: Setting, plan: Plan, endpoint: Endpoint, driver: subprocess.Popen[str], place: Path) -> Collected:
+def _judge(setting: Setting, plan: Plan, endpoint: Endpoint, driver: Driver, place: Path) -> Collected:
     folder = place / setting.name
     folder.mkdir()
     rows = rows_of(setting.shape, plan.rows, plan.seed, setting.name)
@@ -98,20 +73,8 @@ def _judge(setting: Setting, plan: Plan, endpoint: Endpoint, driver: subprocess.
     flags = {"judge": setting.kind, **asking, **ALWAYS, **setting.flags}
     words = ["score", data.name, "--out=scored.jsonl", *words_of(flags)]
     said = folder / "said.txt"
-    code = _run(driver, {"words": words, "folder": str(folder), "said": str(said), "variables": {}})
+    code = driver.run(Job(words, folder, said))
     asked = endpoint.take_asked(setting.name)
     collected = collect(folder, code, asked, endpoint.address, are_batched="batched" in setting.name)
     shutil.rmtree(folder)
     return collected
-
-
-def _run(driver: subprocess.Popen[str], job: object) -> int:
-    assert driver.stdin is not None
-    assert driver.stdout is not None
-    driver.stdin.write(f"{json.dumps(job)}\n")
-    driver.stdin.flush()
-    answer = driver.stdout.readline()
-    if not answer:
-        raise RuntimeError("the driver has ended: see its error above")
-    code: int = json.loads(answer)["code"]
-    return code

@@ -28,14 +28,17 @@ def make(folder: Path, checkout: Path, runs: Sequence[Run], jobs: int) -> int:
     shutil.rmtree(folder / ROWS, ignore_errors=True)
     write_rows(folder / ROWS)
     checkout = checkout.resolve()
-    commit = subprocess.run(
-        ["git", "-C", str(checkout), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    about = {"checkout": str(checkout), "folder": str(folder.resolve()), "commit": commit.stdout.strip()}
+    about = {"checkout": str(checkout), "folder": str(folder.resolve()), "commit": commit_of(checkout)}
     (folder / MADE).write_text(json.dumps(about), encoding="utf-8")
     with ThreadPoolExecutor(jobs) as pool:
         codes = list(pool.map(lambda run: _make_run(folder / run.name, checkout, run), runs))
     return sum(REFUSED in found for found in codes)
+
+
+def commit_of(checkout: Path) -> str:
+    """The commit of a checkout, and whether its files differ from it."""
+    words = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _make_run(folder: Path, checkout: Path, run: Run) -> list[int]:

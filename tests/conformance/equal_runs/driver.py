@@ -1,7 +1,7 @@
 """Runs command lines with the package of a checkout: each in a process forked from one that has imported it.
 
-`CHECKOUT/.venv/bin/python -I driver.py` reads a line of JSON for each command (`words`, `folder`, `said`, `variables`)
-and answers with a line that has its exit code. It imports nothing of the tests: they are another checkout's.
+`CHECKOUT/.venv/bin/python -I driver.py` reads a line of JSON for each command (`driving.py`) and answers with one that
+has its exit code. It imports nothing of the tests: they are another checkout's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import os
+import runpy
 import sys
 import traceback
 
@@ -57,6 +58,8 @@ def _run(job: dict[str, object], writing: int) -> None:
         os.chdir(str(job["folder"]))
         os.environ.update(job["variables"])  # type: ignore[call-overload]
         sys.argv = ["judgegym", *job["words"]]  # type: ignore[misc]
+        if job["script"] is not None:
+            runpy.run_path(str(job["script"]))["begin"](**job["begun"])  # type: ignore[arg-type]
         commands = importlib.import_module("judgegym.cli.commands")
         code = commands.main()
     except SystemExit as leaving:
