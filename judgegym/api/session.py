@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 from typing_extensions import Self
 
 from judgegym.judges.config.batches import open_client
-from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat

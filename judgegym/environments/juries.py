@@ -15,7 +15,7 @@ from pydantic import model_validator
 from typing_extensions import Self
 
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.judge import CaseT, DetailT, Judge
 from judgegym.judges.core.judgment import Judgment, Scale
@@ -24,7 +24,6 @@ from judgegym.judges.parts.part import Part, PartOptions
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.types import ChatSettings
 
 UNIT = Scale(0, 1)
 Combine = Callable[[Sequence[Judgment[Any]]], object]
@@ -80,11 +79,10 @@ class CaseJurySettings(GroupJudgeSettings, JurySettings):
         """Who judges."""
         return self.jury_settings().judge_name() if self.judges else super().judge_name()
 
-    def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
-        """What the judge's client needs; of a jury, that of its first member."""
-        if self.judges and identity != STAND_IN_IDENTITY:
-            return self.jury_settings().chat_settings(retry_delay=retry_delay, identity=identity, section=section)
-        return super().chat_settings(retry_delay=retry_delay, identity=identity, section=section)
+    @property
+    def asked(self) -> JudgeSettings:
+        """Whose model is asked: of a jury, that of its first member."""
+        return self.jury_settings() if self.judges else self
 
 
 class CaseJury(JuryJudge):

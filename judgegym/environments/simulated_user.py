@@ -18,19 +18,12 @@ from typing import ClassVar
 from pydantic import BaseModel, SecretStr
 
 from judgegym.engine.settings import EnvConfig
+from judgegym.engine.settings.policy import CALLS
 from judgegym.judges import prompts
+from judgegym.judges.config.endpoint import OPENAI, Endpoint, SettingNames, flat_names
 from judgegym.judges.config.explaining import TextOrFile
+from judgegym.judges.config.field_types import BaseUrls, ExtraBody, ExtraHeaders, ModelName, ModelPrice, price_fields
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import (
-    BaseUrls,
-    ExtraBody,
-    ExtraHeaders,
-    ModelName,
-    ModelPrice,
-    endpoints_of,
-    prices_given,
-    served_at,
-)
 from judgegym.judges.conversations.turns import Turn, images_of
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
@@ -39,13 +32,10 @@ from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.llm.at_once import holding
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.models import DEFAULT_POLICY
-from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, UserFailure, let_go
 from judgegym.llm.ledger import component
 from judgegym.llm.providers import ApiName
-from judgegym.llm.responses.finish_reasons import FinishRules
 from judgegym.llm.types import ChatSettings
-from judgegym.llm.urls import split_urls
 from judgegym.llm.wire import Choice, Message, is_blank
 
 ROW_TEXTS = ("persona", "goal")
@@ -72,7 +62,7 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     """Tell the simulated user what it wants, in rows without a column goal; @file reads it from a file."""
     user_model_name: ModelName = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the simulated user's endpoint."""
-    user_base_url: BaseUrls = operational("https://api.openai.com/v1", common=True)
+    user_base_url: BaseUrls = operational(OPENAI, common=True)
     """Call the simulated user at this OpenAI-compatible URL; separate several replicas with commas."""
     user_api: ApiName = operational("openai")
     """Ask the simulated user in this form: openai, anthropic or litellm."""
@@ -112,27 +102,24 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
         Raises:
             SettingsError: the endpoint needs a key and none is set.
         """
-        owner, where = UserSettings.model_fields["user_base_url"].default, "--env.user_"
-        url, api, name = served_at(self.user_api, self, "user_base_url"), self.user_api, self.user_model_name
-        return ChatSettings(
-            endpoints=endpoints_of(self, url, name, owner=owner, where=where, api=api, prefix="user_"),
-            temperature=self.user_temperature,
-            max_tokens=self.user_max_tokens,
-            extra_body=self.user_extra_body,
-            timeout_s=_TIMEOUT_S,
-            deadline_s=config.policy_deadline,
-            **config.waits("policy_deadline"),
-            max_retries=config.max_retries,
-            retry_delay_s=config.retry_delay,
-            max_concurrency=self.user_max_concurrency,
-            finish_rules=FinishRules(frozenset(finish_reasons), "openai.finish_reasons"),
-            prices=prices_of(api, prices_given(self.user_price), split_urls(url), name, self.user_extra_body),
-            title="the user",
-            section="env.",
-            url_setting="--env.user_base_url",
-            price_settings="--env.user_price input=…,output=…",
-            limit_setting="--env.user_max_tokens",
+        endpoint = Endpoint.collect(
+            (self, _NAMES),
+            (config, CALLS),
+            **price_fields(self.user_price),
+            timeout=_TIMEOUT_S,
+            finish_reasons=finish_reasons,
         )
+        names = SettingNames(
+            "the user",
+            "--env.user_",
+            "env.",
+            prices="--env.user_price input=…,output=…",
+            finish_reasons="openai.finish_reasons",
+        )
+        return endpoint.chat_settings(names, retry_delay=config.retry_delay)
+
+
+_NAMES = flat_names(UserSettings, "user_")
 
 
 class SimulatedUser:

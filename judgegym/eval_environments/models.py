@@ -21,9 +21,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     TypeAdapter,
@@ -38,25 +36,23 @@ from judgegym.data.rows import Task, TaskT
 from judgegym.data.task_list import uids_of
 from judgegym.engine.completions import Completion, Conversation, Policy, read_completion
 from judgegym.engine.records import Sample, SampleRun, digest, explained
-from judgegym.engine.settings import EnvConfig, EnvSettings, PolicySettings
-from judgegym.engine.settings.policy import STAND_IN_POLICY
+from judgegym.engine.settings import EnvConfig, EnvSettings
+from judgegym.engine.settings.policy import CALLS, STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
+from judgegym.judges.config.endpoint import CALL_NAMES, Endpoint, SettingNames, Settings, flat_names
+from judgegym.judges.config.field_types import BaseUrls, ExtraBody, FinishReasons, ModelName
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import BaseUrls, ExtraBody, FinishReasons, ModelName, endpoints_of
+from judgegym.judges.config.judge import FLAT_NAMES
 from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
-from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import component
 from judgegym.llm.providers import ApiName
-from judgegym.llm.responses.finish_reasons import FinishRules
 from judgegym.llm.types import ChatSettings
-from judgegym.llm.urls import split_urls
-from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, Choice
 from judgegym.reports.results.answers import AnswersReader, JudgedAgain, RowAnswers, are_verdicts, run_of
 from judgegym.reports.results.run import SavedRun
@@ -278,10 +274,8 @@ _OFFLINE_MODELS = 3
 _NAMED = 2
 
 
-class ModelSettings(BaseModel):
+class ModelSettings(Settings):
     """The settings of one model."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
     model_name: ModelName | None = setting(None)
@@ -319,11 +313,9 @@ class ModelSettings(BaseModel):
         return self
 
     @property
-    def prices(self) -> Prices:
-        """What its tokens cost."""
-        given = Prices(self.price_input, self.price_output, self.price_cached_input)
-        urls, model = split_urls(self.base_url or ""), self.model_name or self.name
-        return prices_of(self.api, given, urls, model, self.extra_body)
+    def endpoint(self) -> Endpoint:
+        """The model that is asked, without how it is called."""
+        return Endpoint.collect((self, _NAMES), model=self.model_name or self.name)
 
     @property
     def identity(self) -> str:
@@ -343,32 +335,38 @@ class ModelSettings(BaseModel):
         Raises:
             SettingsError: a key is needed and there is none.
         """
-        assert self.base_url is not None  # only models with an endpoint are called
         only_answers = timeout_s is not None
-        owner, where = PolicySettings.model_fields["base_url"].default, f"the model {self.name!r}: "
-        rules = FinishRules(frozenset(self.finish_reasons), f"{where}finish_reasons", takes_tool_calls=only_answers)
-        deadline = "policy_deadline" if only_answers else "judge_deadline"
-        return ChatSettings(
-            endpoints=endpoints_of(
-                self, self.base_url, self.model_name or self.name, owner=owner, where=where, api=self.api
-            ),
-            temperature=config.judge_temperature,
-            max_tokens=config.judge_max_tokens,
-            extra_body=self.extra_body,
-            timeout_s=config.judge_timeout if timeout_s is None else timeout_s,
-            deadline_s=getattr(config, deadline),
-            **config.waits(deadline),
-            max_retries=config.max_retries if only_answers else config.judge_max_retries,
-            retry_delay_s=config.retry_delay,
-            max_concurrency=self.max_concurrency,
-            finish_rules=rules,
-            thinking_markers=config.added_markers,
-            prices=self.prices,
-            title=f"the model {self.name!r}",
-            section="env.",
-            url_setting=f"base_url of {self.name!r}",
-            limit_setting="--env.judge_max_tokens",
+        timeout: dict[str, Any] = {"timeout": timeout_s} if only_answers else {}
+        endpoint = Endpoint.collect(
+            (self, _NAMES),
+            (config, {**_JUDGE_CALLS, **(CALLS if only_answers else {})}),
+            model=self.model_name or self.name,
+            **timeout,
         )
+        title = f"the model {self.name!r}"
+        names = SettingNames(
+            title,
+            f"{title}: ",
+            "env.",
+            base_url=f"base_url of {self.name!r}",
+            prices="price_input and price_output",
+            max_tokens="--env.judge_max_tokens",
+        )
+        return endpoint.chat_settings(
+            names,
+            retry_delay=config.retry_delay,
+            thinking_markers=config.added_markers,
+            takes_tool_calls=only_answers,
+        )
+
+
+_NAMES = flat_names(ModelSettings)
+_JUDGE_CALLS = {
+    name: flat
+    for name, flat in FLAT_NAMES.items()
+    if name in ("temperature", "max_tokens", "timeout", "deadline", "max_retries") or name in CALL_NAMES
+}
+"""The settings of a judge's calls, by their names of an endpoint."""
 
 
 def _from_json(value: object) -> object:

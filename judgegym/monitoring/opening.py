@@ -7,7 +7,8 @@ from pathlib import Path
 
 import aiohttp
 
-from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
@@ -65,11 +66,9 @@ def open_monitor(
 
 def _open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> GoldJudge:
     """Open the gold judge. Its client is none of the run's judges: nobody waits for it, no metric has its calls."""
-    scorer, identity = settings.gold_scorer(), ""
-    if place.stand_in is not None:
-        names, identity = ("judge_base_url", "judge_model_name"), STAND_IN_IDENTITY
-        asked = {name: getattr(place.stand_in, name) for name in names}
-        scorer = scorer.model_copy(update={**asked, "judge_api_key": None})
+    scorer, identity, stand_in = settings.gold_scorer(), "", place.stand_in
+    if stand_in is not None:
+        scorer, identity = scorer.at_stand_in(stand_in.judge_base_url, stand_in.judge_model_name), STAND_IN_IDENTITY
     chat = scorer.chat_settings(retry_delay=place.retry_delay, identity=identity, section=f"{place.section}gold_judge.")
     client = ChatClient(chat, session=place.session, budget=place.budget)
     return GoldJudge(settings, open_judge(scorer, client), name=scorer.judge_name(), seed=seed, close=client.close)

@@ -22,7 +22,7 @@ import aiohttp
 from judgegym.engine.runs.directory import DirectoryLock
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import LineWriter
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.usage import Usage

@@ -19,7 +19,7 @@ from importlib import resources
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER

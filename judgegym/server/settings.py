@@ -7,7 +7,7 @@ is a default: what the command line, the environment or the YAML file set comes 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -217,7 +217,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     """Use a local stand-in as the judge, to try the server without a key or network."""
     mounts: Mounts = setting({})
     """Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under
-    /safety/…. Settings that a mount leaves out are those of the first judge."""
+    /safety/…. Settings that a mount leaves out are those of the first judge; but keys, headers and model go to no
+    other base URL, and prices, limits and judge_extra_body to no other model."""
     host: str = setting("127.0.0.1", common=True)
     """Listen on this address; any other than loopback needs tokens."""
     port: int = setting(8400, common=True, ge=0, le=65535)
@@ -333,7 +334,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
                 "several; set --group_size to the number of samples for each prompt"
             )
         for name, values in self.mounts.items():
-            mounted[name] = _mount(name, {**_inherited(own, values), **values})
+            mounted[name] = _mount(name, mounted[""].inherited(values, _inheritable(values.get("judge", self.judge))))
             mounted[name].cohorts(self.deadline, f"mounts.{name}.")
         return mounted
 
@@ -343,11 +344,9 @@ def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
     return [name for name, mount in mounts.items() if mount.gathers]
 
 
-def _inherited(own: Mapping[str, object], values: Mapping[str, object]) -> Mapping[str, object]:
-    """What of the first judge's settings holds for a mount; one that sees each response alone gathers none."""
-    if values.get("judge", own.get("judge")) in MOST_TOGETHER:
-        return own
-    return {name: value for name, value in own.items() if name not in ("group_size", "group_wait")}
+def _inheritable(kind: str) -> Collection[str]:
+    """The settings of the first judge that a mount may have, too; one that sees each response alone gathers none."""
+    return JudgeMount.model_fields.keys() - (() if kind in MOST_TOGETHER else ("group_size", "group_wait"))
 
 
 def _mount(name: str, values: Mapping[str, object]) -> JudgeMount:

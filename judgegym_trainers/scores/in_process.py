@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from pydantic import ValidationError
 
 from judgegym.api.session import stand_in_settings
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON

@@ -21,9 +21,9 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
+from judgegym.judges.config.endpoint import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import declared_settings
-from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import refuse_unknown, slug

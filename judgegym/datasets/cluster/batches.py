@@ -36,7 +36,7 @@ from judgegym.datasets.rows.task import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
 from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge, answered, judge_responses, results_of
 from judgegym.llm.errors import DataError, SettingsError

@@ -23,7 +23,7 @@ from judgegym.engine.completions import Policy, RunClients
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.environments.command_line.arguments import without_secrets
 from judgegym.judges.config.batches import open_client
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense
@@ -72,8 +72,7 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
             urls = await stack.enter_async_context(running_stand_ins(judges, settings.faults))
         judge = settings
         if "judge" in urls:
-            of_stand_in = {"judge_base_url": urls["judge"], "judge_api_key": None, "judge_model_name": STAND_IN_JUDGE}
-            judge = settings.model_copy(update=of_stand_in)
+            judge = settings.at_stand_in(urls["judge"], STAND_IN_JUDGE)
         identity = STAND_IN_IDENTITY if "judge" in urls else ""
         client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
         yield ScoreClients(client, await _policy(stack, settings, urls.get("policy"), budget), budget)

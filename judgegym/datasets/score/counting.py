@@ -19,7 +19,7 @@ from typing import Any
 
 from judgegym.datasets.rows.task import ScoreTask
 from judgegym.judges.checklists.prompt import CHECKLIST_PROMPT
-from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
+from judgegym.judges.config.endpoint import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, judge_responses
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
@@ -177,7 +177,7 @@ class CountingClient(ChatClient):
     def _count(self, messages: Sequence[Message], part: str, shown_answers: int) -> None:
         """Count a request of a part, whose prompt shows so many answers again."""
         tokens = sum(count_once(message["content"]) for message in messages)
-        tokens += tokens_of_images(messages, self._settings.api, self._settings.judge_model_name)
+        tokens += tokens_of_images(messages, self._settings.endpoint.effective_api, self._settings.judge_model_name)
         self.calls_of[part] += 1
         self.tokens_of[part] += tokens
         before = self._asked

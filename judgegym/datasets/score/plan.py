@@ -215,7 +215,7 @@ def _policy_plan(
     responses = each * len(left) * share
     of_prompts = Range(prompts, each * prompts).times(share)
     of_responses = Range(responses, responses * longest if longest else None)
-    return ModelPlan.of(policy.prices, calls, of_prompts, of_responses)
+    return ModelPlan.of(policy.endpoint.prices, calls, of_prompts, of_responses)
 
 
 class _BothWays:

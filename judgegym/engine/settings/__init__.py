@@ -2,7 +2,7 @@
 
 from judgegym.engine.settings.command import EnvSettings
 from judgegym.engine.settings.env import ConfigT, EnvConfig
-from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, SAMPLES, PolicySettings, ReplicaSettings
+from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, SAMPLES, PolicySettings
 from judgegym.judges.config.explaining import comma_separated
 
 __all__ = [
@@ -12,6 +12,5 @@ __all__ = [
     "EnvConfig",
     "EnvSettings",
     "PolicySettings",
-    "ReplicaSettings",
     "comma_separated",
 ]

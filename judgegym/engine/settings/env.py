@@ -15,9 +15,10 @@ from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
 from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BudgetSettings
+from judgegym.judges.config.endpoint import MAX_RETRIES
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls, without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON

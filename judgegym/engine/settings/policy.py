@@ -6,29 +6,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import SecretStr
 
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
-from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import (
+from judgegym.judges.config.endpoint import (
+    CALL_NAMES,
+    OPENAI,
+    Endpoint,
+    FlatSettings,
+    ReplicaSettings,
+    SettingNames,
+    Settings,
+    flat_names,
+)
+from judgegym.judges.config.field_types import (
     BaseUrls,
-    EndpointWaits,
     ExtraBody,
     ExtraHeaders,
     FinishReasons,
     ModelName,
     ModelPrice,
-    endpoints_of,
-    prices_given,
-    served_at,
+    price_fields,
 )
+from judgegym.judges.config.fields import operational, setting
 from judgegym.llm.cost.models import DEFAULT_POLICY
-from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.providers import ApiName
-from judgegym.llm.responses.finish_reasons import FinishRules
-from judgegym.llm.types import ChatSettings, Endpoint
+from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import split_urls
-from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -55,10 +59,7 @@ def reasoning_body(
     return {"reasoning": {"enabled": True, "max_tokens": max_reasoning_tokens}}
 
 
-_HOSTED = "https://api.openai.com/v1"
-
-
-class CallSettings(Protocol):
+class CallSettings(FlatSettings, Protocol):
     """The settings beside those under `openai` that say how the policy is called: of an environment or a data set."""
 
     reasoning_effort: ReasoningEffort | None
@@ -66,35 +67,23 @@ class CallSettings(Protocol):
     policy_deadline: float
     max_retries: int
     retry_delay: float
+    endpoint_away_deadline: float
+    wait_for_endpoints: float
+    endpoint_rejected_deadline: float
 
     @property
     def policy_is_judge(self) -> bool:
         """Whether the policy judges."""
 
-    def waits(self, call_deadline: str = ...) -> EndpointWaits:
-        """See `JudgeSettings.waits`."""
 
-
-class ReplicaSettings(BaseModel):
-    """One of several servers of the same policy."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    base_url: BaseUrls
-    model_name: ModelName | None = None
-    api_key: SecretStr | None = None
-    extra_headers: ExtraHeaders = {}
-
-
-class PolicySettings(BaseModel):
+class PolicySettings(Settings):
     """The policy's endpoint. Settings that Atropos' `APIServerConfig` also has keep its names."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
     help_group: ClassVar[str] = "policy"
 
     model_name: ModelName = setting(DEFAULT_POLICY, common=True)
     """Ask for this model at the policy's endpoint."""
-    base_url: BaseUrls = operational(_HOSTED, common=True)
+    base_url: BaseUrls = operational(OPENAI, common=True)
     """Call the policy at this OpenAI-compatible URL; separate several replicas with commas."""
     api: ApiName = operational("openai")
     """Ask the policy in this form. openai: OpenAI's chat completions. anthropic: Anthropic's Messages API. litellm:
@@ -139,12 +128,9 @@ class PolicySettings(BaseModel):
         return tuple(replica.base_url for replica in self.replicas) or tuple(split_urls(self.base_url))
 
     @property
-    def prices(self) -> Prices:
-        """What its tokens cost."""
-        given = prices_given(self.price)
-        models = {each.model_name or self.model_name for each in self.replicas} or {self.model_name}
-        model = models.pop() if len(models) == 1 else ""  # several models have no common price but a given one
-        return prices_of(self.api, given, self.urls, model, self.extra_body)
+    def endpoint(self) -> Endpoint:
+        """The model that is asked, without how it is called."""
+        return Endpoint.collect((self, _NAMES), **price_fields(self.price))
 
     def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
         """What the policy's chat client needs.
@@ -160,53 +146,28 @@ class PolicySettings(BaseModel):
         reasoning = reasoning_body(
             self.base_url, effort=config.reasoning_effort, max_reasoning_tokens=config.max_reasoning_tokens
         )
-        return ChatSettings(
-            endpoints=self.endpoints(),
-            extra_body={**reasoning, **self.extra_body},
-            timeout_s=self.timeout,
-            deadline_s=config.policy_deadline,
-            **config.waits("policy_deadline"),
-            max_retries=config.max_retries,
-            retry_delay_s=config.retry_delay,
+        endpoint = Endpoint.collect(
+            (self, _NAMES),
+            (config, CALLS),
+            **price_fields(self.price),
             max_concurrency=max_concurrency,
-            requests_per_minute=self.requests_per_minute,
-            tokens_per_minute=self.tokens_per_minute,
-            finish_rules=self.finish_rules(config),
-            prices=self.prices,
-            title="the policy",
-            section=section,
-            url_setting="--openai.base_url",
-            price_settings="--openai.price input=…,output=…",
-            limit_setting=f"--{section}eval_max_tokens",
+            extra_body={**reasoning, **self.extra_body},
+        )
+        names = SettingNames(
+            "the policy",
+            "--openai.",
+            section,
+            prices="--openai.price input=…,output=…",
+            max_tokens=f"--{section}eval_max_tokens",
+        )
+        return endpoint.chat_settings(
+            names, retry_delay=config.retry_delay, takes_tool_calls=not config.policy_is_judge
         )
 
-    def finish_rules(self, config: CallSettings) -> FinishRules:
-        """Which of its answers are whole; a policy that judges gives no verdict where it calls tools."""
-        accepted = frozenset(self.finish_reasons)
-        return FinishRules(accepted, "openai.finish_reasons", takes_tool_calls=not config.policy_is_judge)
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """The servers with their keys.
-
-        Raises:
-            SettingsError: a key is needed and there is none.
-        """
-        urls = split_urls(served_at(self.api, self, "base_url")) or [""]
-        replicas = self.replicas or [ReplicaSettings.model_construct(base_url=url) for url in urls]
-        return tuple(
-            endpoint
-            for replica in replicas
-            for endpoint in endpoints_of(
-                self,
-                replica.base_url,
-                replica.model_name or self.model_name,
-                owner=_HOSTED,
-                where="--openai.",
-                given=replica.api_key,
-                api=self.api,
-                further=replica.extra_headers,
-            )
-        )
+_NAMES = flat_names(PolicySettings)
+CALLS: Mapping[str, str] = {"deadline": "policy_deadline", "max_retries": "max_retries", **CALL_NAMES}
+"""The settings of the calls of whoever answers, by their names of an endpoint."""
 
 
 _PACKAGE = Path(__file__).parents[2]

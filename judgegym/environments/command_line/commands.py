@@ -27,8 +27,8 @@ from judgegym.environments.training.group_file import groups_path, settle
 from judgegym.environments.training.process import ProcessRun, process_summary
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
 

@@ -36,7 +36,7 @@ from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.rollouts.groups import Rollout, TokenSequence
 from judgegym.environments.rollouts.sampling import roll_out
-from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.seeding import generator

@@ -47,7 +47,7 @@ def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServe
             num_requests_for_eval=settings.num_requests_for_eval,
             health_check=False,
         )
-        for endpoint in settings.endpoints()
+        for endpoint in settings.endpoint.servers("--openai.")
     ]
 
 

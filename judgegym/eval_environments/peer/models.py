@@ -144,12 +144,12 @@ def calls_and_price(
         for candidate in candidates:
             if candidate.base_url is not None:
                 answers += 1
-                usages[candidate.name] += candidate.prices.priced(Usage(asked, _ANSWER_TOKENS))
+                usages[candidate.name] += candidate.endpoint.prices.priced(Usage(asked, _ANSWER_TOKENS))
             for judge in judges:
                 if include_self or judge.name != candidate.name:
                     judgments += 1
                     counted = Usage(shown * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds))
-                    usages[judge.name] += judge.prices.priced(counted)
+                    usages[judge.name] += judge.endpoint.prices.priced(counted)
     total = answers + judgments * (1 + rounds)
     critiques = f" and up to {judgments * rounds} critiques: up to {total} calls" if rounds else f": {total} calls"
     cost = sum(usages.values(), Usage()).cost

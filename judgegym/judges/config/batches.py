@@ -13,8 +13,9 @@ from typing import ClassVar, Literal
 import aiohttp
 from pydantic import BaseModel
 
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.fields import operational
-from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget

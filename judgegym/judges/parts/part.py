@@ -27,13 +27,6 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import component
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls
 
-OF_HOST = frozenset({"judge_model_name", "judge_api", "judge_api_key", "judge_api_key_env", "judge_extra_headers"})
-"""Settings of the whole that hold for its host alone."""
-OF_MODEL = frozenset(
-    {"judge_extra_body", "judge_price_input", "judge_price_output", "judge_price_cached_input"}
-    | {"judge_finish_reasons", "judge_requests_per_minute", "judge_tokens_per_minute", "judge_max_concurrency"}
-)
-"""Settings of the whole that hold for its model alone."""
 PartFields = Mapping[str, JsonValue]
 """A part as it is given: options, `judge`, and settings of that judge."""
 

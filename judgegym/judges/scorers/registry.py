@@ -19,9 +19,10 @@ from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists import judge as checklists
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.config.batches import with_batch
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings, PromptLayout, PromptLayoutSettings
+from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT, settings_from_keywords
 from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
@@ -33,7 +34,7 @@ from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.parts.cascade import KINDS_OF_CONFIDENCE, CascadeJudge, CascadeSettings
 from judgegym.judges.parts.composite import CompositeJudge, CompositeJudgeSettings, TermOptions, check_parts
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
-from judgegym.judges.parts.part import OF_HOST, OF_MODEL, Part, PartFields, PartOptions, check_fields
+from judgegym.judges.parts.part import Part, PartFields, PartOptions, check_fields
 from judgegym.judges.parts.steps import StepsJudge, StepsSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.reward_models import judge as reward_models
@@ -46,7 +47,6 @@ from judgegym.judges.tournament import progress as tournament
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.types import ChatSettings
 
 
 class _Made(NamedTuple):
@@ -240,18 +240,11 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
             return "\n".join(part.settings.built_in_prompt() for part in part_settings(self))
         return JUDGES[self.judge].settings.built_in_prompt(self)
 
-    def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
-        """What the judge's client needs; of one that is made of judges, that of the first one that asks a model.
-
-        Raises:
-            SettingsError: the endpoint needs a key and none is set.
-        """
-        asking = self
-        if self.judge in MADE_OF_JUDGES and identity != STAND_IN_IDENTITY:  # a stand-in is asked for every part
-            asking = next((part.settings for part in part_settings(self) if part.settings.asks_endpoint), self)
-            if asking is not self and asking.judge in MADE_OF_JUDGES:  # without any that asks a model it is this one
-                return asking.chat_settings(retry_delay=retry_delay, identity=identity, section=section)
-        return super(ScorerSettings, asking).chat_settings(retry_delay=retry_delay, identity=identity, section=section)
+    @property
+    def asked(self) -> JudgeSettings:
+        """Whose model is asked."""
+        parts = (part.settings for part in part_settings(self))
+        return next((settings for settings in parts if settings.asks_endpoint), self)
 
     @model_validator(mode="after")
     def _has_usable_parts(self) -> Self:
@@ -335,7 +328,8 @@ def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> 
     options = {field: value for field, value in fields.items() if field in names}
     try:
         given = settings_from_keywords(made.options, options, prefix=place)
-        settings = settings_from_keywords(ScorerSettings, {**_inherited(whole, own), **own}, prefix=place, others=names)
+        inherited = whole.inherited(own, ScorerSettings.model_fields.keys() - _OF_THE_WHOLE)
+        settings = settings_from_keywords(ScorerSettings, inherited, prefix=place, others=names)
     except SettingsError as error:
         raise ValueError(str(error)) from None
     return PartSettings(name, given, settings)
@@ -346,29 +340,13 @@ _OF_THE_WHOLE = {"judge", *(name for made in _SETTINGS_OF_MADE for name in made.
 """Settings of a judge that is made of judges, which those do not inherit."""
 
 
-def _inherited(whole: ScorerSettings, own: Mapping[str, object]) -> dict[str, object]:
-    """The settings that were given for the whole and that a part does not have of its own.
-
-    A key goes to no other host, and prices and limits to no other model, than those that they were given for.
-    """
-    left_out = {*_OF_THE_WHOLE}
-    if "judge_base_url" in own:
-        left_out |= OF_HOST | OF_MODEL
-    elif "judge_model_name" in own:
-        left_out |= OF_MODEL
-    names = (name for name in ScorerSettings.model_fields if name in whole.model_fields_set and name not in left_out)
-    return {name: getattr(whole, name) for name in names}
-
-
 def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) -> Part[Any]:
     """Open a part's judge: at the client of the whole, or at one of its own if it has other settings of calls."""
     settings, of_whole = part.settings, client.settings
     if settings.asks_endpoint and settings.judge not in MADE_OF_JUDGES:
         has_own_rules = "judge_finish_reasons" in settings.model_fields_set
         if of_whole.identity == STAND_IN_IDENTITY:
-            first = of_whole.endpoints[0]
-            of_stand_in = {"judge_base_url": first.base_url, "judge_model_name": first.model, "judge_api_key": None}
-            settings = settings.model_copy(update=of_stand_in)
+            settings = settings.at_stand_in(of_whole.endpoints[0].base_url, of_whole.endpoints[0].model)
         section = f"{MADE_OF_JUDGES[whole.judge].field}.{part.name}."
         chat = settings.chat_settings(retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=section)
         if of_whole.batch is not None:

@@ -5,15 +5,15 @@ import pytest
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from judgegym.engine.settings import PolicySettings
-from judgegym.engine.settings.policy import ReplicaSettings
 from judgegym.environments.simulated_user import UserSettings
 from judgegym.eval_environments.models import ModelSettings
 from judgegym.judges import prompts
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.config.endpoint import ReplicaSettings
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import declared_settings
-from judgegym.judges.config.judge import JudgeSettings, endpoints_of
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
@@ -95,8 +95,8 @@ def test_another_host_gets_the_variable_that_was_named_for_it(monkeypatch: pytes
 
 
 def test_the_setting_that_names_the_variable_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"^--openai\.judge_api_key_env: judge\.example"):
-        endpoints_of(JudgeSettings(), ELSEWHERE, "m", owner="http://x/v1", where="--openai.judge_")
+    with pytest.raises(SettingsError, match=r"^--judges\.b\.judge_api_key_env: judge\.example"):
+        JudgeSettings(judge_base_url=ELSEWHERE).chat_settings(section="judges.b.")
 
 
 def test_a_key_that_is_missing_says_which_variable_was_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:

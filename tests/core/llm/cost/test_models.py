@@ -196,7 +196,7 @@ def test_a_budget_of_dollars_knows_the_judges_of_today(model: str) -> None:
 
 @pytest.mark.parametrize("model", [DEFAULT_POLICY, "gpt-5.6", "gpt-6.1-terra"])
 def test_a_budget_of_dollars_knows_the_policies_of_today_and_reserves_the_price_of_a_long_prompt(model: str) -> None:
-    prices = PolicySettings(model_name=model).prices
+    prices = PolicySettings(model_name=model).endpoint.prices
     settings = ChatSettings((Endpoint(OPENAI, model),), prices=prices, title="the policy")
     budget = Budget(usd=1.0)
     budget.check(settings)

@@ -44,24 +44,24 @@ def test_litellm_finds_the_provider_unless_a_url_is_given(monkeypatch: pytest.Mo
     pytest.importorskip("litellm")
     judge = JudgeSettings(judge_api="litellm", judge_model_name="azure/gpt-4.1").chat_settings().endpoints[0]
     assert (judge.base_url, judge.shown, judge.api_key) == ("litellm://azure", "litellm://azure", None)
-    policy = PolicySettings(api="litellm", model_name="gemini/g").endpoints()[0]
+    policy = PolicySettings(api="litellm", model_name="gemini/g").endpoint.servers("--openai.")[0]
     assert (policy.base_url, policy.api) == ("litellm://gemini", "litellm")
     given = PolicySettings(
         api="litellm", model_name="azure/g", base_url="https://x.example.com", api_key="k"
-    ).endpoints()
+    ).endpoint.servers("--openai.")
     assert (given[0].base_url, given[0].api_key is not None) == ("https://x.example.com", True)
 
 
 def test_headers_and_queries_of_each_endpoint() -> None:
     replicas = [{"base_url": "http://a/v1?api-version=2"}, {"base_url": "http://b", "extra_headers": {"X-Own": "1"}}]
     settings = PolicySettings(replicas=replicas, api="anthropic", extra_headers={"Anthropic-Version": "2"}, api_key="k")
-    first, second = map(Replica, settings.endpoints())
+    first, second = map(Replica, settings.endpoint.servers("--openai."))
     assert first.url == "http://a/v1/messages?api-version=2"
     assert first.headers == {"Content-Type": "application/json", "x-api-key": "k", "Anthropic-Version": "2"}
     assert second.headers == {**first.headers, "X-Own": "1"}
     assert Endpoint("http://a/v1/messages", "m", api="anthropic").url == "http://a/v1/messages"
     with pytest.raises(SettingsError, match="X-Api-Key, too"):
-        PolicySettings(api="anthropic", extra_headers={"X-API-Key": "k"}, api_key="k").endpoints()
+        PolicySettings(api="anthropic", extra_headers={"X-API-Key": "k"}, api_key="k").endpoint.servers("--openai.")
 
 
 def test_a_change_of_what_is_served_is_said(caplog: pytest.LogCaptureFixture) -> None:

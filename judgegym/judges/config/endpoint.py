@@ -1,0 +1,349 @@
+"""A model that is asked, whatever for: where it is, its key, sampling, limits and prices, and its client's settings.
+
+Guarantees: a key from an environment variable is sent only to the host that it belongs to, unless the user names the
+variable; keys, headers and form that were given for one host go to no other, prices, limits and further fields of
+requests to no other model; what nobody has set stays unset; no message shows a key.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.field_types import BaseUrls, ExtraBody, ExtraHeaders, FinishReasons, ModelName
+from judgegym.llm.cost.models import DEFAULT_POLICY
+from judgegym.llm.cost.prices import prices_of
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.responses.finish_reasons import FinishRules
+from judgegym.llm.types import ChatSettings, ImageUse
+from judgegym.llm.types import Endpoint as Server
+from judgegym.llm.urls import is_public, same_host, split_urls, unquoted
+from judgegym.llm.usage import Prices
+
+logger = logging.getLogger(__name__)
+
+MAX_RETRIES = 100
+"""Default of the second limit of a call, which its deadline normally ends."""
+ANTHROPIC = "https://api.anthropic.com/v1"
+OPENAI = "https://api.openai.com/v1"
+NO_ENDPOINT = "http://127.0.0.1:9/v1"
+"""The URL of a client that is never asked."""
+STAND_IN_IDENTITY = "--offline"
+"""The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
+_KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"})
+"""Headers that hold an API key at some provider: with one of them no other key is needed."""
+
+
+class Settings(BaseModel):
+    """Base of settings that others hold: an unknown one is an error."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class ReplicaSettings(Settings):
+    """One of several servers of the same model."""
+
+    base_url: BaseUrls
+    model_name: ModelName | None = None
+    api_key: SecretStr | None = None
+    extra_headers: ExtraHeaders = {}
+
+
+class FlatSettings(Protocol):
+    """A host's settings, in which those of an endpoint stand under names of their own."""
+
+    @property
+    def model_fields_set(self) -> set[str]:
+        """The names of the settings that the user gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingNames:
+    """How messages name an endpoint and its settings.
+
+    Attributes:
+        title: what the endpoint is, such as `the judge`.
+        prefix: stands before the name of each of its settings, such as `--env.judge_`.
+        section: prefix of the other settings of its calls, such as `env.`.
+        base_url: the setting of its URLs, unless it follows from the prefix; so also the next ones.
+        prices: the settings of its prices.
+        max_tokens: the setting that limits an answer.
+        finish_reasons: the setting that accepts finish reasons.
+    """
+
+    title: str
+    prefix: str
+    section: str
+    base_url: str = ""
+    prices: str = ""
+    max_tokens: str = ""
+    finish_reasons: str = ""
+
+
+class Endpoint(Settings):
+    """A model that is asked, whatever for: judge, member, part, gold judge, policy, simulated user, candidate.
+
+    Hosts have its settings under flat names of their own, such as `judge_base_url`, which also check their ranges, and
+    derive it from those.
+    """
+
+    OF_HOST: ClassVar = frozenset({"model", "api", "api_key", "api_key_env", "extra_headers", "replicas"})
+    """What holds for one host alone."""
+    OF_MODEL: ClassVar = frozenset(
+        {"extra_body", "price_input", "price_output", "price_cached_input", "finish_reasons"}
+        | {"requests_per_minute", "tokens_per_minute", "max_concurrency"}
+    )
+    """What holds for one model alone."""
+
+    model: ModelName = DEFAULT_POLICY
+    """Ask for this model."""
+    base_url: BaseUrls = OPENAI
+    """Call it at this URL; separate several replicas with commas."""
+    replicas: list[ReplicaSettings] = []
+    """Spread calls over these servers instead."""
+    api: ApiName = "openai"
+    """Ask it in this form."""
+    api_key: SecretStr | None = None
+    """Send this API key. Prefer api_key_env."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Read the API key from this environment variable."""
+    key_host: str = OPENAI
+    """The URL whose key the variable holds, unless the user named the variable."""
+    temperature: float | None = None
+    """Sample at this temperature; if unset, each call has its own or none."""
+    max_tokens: int = 0
+    """Limit an answer to this many tokens; 0 sends no limit."""
+    max_retries: int = MAX_RETRIES
+    """Retry a failed call at most this many times."""
+    timeout: float = 600.0
+    """Stop one attempt of a call after this many seconds."""
+    deadline: float = 1800.0
+    """Stop retrying this many seconds after the first attempt; where it is set, it also bounds the next two."""
+    away_deadline: float = 600.0
+    """Wait at most this many seconds for an endpoint that has answered before and now refuses connections."""
+    start_deadline: float = 60.0
+    """Wait at most this many seconds for an endpoint that has never answered."""
+    rejected_deadline: float = 120.0
+    """Probe an endpoint that rejects the account for this many seconds."""
+    max_concurrency: int = 256
+    """Send at most this many requests at once."""
+    requests_per_minute: int | None = None
+    """Send at most this many requests a minute; no limit if unset."""
+    tokens_per_minute: int | None = None
+    """Use at most this many tokens a minute, prompts included; no limit if unset."""
+    extra_body: ExtraBody = {}
+    """Add these fields to each request."""
+    extra_headers: ExtraHeaders = {}
+    """Send these headers with each request."""
+    finish_reasons: FinishReasons = []
+    """Take these finish reasons, too, to mean a whole answer."""
+    price_input: float | None = None
+    """US dollars for a million prompt tokens; if no price is set, those of the table of list prices."""
+    price_output: float | None = None
+    """US dollars for a million completion tokens."""
+    price_cached_input: float | None = None
+    """US dollars for a million prompt tokens that its endpoint had in a prefix cache."""
+    images: ImageUse = "auto"
+    """Whether it is sent images; auto: until it refuses them."""
+    image_max_side: int = 0
+    """Scale images down to this many pixels of the longer side; 0 sends them as they are."""
+
+    @classmethod
+    def collect(cls, *hosts: tuple[FlatSettings, Mapping[str, str]], key_host: str = OPENAI, **values: Any) -> Endpoint:
+        """Collect an endpoint's settings from those of its hosts; one that nobody has set there is unset here.
+
+        Args:
+            hosts: settings, each with their names by the endpoint's.
+            key_host: the URL whose key the variable holds, unless the user named the variable.
+            values: further settings, by the endpoint's own names.
+        """
+        fields = {name: getattr(host, flat) for host, names in hosts for name, flat in names.items()}
+        given = {name for host, names in hosts for name, flat in names.items() if flat in host.model_fields_set}
+        return cls.model_construct({*given, *values}, **{**fields, **values, "key_host": key_host})
+
+    def inherit(self, whole: Endpoint) -> Endpoint:
+        """Inherit what is not set here from the endpoint of the whole, as far as it holds for this host and model."""
+        inherited = whole.model_fields_set - self.model_fields_set
+        if "base_url" in self.model_fields_set:
+            inherited -= self.OF_HOST
+        if not self.model_fields_set.isdisjoint(("base_url", "model")):
+            inherited -= self.OF_MODEL
+        return self.model_copy(update={name: getattr(whole, name) for name in inherited})
+
+    @property
+    def effective_api(self) -> ApiName:
+        """The form in which it is asked: at Anthropic, where nothing else is set, its own, if its key is there."""
+        is_chosen = {"base_url", "api", "api_key", "api_key_env", "extra_body"} & self.model_fields_set
+        is_default = self.key_host == ANTHROPIC and not is_chosen and (self.temperature or 0) <= 1
+        return "anthropic" if is_default and os.environ.get(self.api_key_env) else self.api
+
+    @property
+    def prices(self) -> Prices:
+        """What its tokens cost; several models of replicas have no common price but a given one."""
+        models = {replica.model_name or self.model for replica in self.replicas} or {self.model}
+        urls = [replica.base_url for replica in self.replicas] or split_urls(self.base_url)
+        given = Prices(self.price_input, self.price_output, self.price_cached_input)
+        return prices_of(self.effective_api, given, urls, models.pop() if len(models) == 1 else "", self.extra_body)
+
+    def chat_settings(
+        self,
+        names: SettingNames,
+        *,
+        retry_delay: float = 1.0,
+        identity: str = "",
+        thinking_markers: tuple[tuple[str, str], ...] = (),
+        takes_tool_calls: bool = False,
+        unasked: str | None = None,
+    ) -> ChatSettings:
+        """What the model's chat client needs.
+
+        Args:
+            names: those of its settings, for messages.
+            retry_delay: upper bound of the pause before the first retry, in seconds.
+            identity: identifies the endpoint in the cache's key, in place of its URL; that of the stand-in also says
+                that this is asked in OpenAI's form.
+            thinking_markers: what begins and ends thinking in its texts, beside the known markers.
+            takes_tool_calls: a text beside tool calls is a whole answer.
+            unasked: the name of who answers without a model, which needs no key and costs nothing.
+
+        Raises:
+            SettingsError: see `servers`.
+        """
+        prefix, longest = names.prefix, self.deadline if "deadline" in self.model_fields_set else math.inf
+        start = self.start_deadline
+        if "start_deadline" not in self.model_fields_set and "away_deadline" in self.model_fields_set:
+            start = min(start, self.away_deadline)
+        api: ApiName = "openai" if identity == STAND_IN_IDENTITY else self.effective_api
+        if api != self.api and unasked is None and identity != STAND_IN_IDENTITY:
+            flag = prefix.removeprefix(f"--{names.section}")
+            logger.info("%s is asked in Anthropic's own form (%sapi=anthropic)", self.model, flag)
+        finish_setting = names.finish_reasons or f"{prefix.removeprefix('--')}finish_reasons"
+        return ChatSettings(
+            endpoints=self.servers(prefix, api) if unasked is None else (Server(NO_ENDPOINT, unasked),),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            extra_body=self.extra_body,
+            timeout_s=self.timeout,
+            deadline_s=self.deadline,
+            away_deadline_s=min(self.away_deadline, longest),
+            start_deadline_s=min(start, longest),
+            rejected_deadline_s=self.rejected_deadline,
+            max_retries=self.max_retries,
+            retry_delay_s=retry_delay,
+            max_concurrency=self.max_concurrency,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+            finish_rules=FinishRules(frozenset(self.finish_reasons), finish_setting, takes_tool_calls),
+            prices=self.prices if unasked is None else Prices(0.0, 0.0),
+            identity=identity,
+            title=names.title,
+            thinking_markers=thinking_markers,
+            images=self.images,
+            image_max_side=self.image_max_side,
+            section=names.section,
+            url_setting=names.base_url or f"{prefix}base_url",
+            price_settings=names.prices or f"{prefix}price_input and {prefix}price_output",
+            limit_setting=names.max_tokens or f"{prefix}max_tokens",
+        )
+
+    def servers(self, prefix: str, api: ApiName | None = None) -> tuple[Server, ...]:
+        """The model's servers, with their keys and headers; without a key if none is set and no host is public.
+
+        Args:
+            prefix: stands before the name of one of these settings in messages.
+            api: the form in which it is asked; by default that of the settings.
+
+        Raises:
+            SettingsError: a package that the API needs is not installed; a host is public and there is no key; or a
+                key cannot be sent in a header, or a URL or a header has another one.
+        """
+        api, urls = api or self.effective_api, self.base_url
+        if api == "litellm":  # which finds the provider by the model's name, with keys of its own
+            require("litellm")
+            urls = urls if "base_url" in self.model_fields_set else f"litellm://{self.model.partition('/')[0]}"
+        replicas = self.replicas or [ReplicaSettings.model_construct(base_url=urls)]
+        servers = [
+            self._server(replica, url, api, prefix) for replica in replicas for url in split_urls(replica.base_url)
+        ]
+        keyless = [each.base_url for each in servers if each.api_key is None and not _has_key(each.headers)]
+        if api != "litellm" and (public := [url for url in keyless if is_public(url)]):
+            raise SettingsError(
+                f"{prefix}api_key_env: {self._missing(public)} if it takes none, set {prefix}api_key=none"
+            )
+        return tuple(servers)
+
+    def _missing(self, urls: list[str]) -> str:
+        """What is missing of the key of public hosts."""
+        variable, hosts = self.api_key_env, ", ".join(sorted({urlsplit(url).hostname or "" for url in urls}))
+        if all(map(self._has_variable, urls)):
+            state = "is empty" if variable in os.environ else "is not set"
+            return f"{hosts} needs an API key, and the environment variable {variable} {state};"
+        return (
+            f"{hosts} needs an API key; {variable} is sent to {urlsplit(self.key_host).hostname} alone; "
+            "name the environment variable that holds it, or,"
+        )
+
+    def _has_variable(self, url: str) -> bool:
+        """Whether the environment variable holds the key of a URL's host."""
+        return "api_key_env" in self.model_fields_set or same_host(url, self.key_host)
+
+    def _server(self, replica: ReplicaSettings, url: str, api: ApiName, prefix: str) -> Server:
+        headers: Mapping[str, SecretStr] = {**self.extra_headers, **replica.extra_headers}
+        server = Server(url, replica.model_name or self.model, None, headers, api)
+        own = replica.api_key or self.api_key
+        name, what, key = f"{prefix}api_key", "the key", unquoted(own.get_secret_value()) if own is not None else ""
+        if not key and self._has_variable(url) and not _has_key(headers):
+            key = unquoted(os.environ.get(self.api_key_env, ""))
+            name, what = f"{prefix}api_key_env", f"the key in the environment variable {self.api_key_env}"
+        if not key:
+            return server
+        if "@" in urlsplit(url).netloc:
+            raise SettingsError(
+                f"{name}: the base URL has a user and a password, and {what} would be sent, too; expected one of both"
+            )
+        if (header := api_of(api).key_header).lower() in map(str.lower, headers):
+            raise SettingsError(f"{name}: the extra headers have {header.title()}, too; expected one of both")
+        return replace(server, api_key=SecretStr(_sendable(key, f"{name}: {what}")))
+
+
+CALL_NAMES: Mapping[str, str] = {
+    "away_deadline": "endpoint_away_deadline",
+    "start_deadline": "wait_for_endpoints",
+    "rejected_deadline": "endpoint_rejected_deadline",
+}
+"""The flat settings that all endpoints of a host share, by their names of an endpoint."""
+
+
+def flat_names(host: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """The flat settings of a host's endpoint, by their names of an endpoint."""
+    names = {**{name: f"{prefix}{name}" for name in Endpoint.model_fields}, "model": f"{prefix}model_name"}
+    return {name: flat for name, flat in names.items() if flat in host.model_fields}
+
+
+def _has_key(headers: Mapping[str, SecretStr]) -> bool:
+    """Whether a header holds a key, which takes the place of a variable's."""
+    return not _KEY_HEADERS.isdisjoint(map(str.lower, headers))
+
+
+def _sendable(key: str, what: str) -> str:
+    """The key.
+
+    Raises:
+        SettingsError: a character of it cannot be sent in a header; the message does not show the key.
+    """
+    wrong = next((character for character in key if not "!" <= character <= "~"), None)
+    if wrong is not None:
+        name = {"\n": "a line break", "\r": "a line break", " ": "a space"}.get(wrong, f"the character {wrong!r}")
+        raise SettingsError(
+            f"{what} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can hold that"
+        )
+    return key
