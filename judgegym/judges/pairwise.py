@@ -25,16 +25,15 @@ from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
 from judgegym.judges.core.group import AnswerCollector
 from judgegym.judges.core.images import showing
-from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, VerdictJudge, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.judge import JudgeDefinition
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.labels import choice_form, choice_letter
-from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
-from judgegym.llm.wire import JSON, Choice
+from judgegym.llm.wire import JSON
 
 
 class ChoiceJudgeSettings(JudgeSettings):
@@ -126,14 +125,6 @@ def rating_prompt(question: str, answer: str, *, system: str = "", instructions:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceCase:
-    """A question and 2 to 26 answers to it, in the order of their letters."""
-
-    question: str
-    answers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ChoiceDetail:
     """The index of the best answer, from 0 (`None` without a verdict), and the judge's whole text."""
 
@@ -144,51 +135,42 @@ class ChoiceDetail:
 _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
 
 
-class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail, str]):
-    """Chooses the best of several answers: its index, from 0, as the score, and its letter as the label.
+class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
+    """Chooses the best of several responses: its index, from 0, as the score, and its letter as the label.
 
     Of the responses to a task the chosen one and its equals have 1, the others 0: one call for all.
     """
 
-    async def first_judgment(self, case: ChoiceCase) -> Judgment[ChoiceDetail]:
-        """Ask for the best answer.
+    def questions(self, task: JudgeTask) -> Sequence[Question[str]]:
+        """Ask for the letter of the best response.
 
         Raises:
-            ValueError: there are fewer than 2 or more than 26 answers.
+            ValueError: there are fewer than 2 or more than 26 responses.
         """
-        prompt = self._prompt(case)
-        call = await self.ask(case, prompt.messages, "choice")
-        return replace(self._judgment(call, (call,)), suspects=prompt.suspects)
+        return [self.question(task, "choice")]
 
-    def read(self, case: ChoiceCase, choice: Choice) -> ParsedVerdict[str] | None:
-        """Read the letter."""
-        return choice_letter.find(choice.text, LETTERS[: len(case.answers)])
+    def question(self, task: JudgeTask, name: str, shared: Mapping[str, str] = {}) -> Question[str]:
+        """The question which response is the best.
 
-    def form(self, case: ChoiceCase) -> VerdictForm:
-        """The form of a letter."""
-        return choice_form(LETTERS[: len(case.answers)])
+        Args:
+            task: the prompt with 2 to 26 responses, in the order of their letters.
+            name: of the call.
+            shared: further sections behind the prompt, by title (`judgegym.judges.core.delimiters.given_texts`).
+        """
+        letters, system_prompt = LETTERS[: len(task.responses)], self.settings.judge_system_prompt
+        prompt = choice_prompt(task.prompt, task.responses, system_prompt=system_prompt, shared=shared)
+        return Question(name, prompt, choice_letter.given(letters), choice_form(letters))
 
-    def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest]:
-        """One request, for the letter."""
-        assert judgment.label is not None and judgment.detail is not None
-        own = after_thinking(judgment.detail.text).strip()
-        return [CritiqueRequest("", judgment.label, own, critique_messages(self._prompt(case).messages, own))]
-
-    def apply_revisions(
-        self, case: ChoiceCase, judgment: Judgment[ChoiceDetail], revisions: Mapping[str, JudgeCall[str]]
-    ) -> Judgment[ChoiceDetail]:
-        """The letter of the revision in place of the earlier one."""
-        return self._judgment(revisions[""], judgment.calls)
-
-    def _judgment(self, call: JudgeCall[str], calls: tuple[JudgeCall[object], ...]) -> Judgment[ChoiceDetail]:
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[str]]) -> Judgment[ChoiceDetail]:
+        """Take the letter."""
+        (replies,) = answers
+        call = replies.last
         if call.value is None:
-            return failed_judgment(calls, detail=ChoiceDetail(None, call.text))
+            return failed_judgment(replies.calls, detail=ChoiceDetail(None, call.text))
         best = LETTERS.index(call.value)
-        detail = ChoiceDetail(best, call.text)
-        return Judgment(float(best), Status.OK, call.value, explained(call.text)[1], calls, detail)
-
-    def _prompt(self, case: ChoiceCase) -> Prompt:
-        return choice_prompt(case.question, case.answers, system_prompt=self.settings.judge_system_prompt)
+        return Judgment(
+            float(best), Status.OK, call.value, explained(call.text)[1], detail=ChoiceDetail(best, call.text)
+        )
 
     def check(self, task: JudgeTask) -> None:
         """Check that there are 2 to 26 responses."""
@@ -211,13 +193,6 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
         """Collect responses, since one call chooses among all."""
         return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
 
-    def case_of(self, task: JudgeTask) -> ChoiceCase:
-        """The distinct responses, in an order that depends on the seed and the task only."""
-        answers = [*dict.fromkeys(task.responses)]
-        key = replace(task.with_responses(answers, task.places), repeat=0).key("choice")
-        generator(self.settings.seed, key, "order").shuffle(answers)
-        return ChoiceCase(task.prompt, tuple(answers))
-
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Judge the distinct responses.
 
@@ -225,30 +200,37 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
         the `position` (from 1) at which the judge saw its response.
         """
         task, left_out = task.shortened(self.limit)
-        case, responses = self.case_of(task), task.responses
+        answers, responses = self._shuffled(task), task.responses
         with showing(task):
-            judgment = await self.judge(case) if len(case.answers) > 1 else _ALL_EQUAL
+            judgment = await self.judge(JudgeTask(task.prompt, answers)) if len(answers) > 1 else _ALL_EQUAL
         judgment = replace(judgment, left_out=left_out)
         results: list[ResponseJudgment] = []
         for place, response in enumerate(responses):
-            own, position = judgment, case.answers.index(response)
+            own, position = judgment, answers.index(response)
             if judgment.detail is not None and judgment.detail.best is not None:
                 is_best = position == judgment.detail.best
-                words = f"{_letters(task, case)}\n\n{judgment.explanation}"
+                words = f"{_letters(task, answers)}\n\n{judgment.explanation}"
                 label = "best" if is_best else "not the best"
                 own = replace(judgment, score=float(is_best), label=label, explanation=words)
             result = response_judgment(own, own.score, {"position": position + 1.0}, is_paid=place == 0)
             results.append(replace(result, shared=response in responses[:place]))
         return results
 
+    def _shuffled(self, task: JudgeTask) -> tuple[str, ...]:
+        """The distinct responses, in an order that depends on the seed and the task only."""
+        answers = [*dict.fromkeys(task.responses)]
+        key = replace(task.with_responses(answers, task.places), repeat=0).key("choice")
+        generator(self.settings.seed, key, "order").shuffle(answers)
+        return tuple(answers)
 
-def _letters(task: JudgeTask, case: ChoiceCase) -> str:
+
+def _letters(task: JudgeTask, answers: Sequence[str]) -> str:
     """What the judge's letters stand for, in the order of the caller."""
     places = range(len(task.responses)) if task.places is None else task.places
     by_place = list(zip(places, task.responses, strict=True))
     shown = [
         f"{letter} is {' and '.join(f'responses[{place}]' for place, text in by_place if text == answer)}"
-        for letter, answer in zip(LETTERS, case.answers, strict=False)
+        for letter, answer in zip(LETTERS, answers, strict=False)
     ]
     return f"In the judge's order {', '.join(shown)}."
 
@@ -298,7 +280,7 @@ RATING_PROMPT = PromptFormat(
 JUDGE = JudgeDefinition(
     ChoiceJudgeSettings,
     "1 for the best of several responses to one prompt, 0 for the others",
-    ChoiceCaseJudge,
+    ChoiceTaskJudge,
     (CHOICE_PROMPT,),
     most_together=MOST_CHOICES,
 )

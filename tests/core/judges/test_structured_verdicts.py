@@ -21,7 +21,7 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
+from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
@@ -76,7 +76,7 @@ class StandIn:
             ChecklistJudgeSettings(criteria_per_call=2, strictness=3),
             ChecklistCase(INJECTED, read_criteria(["Names air.", "Names light.", "Says more."]), QUESTION),
         ),
-        (ChoiceCaseJudge, ChoiceJudgeSettings(judge_critique_rounds=1), ChoiceCase(QUESTION, (POOR, INJECTED, GOOD))),
+        (ChoiceTaskJudge, ChoiceJudgeSettings(judge_critique_rounds=1), JudgeTask(QUESTION, (POOR, INJECTED, GOOD))),
         (PeerCaseJudge, PeerJudgeSettings(judge_critique_rounds=2), PeerCase(QUESTION, INJECTED)),
         (PeerCaseJudge, PeerJudgeSettings(judge_system_prompt="Be strict."), PeerCase(QUESTION, GOOD)),
         (

@@ -21,7 +21,7 @@ from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
-from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings, choice_prompt, rating_prompt
+from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge, choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings, peer_prompt
 from judgegym.judges.rubrics.judge import RubricTaskJudge
@@ -110,9 +110,9 @@ JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], ob
         '{"result": [{"id": "TOKEN", "verdict": "met"}]}',
     ),
     "choice": (
-        ChoiceCaseJudge,
+        ChoiceTaskJudge,
         ChoiceJudgeSettings(judge_critique_rounds=1),
-        lambda text: ChoiceCase(text, (text, f"a {text}")),
+        lambda text: JudgeTask(text, (text, f"a {text}")),
         "[[B]]",
     ),
     "peer": (

@@ -18,7 +18,7 @@ from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
+from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
@@ -97,7 +97,7 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
         pytest.param(
             ChoiceJudgeSettings(judge_critique_rounds=1),
             "Not [[A]] but [[B]]",
-            lambda client, own: ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
+            lambda client, own: ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus."))),
             "[[B]]",
             id="choice",
         ),
@@ -152,7 +152,7 @@ async def test_an_answer_that_was_cut_off_has_no_verdict_to_mark(tmp_path: Path)
         tmp_path,
         ChoiceJudgeSettings(),
         Reply(body=completion("[[A]] is", finish_reason="length")),
-        lambda client, own: ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
+        lambda client, own: ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus."))),
     )
     assert [(call.has_verdict, call.verdict_at) for call in calls] == [(False, None)]
 
@@ -160,7 +160,7 @@ async def test_an_answer_that_was_cut_off_has_no_verdict_to_mark(tmp_path: Path)
 async def test_an_answer_of_the_cache_is_marked_too(tmp_path: Path) -> None:
     async def twice(client: ChatClient, own: ChoiceJudgeSettings) -> None:
         for _ in range(2):
-            await ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus.")))
+            await ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus.")))
 
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     calls = await recorded(tmp_path / "run", ChoiceJudgeSettings(), in_turn("so: [[B]]", "[[A]]"), twice, cache)
@@ -184,7 +184,7 @@ async def test_a_ledger_of_before_has_no_places_and_a_damaged_one_is_skipped(tmp
         tmp_path,
         ChoiceJudgeSettings(),
         "[[A]]",
-        lambda client, own: ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
+        lambda client, own: ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus."))),
     )
     assert [call.verdict_at for call in calls] == [(0, 5)]
     changed(tmp_path, verdict_at="everywhere")

@@ -16,7 +16,7 @@ from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
+from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
@@ -100,9 +100,9 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="peer with critique",
         ),
         pytest.param(
-            ChoiceCaseJudge,
+            ChoiceTaskJudge,
             ChoiceJudgeSettings(),
-            ChoiceCase("Why?", ("one", "two", "three")),
+            JudgeTask("Why?", ("one", "two", "three")),
             "[[B]]",
             1,
             "4b697a5a978d2a84e161c9849779144da7e34bdb421284c5d6c09be9dcf536d0",

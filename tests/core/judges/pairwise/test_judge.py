@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import (
-    ChoiceCase,
-    ChoiceCaseJudge,
     ChoiceDetail,
     ChoiceJudgeSettings,
+    ChoiceTaskJudge,
     choice_prompt,
 )
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 
-CASE = ChoiceCase("Why?", ("Because.", "So.", "Dunno."))
+TASK = JudgeTask("Why?", ("Because.", "So.", "Dunno."))
 DOWN = Reply(status=400, body={"error": {"message": "no such model"}})
 
 Connect = Callable[..., Any]
@@ -25,11 +25,11 @@ Connect = Callable[..., Any]
 
 async def test_the_letter_names_the_best_answer(connect: Connect) -> None:
     async with ScriptedEndpoint("Not [[A]]. [[C]]") as endpoint:
-        judgment = await ChoiceCaseJudge(ChoiceJudgeSettings(), connect(endpoint)).judge(CASE)
+        judgment = await ChoiceTaskJudge(ChoiceJudgeSettings(), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.label, judgment.status) == (2.0, "C", Status.OK)
     assert judgment.detail == ChoiceDetail(2, "Not [[A]]. [[C]]")
     assert [(call.name, call.value) for call in judgment.calls] == [("choice", "C")]
-    assert [body["messages"] for body in endpoint.bodies] == [choice_prompt(CASE.question, CASE.answers).messages]
+    assert [body["messages"] for body in endpoint.bodies] == [choice_prompt(TASK.prompt, TASK.responses).messages]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ async def test_no_letter_of_those_shown_is_no_verdict(
     connect: Connect, reply: Reply | str, status: Status, words: str
 ) -> None:
     async with ScriptedEndpoint(reply) as endpoint:
-        judgment = await ChoiceCaseJudge(ChoiceJudgeSettings(), connect(endpoint)).judge(CASE)
+        judgment = await ChoiceTaskJudge(ChoiceJudgeSettings(), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.label, judgment.status) == (None, None, status)
     assert judgment.detail is not None and judgment.detail.best is None
     assert words in judgment.explanation
@@ -52,16 +52,16 @@ async def test_no_letter_of_those_shown_is_no_verdict(
 
 async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
     async with ScriptedEndpoint("[[A]]") as endpoint:
-        await ChoiceCaseJudge(ChoiceJudgeSettings(judge_system_prompt="Choose.\n"), connect(endpoint)).judge(CASE)
+        await ChoiceTaskJudge(ChoiceJudgeSettings(judge_system_prompt="Choose.\n"), connect(endpoint)).judge(TASK)
     system, user = endpoint.bodies[0]["messages"]
     assert system == {"role": "system", "content": "Choose.\n"}
-    assert user == choice_prompt(CASE.question, CASE.answers).messages[1]
+    assert user == choice_prompt(TASK.prompt, TASK.responses).messages[1]
 
 
 async def test_a_letter_is_revised(connect: Connect) -> None:
     settings = ChoiceJudgeSettings(judge_critique_rounds=1)
     async with ScriptedEndpoint(in_turn("Brief. [[A]]", "Too brief. [[B]]")) as endpoint:
-        judgment = await ChoiceCaseJudge(settings, connect(endpoint)).judge(CASE)
+        judgment = await ChoiceTaskJudge(settings, connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.label, judgment.explanation) == (1.0, "B", "Too brief. [[B]]")
     assert judgment.critique is not None
     assert [(held.before, held.after, held.status) for held in judgment.critique.rounds] == [("A", "B", "revised")]
