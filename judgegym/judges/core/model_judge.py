@@ -41,7 +41,6 @@ from judgegym.llm.at_once import all_results
 from judgegym.llm.wire import JSON, Choice, Message
 
 ValueT = TypeVar("ValueT")
-OtherT = TypeVar("OtherT")
 _FAILED: Literal["revised", "unchanged", "failed"] = "failed"
 
 
@@ -179,11 +178,8 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
-    async def ask(self, question: Question[OtherT]) -> Answers[OtherT]:
-        """Ask a question, without self-critique; it may be of another kind than those of `questions`.
-
-        Never raises because of a judge's reply.
-        """
+    async def ask(self, question: Question[ValueT]) -> Answers[ValueT]:
+        """Ask a question, without self-critique. Never raises because of a judge's reply."""
         messages = question.prompt.messages
         if question.votes:
             calls = await collect_votes(
@@ -209,13 +205,13 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
 
     async def _call(
         self,
-        question: Question[OtherT],
+        question: Question[ValueT],
         messages: Sequence[Message],
         name: str,
         vote: Vote = ONLY_VOTE,
         *,
         critiques: bool = False,
-    ) -> JudgeCall[OtherT]:
+    ) -> JudgeCall[ValueT]:
         """Ask for a verdict; in a critique the object that is asked for begins with that."""
         form = self.settings.form(question.form)
         if form is not None and critiques:

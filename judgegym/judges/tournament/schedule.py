@@ -31,8 +31,8 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import JudgeCall
 from judgegym.judges.core.model_judge import Question
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.pairwise import choice_prompt
-from judgegym.judges.parsing.labels import ArenaLabel, choice_form, choice_letter
+from judgegym.judges.pairwise import ChoiceTaskJudge
+from judgegym.judges.parsing.labels import ArenaLabel
 from judgegym.llm.client import ChatClient
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]
@@ -94,7 +94,7 @@ class PairJudge:
     def __init__(self, settings: TournamentSettings, client: ChatClient) -> None:
         """Judge as the settings say."""
         self.client, self._settings = client, settings
-        self._arena = ArenaTaskJudge(settings, client)
+        self._arena, self._choice = ArenaTaskJudge(settings, client), ChoiceTaskJudge(settings, client)
 
     async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
         """Compare two answers to the question of a case.
@@ -107,10 +107,10 @@ class PairJudge:
         """
         settings = self._settings
         if settings.tournament_game == "choice":
-            choice = await self._arena.ask(self._choice(case, first, second, name))
+            choice = await self._choice.ask(self._choice_game(case, first, second, name))
             letter = choice.last.value
             return GameResult(None if letter is None else float(letter == "A"), 1.0, choice.last.error, choice.calls)
-        answers = await self._arena.ask(self._game(case, first, second, name))
+        answers = await self._arena.ask(self._arena_game(case, first, second, name))
         game = Game.of("model_is_b", answers)
         points = None if game.points is None else 1.0 - game.points
         weight = float(STRONG_WEIGHT[settings.judge_protocol]) if game.is_strong else 1.0
@@ -119,15 +119,13 @@ class PairJudge:
     def suspects(self, case: GroupCase, answer: str) -> int:
         """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the case."""
         if self._settings.tournament_game == "choice":
-            return self._choice(case, answer, "", "").prompt.suspects
-        return self._game(case, answer, "", "").prompt.suspects
+            return self._choice_game(case, answer, "", "").prompt.suspects
+        return self._arena_game(case, answer, "", "").prompt.suspects
 
-    def _choice(self, case: GroupCase, first: str, second: str, name: str) -> Question[str]:
-        system_prompt = self._settings.judge_system_prompt
-        prompt = choice_prompt(case.question, (first, second), system_prompt=system_prompt, shared=_shared(case))
-        return Question(name, prompt, choice_letter.given("AB"), choice_form("AB"))
+    def _choice_game(self, case: GroupCase, first: str, second: str, name: str) -> Question[str]:
+        return self._choice.question(JudgeTask(case.question, (first, second)), name, _shared(case))
 
-    def _game(self, case: GroupCase, first: str, second: str, name: str) -> Question[ArenaLabel]:
+    def _arena_game(self, case: GroupCase, first: str, second: str, name: str) -> Question[ArenaLabel]:
         task = JudgeTask(case.question, (second,), baseline=first)
         return self._arena.game(task, "model_is_b", name, _shared(case))
 
