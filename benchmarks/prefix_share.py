@@ -33,7 +33,7 @@ from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import rating_prompt
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.llm.client import ChatClient
@@ -107,7 +107,7 @@ def _rubric_task(row: Row, completion: str) -> JudgeTask:
 
 
 def peer(**settings: Any) -> Asks:
-    return judged(PeerCaseJudge, PeerJudgeSettings(**settings), lambda row, text: PeerCase(row["query"], text))
+    return judged(PeerTaskJudge, PeerJudgeSettings(**settings), lambda row, text: JudgeTask(row["query"], (text,)))
 
 
 def former_peer(**settings: Any) -> Asks:

@@ -18,18 +18,12 @@ from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Message
 
-# The judge: a case in, a judgment out.
-
-
-@dataclass(frozen=True)
-class Case:
-    principles: Sequence[str]
-    question: str
-    answer: str
+# The judge: a task in, a judgment out.
 
 
 @dataclass(frozen=True)
@@ -56,20 +50,20 @@ PROMPT = PromptFormat(TITLES, ("ANSWER",), lambda shown: f"BROKEN: {'none' if sh
 class ConstitutionJudge:
     """Names the principles that an answer breaks; the score is the number of those that it keeps."""
 
-    def __init__(self, client: ChatClient) -> None:
-        self.client = client
+    def __init__(self, principles: Sequence[str], client: ChatClient) -> None:
+        self.principles, self.client = principles, client
 
-    async def judge(self, case: Case) -> Judgment[Breaches]:
-        rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(case.principles, start=1))
-        delimited = delimit([rules, case.question, case.answer], LOOKALIKES, shared=2)
+    async def judge(self, task: JudgeTask) -> Judgment[Breaches]:
+        rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(self.principles, start=1))
+        delimited = delimit([rules, task.prompt, task.response], LOOKALIKES, shared=2)
         sections = zip(map(delimited.markers.title, TITLES), delimited.texts, strict=True)
         prompt = [delimited.markers.notice + ASKED, *(f"{title}\n{text}" for title, text in sections)]
         messages = [Message(role="user", content="\n\n".join(prompt))]
-        parse = broken_principles.given(len(case.principles))
+        parse = broken_principles.given(len(self.principles))
         call = await ask(self.client, messages, parse, name="constitution")
         if call.value is None:  # no verdict is no score: the row is reported and left out of the mean
             return replace(failed_judgment([call]), suspects=delimited.suspects)
-        kept, found = len(case.principles) - len(call.value), Breaches(call.value)
+        kept, found = len(self.principles) - len(call.value), Breaches(call.value)
         return Judgment(float(kept), Status.OK, None, call.text, (call,), found, suspects=delimited.suspects)
 
 
@@ -105,7 +99,7 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
     offline_prompts = (PROMPT,)
 
     def open_judges(self) -> None:
-        self.constitution_judge = ConstitutionJudge(self.clients.judge)
+        self.constitution_judge = ConstitutionJudge(self.config.principles, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[Question]:  # which rows?
         rows = by_uid(load_rows(self.config.dataset, split="train"), numbered=True)
@@ -117,7 +111,7 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def judge(self, task: Question, completions: Sequence[Completion]) -> Judgment[Breaches]:
-        return await self.constitution_judge.judge(Case(self.config.principles, task.question, completions[0].answer))
+        return await self.constitution_judge.judge(JudgeTask(task.question, (completions[0].answer,)))
 
     def reward(self, judgment: Judgment[Breaches]) -> float:  # what is that worth in training?
         return super().reward(judgment) / len(self.config.principles)  # from 0 to 1

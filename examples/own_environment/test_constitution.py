@@ -3,10 +3,11 @@
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from constitution_environment import PROMPT, Case, ConstitutionEnv, ConstitutionJudge, broken_principles
+from constitution_environment import PROMPT, ConstitutionEnv, ConstitutionJudge, broken_principles
 
 from judgegym import OwnJudge
 from judgegym.reports.results.run import SavedRun
@@ -32,12 +33,7 @@ def test_verdict_is_read_or_there_is_none(text: str, broken: tuple[int, ...] | N
 
 def test_judge_by_itself() -> None:
     rules = ["It is true.", "It is short."]
-    with OwnJudge(
-        ConstitutionJudge,
-        lambda question, answer: Case(rules, question, answer),
-        offline=True,
-        offline_prompts=[PROMPT],
-    ) as judge:
+    with OwnJudge(partial(ConstitutionJudge, rules), offline=True, offline_prompts=[PROMPT]) as judge:
         table = judge.judge_sync("How many legs has a spider?", ["A spider has eight legs.", "BROKEN: none", ""])
     assert [judgment.status.value for judgment in table] == ["ok", "ok", "invalid_completion"]
     assert table[0].detail is not None and table.scores[0] == len(rules) - len(table[0].detail.broken)

@@ -38,14 +38,6 @@ _LOOKALIKES = Lookalikes(*(f"{title}:" for title in _TITLES), "LANGUAGE:")
 
 
 @dataclass(frozen=True, slots=True)
-class LanguageCase:
-    """A question and the answer to it."""
-
-    question: str
-    answer: str
-
-
-@dataclass(frozen=True, slots=True)
 class LanguageDetail:
     """The verdict, and the judge's words before it, with the quote."""
 
@@ -53,9 +45,9 @@ class LanguageDetail:
     quote: str
 
 
-def language_prompt(case: LanguageCase, system_prompt: str | None = None) -> Prompt:
+def language_prompt(task: JudgeTask, system_prompt: str | None = None) -> Prompt:
     """The judge's prompt; a system prompt replaces what it is asked."""
-    delimited = delimit((case.question, case.answer), _LOOKALIKES, shared=1)
+    delimited = delimit((task.prompt, task.response), _LOOKALIKES, shared=1)
     markers = delimited.markers
     sections = [f"{markers.title(title)}\n{text}" for title, text in zip(_TITLES, delimited.texts, strict=True)]
     user = "\n\n".join([markers.notice + _ASKED if system_prompt is None else markers.notice, *sections])
@@ -83,16 +75,16 @@ def _reply(shown: ShownPrompt) -> str:
 PROMPT = PromptFormat(_TITLES, ("ANSWER",), _reply, question="QUESTION")
 
 
-class LanguageJudge(SingleJudge[LanguageJudgeSettings, LanguageCase, LanguageDetail]):
+class LanguageJudge(SingleJudge[LanguageJudgeSettings, JudgeTask, LanguageDetail]):
     """1.0 for an answer in the language of the question, 0.0 for one in another."""
 
-    def case_of(self, task: JudgeTask) -> LanguageCase:
-        """Make the case of a request or a row, which has a prompt and a response."""
-        return LanguageCase(task.prompt, task.response)
+    def case_of(self, task: JudgeTask) -> JudgeTask:
+        """What is judged of a request or a row."""
+        return task
 
-    async def judge(self, case: LanguageCase) -> Judgment[LanguageDetail]:
+    async def judge(self, task: JudgeTask) -> Judgment[LanguageDetail]:
         """Judge one answer; without a verdict there is no score, and never an exception."""
-        prompt = language_prompt(case, self.settings.judge_system_prompt)
+        prompt = language_prompt(task, self.settings.judge_system_prompt)
         call = await ask(self.client, prompt.messages, same_language, name="language")
         if call.value is None:
             return replace(failed_judgment([call]), suspects=prompt.suspects)

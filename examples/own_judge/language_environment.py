@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from language import PROMPT, LanguageCase, LanguageDetail, LanguageJudge, LanguageJudgeSettings
+from language import PROMPT, LanguageDetail, LanguageJudge, LanguageJudgeSettings
 
 from judgegym import environments as envs
 
@@ -27,7 +27,7 @@ class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, LanguageDetail
         return [[*self.system_messages, *task.messages]]
 
     async def judge(self, task: envs.PromptTask, completions: Sequence[envs.Completion]) -> envs.Judgment:
-        return await self.language_judge.judge(LanguageCase(task.question, completions[0].answer))
+        return await self.language_judge.judge(envs.JudgeTask(task.question, (completions[0].answer,)))
 
     def record_metrics(self, metrics: envs.MetricAggregator, task: envs.PromptTask, sample: envs.Sample) -> None:
         metrics.rate("same_language", sample.score == 1.0, interval=True)

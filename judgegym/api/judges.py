@@ -33,7 +33,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask, answered
 from judgegym.judges.parts.part import PartsDetail
-from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
+from judgegym.judges.peers import DEFAULT_RUBRIC, PeerDetail, PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.reward_models.judge import RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
@@ -309,7 +309,7 @@ class ArenaHardJudge(OpenJudge[JudgeTask, ArenaDetail], settings=ArenaJudgeSetti
         return JudgeTask(question, (answer,), baseline=text(baseline, "baseline"))
 
 
-class PeerJudge(OpenJudge[PeerCase, PeerDetail], settings=PeerJudgeSettings, factory=PeerCaseJudge):
+class PeerJudge(OpenJudge[JudgeTask, PeerDetail], settings=PeerJudgeSettings, factory=PeerTaskJudge):
     """Scores answers from 0 to 100 by a rubric in text.
 
     Example:
@@ -334,8 +334,8 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail], settings=PeerJudgeSettings, fac
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str) -> PeerCase:
-        return PeerCase(question, answer, self.rubric)
+    def _case(self, question: str, answer: str) -> JudgeTask:
+        return JudgeTask(question, (answer,), rubric=self.rubric)
 
 
 class RuleJudge(OpenJudge[JudgeTask, RuleDetail], settings=RuleSettings, factory=RuleTaskJudge):
@@ -513,17 +513,14 @@ _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_promp
 """Settings of the built-in judges that no other judge is given."""
 
 
-class OwnJudge(OpenJudge[CaseT, DetailT], settings=JudgeSettings):
-    """Judges answers by a judge of one's own.
+class OwnJudge(OpenJudge[JudgeTask, DetailT], settings=JudgeSettings):
+    """Judges answers by a judge of one's own, which takes the question and an answer as a `JudgeTask`.
 
     Example:
-        >>> from judgegym.judges.peers import PeerCase, PeerCaseJudge
-        >>> from judgegym.judges.peers import PeerJudgeSettings
+        >>> from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
         >>> def strict(client):
-        ...     return PeerCaseJudge(PeerJudgeSettings(), client)
-        >>> def case(question, answer):
-        ...     return PeerCase(question, answer, "It is a prime.")
-        >>> with OwnJudge(strict, case, offline=True) as judge:
+        ...     return PeerTaskJudge(PeerJudgeSettings(), client, "It is a prime.")
+        >>> with OwnJudge(strict, offline=True) as judge:
         ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", ""])
         >>> table.scores[0] >= 0, table[1].status.value
         (True, 'invalid_completion')
@@ -531,8 +528,7 @@ class OwnJudge(OpenJudge[CaseT, DetailT], settings=JudgeSettings):
 
     def __init__(
         self,
-        judge: Callable[[ChatClient], Judge[CaseT, DetailT]],
-        case: Callable[[str, str], CaseT],
+        judge: Callable[[ChatClient], Judge[JudgeTask, DetailT]],
         *,
         offline: bool = False,
         offline_prompts: Sequence[str | PromptFormat] = (),
@@ -541,8 +537,7 @@ class OwnJudge(OpenJudge[CaseT, DetailT], settings=JudgeSettings):
         """Judge with what `judge` makes of a chat client, such as the class of the judge.
 
         Args:
-            judge: makes the judge.
-            case: makes the judge's case of a question and an answer.
+            judge: makes the judge, which scores `task.response` to `task.prompt`.
             offline: use the stand-in as the judge model.
             offline_prompts: the judge's prompts, for the stand-in: each a name at the top of a file.
             settings: `judge_model_name`, `judge_base_url` and so on.
@@ -556,7 +551,6 @@ class OwnJudge(OpenJudge[CaseT, DetailT], settings=JudgeSettings):
         super().__init__(offline=offline, **settings)
         self._offline_prompts = offline_prompts
         self._factory = lambda _, client: judge(client)
-        self._make_case = case
 
     async def judge(self, question: str, answers: Answers) -> JudgmentTable[DetailT]:
         """Judge each answer; a failed judge is a judgment without a score, with the reason."""
@@ -564,5 +558,5 @@ class OwnJudge(OpenJudge[CaseT, DetailT], settings=JudgeSettings):
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str) -> CaseT:
-        return self._make_case(question, answer)
+    def _case(self, question: str, answer: str) -> JudgeTask:
+        return JudgeTask(question, (answer,))

@@ -16,7 +16,8 @@ from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import CritiqueRound
-from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.peers import DEFAULT_RUBRIC, PeerJudgeSettings, PeerTaskJudge
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
@@ -153,8 +154,8 @@ class RL4FEvaluator:
             ]
             update = {"judge_critique_rounds": iterations - 1}
             judgments = await all_results(
-                PeerCaseJudge(self._models[judge].model_copy(update=update), clients[judge]).judge(
-                    PeerCase(user_query, answer["response"], rubric)
+                PeerTaskJudge(self._models[judge].model_copy(update=update), clients[judge]).judge(
+                    JudgeTask(user_query, (answer["response"],), rubric=rubric)
                 )
                 for judge, answer in pairs
             )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from judgegym.judges.config.fields import setting as setting
     from judgegym.judges.core.judgment import Judgment as Judgment
     from judgegym.judges.core.judgment import Status as Status
+    from judgegym.judges.core.tasks import JudgeTask as JudgeTask
 
 if __name__ != "judgegym.environments":  # classes that are imported twice are not the same
     raise ImportError("the package is judgegym.environments: `environments/` is a link to its files", name=__name__)
@@ -40,6 +41,7 @@ _HOMES = {
     "judgegym.environments.base": ("JudgedEnv",),
     "judgegym.judges.config.fields": ("setting",),
     "judgegym.judges.core.judgment": ("Judgment", "Status"),
+    "judgegym.judges.core.tasks": ("JudgeTask",),
 }
 
 __all__ = [name for names in _HOMES.values() for name in names]

@@ -10,23 +10,21 @@ Plausible replies of the peer judge, for the offline stand-in; its critique has 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
-from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status, margin
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
-from judgegym.llm.wire import Choice
 
 
 class PeerJudgeSettings(PromptLayoutSettings):
@@ -53,15 +51,6 @@ _SECTIONS = "{rubric}\n\n{query}\n\n{response}"
 
 
 @dataclass(frozen=True, slots=True)
-class PeerCase:
-    """A query, a candidate's response to it, and the rubric by which the response is scored."""
-
-    query: str
-    response: str
-    rubric: str = DEFAULT_RUBRIC
-
-
-@dataclass(frozen=True, slots=True)
 class PeerDetail:
     """A peer's reasoning, and the whole text with the score."""
 
@@ -69,18 +58,8 @@ class PeerDetail:
     text: str
 
 
-class PeerCaseJudge(VerdictJudge[PeerJudgeSettings, PeerCase, PeerDetail, ScoreObject]):
+class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
     """Scores answers from 0 to 100 by a rubric in text."""
-
-    async def first_judgment(self, case: PeerCase) -> Judgment[PeerDetail]:
-        """Score one answer."""
-        prompt = self._prompt(case)
-        call = await self.ask(case, prompt.messages, "score")
-        return replace(self._judgment(call, (call,)), suspects=prompt.suspects)
-
-    def case_of(self, task: JudgeTask) -> PeerCase:
-        """The response, by the rubric of the task or the general one."""
-        return PeerCase(task.prompt, task.response, task.rubric or self.rubric or DEFAULT_RUBRIC)
 
     def check(self, task: JudgeTask) -> None:
         """Check that the rubric is a text."""
@@ -88,48 +67,49 @@ class PeerCaseJudge(VerdictJudge[PeerJudgeSettings, PeerCase, PeerDetail, ScoreO
         if task.levels:
             raise TaskError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
 
-    def unit(self, score: float) -> float:
-        """The score over 100."""
-        return SCALE.unit(score)
+    def questions(self, task: JudgeTask) -> Sequence[Question[ScoreObject]]:
+        """Ask for the score of the response."""
+        return [Question("score", self._prompt(task), score_object, PEER_FORM)]
 
-    def read(self, case: PeerCase, choice: Choice) -> ParsedVerdict[ScoreObject] | None:
-        """Read the score."""
-        return score_object.find(choice.text)
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[ScoreObject]]) -> Judgment[PeerDetail]:
+        """The one score."""
+        (replies,) = answers
+        call = replies.last
+        if call.value is None:
+            return failed_judgment(replies.calls, detail=PeerDetail(None, call.text))
+        score, reasoning = call.value
+        unit = SCALE.unit(score)
+        return Judgment(
+            float(score),
+            Status.OK,
+            str(score),
+            reasoning or "",
+            detail=PeerDetail(reasoning, call.text),
+            unit=unit,
+            components={"raw": float(score)},
+            confidences={"margin": margin(unit)},
+        )
 
-    def form(self, case: PeerCase) -> VerdictForm:
-        """The form of a score."""
-        return PEER_FORM
-
-    def critique_requests(self, case: PeerCase, judgment: Judgment[PeerDetail]) -> list[CritiqueRequest]:
+    def critique_requests(self, task: JudgeTask, answers: Answers[ScoreObject]) -> list[CritiqueRequest]:
         """The request to critique and revise the one score: the specification's, or that of all other judges."""
-        assert judgment.score is not None and judgment.detail is not None
-        score, reasoning = int(judgment.score), judgment.detail.reasoning or ""
+        previous = answers.last.value
+        assert previous is not None
+        score, reasoning = previous.score, previous.reasoning or ""
         if self.settings.judge_prompt_layout == "shared_first":
             evaluation = f"- Reasoning: {reasoning}\n- Score: {score} (out of {SCALE.high})"
-            messages = critique_messages(self._prompt(case).messages, evaluation)
+            messages = critique_messages(answers.question.prompt.messages, evaluation)
         else:
-            messages = self._prompt(case, ScoreObject(score, reasoning)).messages
+            messages = self._prompt(task, previous).messages
         return [CritiqueRequest("", score, reasoning, messages)]
 
-    def revision(self, call: JudgeCall[Any], verdict: ScoreObject) -> Revision:
+    def revision(self, call: JudgeCall[ScoreObject], verdict: ScoreObject) -> Revision:
         """The revised score and its reason."""
         return Revision(verdict.score, verdict.reasoning or "", critique_before(after_thinking(call.text), "score"))
 
-    def apply_revisions(
-        self, case: PeerCase, judgment: Judgment[PeerDetail], revisions: Mapping[str, JudgeCall[ScoreObject]]
-    ) -> Judgment[PeerDetail]:
-        """The score of the revision in place of the earlier one."""
-        return self._judgment(revisions[""], judgment.calls)
-
-    def _judgment(self, call: JudgeCall[ScoreObject], calls: tuple[JudgeCall[object], ...]) -> Judgment[PeerDetail]:
-        if call.value is None:
-            return failed_judgment(calls, detail=PeerDetail(None, call.text))
-        score, reasoning = call.value
-        return Judgment(float(score), Status.OK, str(score), reasoning or "", calls, PeerDetail(reasoning, call.text))
-
-    def _prompt(self, case: PeerCase, previous: ScoreObject | None = None) -> Prompt:
+    def _prompt(self, task: JudgeTask, previous: ScoreObject | None = None) -> Prompt:
+        rubric = task.rubric or self.rubric or DEFAULT_RUBRIC
         system_prompt = self.settings.judge_system_prompt
-        return peer_prompt(case.query, case.response, case.rubric, previous=previous, system_prompt=system_prompt)
+        return peer_prompt(task.prompt, task.response, rubric, previous=previous, system_prompt=system_prompt)
 
 
 def peer_prompt(
@@ -189,7 +169,7 @@ PEER_CRITIQUE_PROMPT = replace(
 JUDGE = JudgeDefinition(
     PeerJudgeSettings,
     "score from 0 to 100 by a rubric",
-    PeerCaseJudge,
+    PeerTaskJudge,
     (PEER_PROMPT, PEER_CRITIQUE_PROMPT),
     frozenset(("rubric",)),
     reads_rubric=True,

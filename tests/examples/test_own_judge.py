@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from examples.own_judge.language import (
-    LanguageCase,
     LanguageDetail,
     LanguageJudge,
     LanguageJudgeSettings,
@@ -133,7 +132,7 @@ def test_its_environment_asks_texts_and_conversations(tmp_path: Path, verb: str)
 
 def test_it_judges_in_a_notebook() -> None:
     own = partial(LanguageJudge, LanguageJudgeSettings())
-    with OwnJudge(own, LanguageCase, offline=True, offline_prompts=[f"{MODULE}:PROMPT"]) as judge:
+    with OwnJudge(own, offline=True, offline_prompts=[f"{MODULE}:PROMPT"]) as judge:
         table = judge.judge_sync(ROW["prompt"], [ROW["response"], ""])
     assert [judgment.status for judgment in table] == [Status.OK, Status.INVALID_COMPLETION]
     assert isinstance(table[0].detail, LanguageDetail) and table[0].detail.same

@@ -16,7 +16,8 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.eval_environments.models import Candidate, ModelSettings, compared_models, open_candidates
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.peers import PeerDetail, PeerTaskJudge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
@@ -30,7 +31,7 @@ class PeerModel:
     """A model that judges."""
 
     name: str
-    judge: Judge[PeerCase, PeerDetail]
+    judge: Judge[JudgeTask, PeerDetail]
 
 
 class PeerModels:
@@ -92,7 +93,7 @@ class PeerModels:
         named = self._config.judges or [model for model in self._config.candidates if model.base_url is not None]
         if named:
             return [self._peer(model) for model in named]
-        return [PeerModel(self._config.judge_model_name, PeerCaseJudge(self._config, self._clients.judge))]
+        return [PeerModel(self._config.judge_model_name, PeerTaskJudge(self._config, self._clients.judge))]
 
     @property
     def pairs(self) -> int:
@@ -106,7 +107,7 @@ class PeerModels:
     def _peer(self, model: ModelSettings) -> PeerModel:
         if model.base_url is None:
             raise SettingsError(f"--env.judges: the model {model.name!r} has a file of answers and cannot judge")
-        return PeerModel(model.name, PeerCaseJudge(self._config, self._client(model)))
+        return PeerModel(model.name, PeerTaskJudge(self._config, self._client(model)))
 
     def _client(self, model: ModelSettings) -> ChatClient:
         if model.identity not in self._opened:

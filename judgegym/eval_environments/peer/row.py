@@ -21,7 +21,8 @@ from judgegym.eval_environments.peer.models import PeerModel, PeerModels, calls_
 from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerResults, PeerTable, cell_of, cells_of
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
-from judgegym.judges.peers import PeerCase, peer_prompt
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.peers import peer_prompt
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
@@ -61,14 +62,14 @@ async def score_all(
     if answer.answer is None:
         empty = (PeerCell(judge.name, answer.candidate, "policy_failed", error=answer.error) for judge in judges)
         return Column(answer, tuple(empty))
-    case = PeerCase(query, answer.answer, rubric)
+    task = JudgeTask(query, (answer.answer,), rubric=rubric)
     scores = {cell.judge: cell for cell in known if cell.score is not None and cell.candidate == answer.candidate}
 
     async def score(peer: PeerModel) -> tuple[PeerCell, tuple[JudgeCall[object], ...]]:
         if peer.name in scores:
             return scores[peer.name], ()
         with component(f"judge_{peer.name}"):
-            judgment = await peer.judge.judge(case)
+            judgment = await peer.judge.judge(task)
         return cell_of(peer.name, answer.candidate, judgment), judgment.calls
 
     results = await all_results(score(judge) for judge in judges)

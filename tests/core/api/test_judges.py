@@ -25,7 +25,8 @@ from judgegym import (
 )
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.peers import PeerDetail, PeerJudgeSettings, PeerTaskJudge
 from judgegym.llm.client import ChatClient
 from tests.checklists import saying
 from tests.command import serving
@@ -152,24 +153,20 @@ def test_empty_answer_is_not_judged_and_says_so() -> None:
 
 def test_judge_of_ones_own_refuses_what_nothing_would_read() -> None:
     with pytest.raises(SettingsError, match="judge_critique_rounds: only the built-in judges read it"):
-        OwnJudge(peer, peer_case, judge_critique_rounds=1)
+        OwnJudge(peer, judge_critique_rounds=1)
     with pytest.raises(SettingsError, match="scale_max: unknown setting of a judge"):
-        OwnJudge(peer, peer_case, scale_max=10)
+        OwnJudge(peer, scale_max=10)
 
 
 def test_prompt_without_a_name_in_a_file_is_told_when_it_is_needed() -> None:
     nameless = PromptFormat(("ANSWER",), ("ANSWER",), lambda shown: "yes")
-    judge = OwnJudge(peer, peer_case, offline=True, offline_prompts=[nameless])
+    judge = OwnJudge(peer, offline=True, offline_prompts=[nameless])
     with pytest.raises(SettingsError, match=r"offline: give the prompt with the sections \('ANSWER',\) a name"):
         judge.judge_sync("Q?", "A")
 
 
-def peer(client: ChatClient) -> Judge[PeerCase, PeerDetail]:
-    return PeerCaseJudge(PeerJudgeSettings(), client)
-
-
-def peer_case(question: str, answer: str) -> PeerCase:
-    return PeerCase(question, answer, "Is it a prime?")
+def peer(client: ChatClient) -> Judge[JudgeTask, PeerDetail]:
+    return PeerTaskJudge(PeerJudgeSettings(), client, "Is it a prime?")
 
 
 def test_reward_of_parts_takes_what_its_parts_are_shown() -> None:

@@ -13,7 +13,7 @@ from judgegym.eval_environments.peer.models import PeerModel
 from judgegym.eval_environments.peer.results import PeerAnswer
 from judgegym.eval_environments.peer.row import score_all
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
-from judgegym.judges.peers import PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.tournament.schedule import PairJudge, TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
@@ -27,7 +27,7 @@ PLAYERS = [CandidateAnswer("one", GOOD), CandidateAnswer("two", POOR), Candidate
 
 
 async def peers(client: ChatClient) -> None:
-    judges = [PeerModel(name, PeerCaseJudge(PeerJudgeSettings(), client)) for name in ("one", "two", "three")]
+    judges = [PeerModel(name, PeerTaskJudge(PeerJudgeSettings(), client)) for name in ("one", "two", "three")]
     await score_all(judges, PeerAnswer("policy", GOOD), query=QUESTION, rubric="Is it right?")
 
 

@@ -17,7 +17,7 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.server.settings import JudgeMount
@@ -63,9 +63,9 @@ ROOMS = {
         {"aspects": "correctness"},
     ),
     "peer": Room(
-        PeerCaseJudge,
+        PeerTaskJudge,
         PeerJudgeSettings,
-        lambda text, asked, reference, rubric: PeerCase(f"{asked} {reference}", text, rubric),
+        lambda text, asked, reference, rubric: JudgeTask(f"{asked} {reference}", (text,), rubric=rubric),
         '{"reasoning": "so", "score": 70}',
         {},
     ),

@@ -22,7 +22,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
@@ -77,8 +77,8 @@ class StandIn:
             ChecklistCase(INJECTED, read_criteria(["Names air.", "Names light.", "Says more."]), QUESTION),
         ),
         (ChoiceTaskJudge, ChoiceJudgeSettings(judge_critique_rounds=1), JudgeTask(QUESTION, (POOR, INJECTED, GOOD))),
-        (PeerCaseJudge, PeerJudgeSettings(judge_critique_rounds=2), PeerCase(QUESTION, INJECTED)),
-        (PeerCaseJudge, PeerJudgeSettings(judge_system_prompt="Be strict."), PeerCase(QUESTION, GOOD)),
+        (PeerTaskJudge, PeerJudgeSettings(judge_critique_rounds=2), JudgeTask(QUESTION, (INJECTED,))),
+        (PeerTaskJudge, PeerJudgeSettings(judge_system_prompt="Be strict."), JudgeTask(QUESTION, (GOOD,))),
         (
             RubricTaskJudge,
             RubricJudgeSettings(samples_per_item=3, judge_critique_rounds=1),

@@ -23,7 +23,7 @@ from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
 from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge, choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings, peer_prompt
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge, peer_prompt
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
@@ -116,9 +116,9 @@ JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], ob
         "[[B]]",
     ),
     "peer": (
-        PeerCaseJudge,
+        PeerTaskJudge,
         PeerJudgeSettings(judge_critique_rounds=1),
-        lambda text: PeerCase(text, f"It is {text}", f"Is it {text}?"),
+        lambda text: JudgeTask(text, (f"It is {text}",), rubric=f"Is it {text}?"),
         '{"reasoning": "It says TOKEN.", "score": 70}',
     ),
     "rubric": (

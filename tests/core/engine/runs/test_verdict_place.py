@@ -19,7 +19,7 @@ from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
@@ -104,7 +104,7 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
         pytest.param(
             PeerJudgeSettings(judge_critique_rounds=1),
             '```json\n{"reasoning": "Fine.", "score": 85}\n```',
-            lambda client, own: PeerCaseJudge(own, client).judge(PeerCase("Why?", "So.")),
+            lambda client, own: PeerTaskJudge(own, client).judge(JudgeTask("Why?", ("So.",))),
             '{"reasoning": "Fine.", "score": 85}',
             id="peer",
         ),

@@ -17,7 +17,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
@@ -91,9 +91,9 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="rubric with a prompt of its own",
         ),
         pytest.param(
-            PeerCaseJudge,
+            PeerTaskJudge,
             PeerJudgeSettings(judge_critique_rounds=1),
-            PeerCase("Why?", "RUBRIC: Because.", "Brevity"),
+            JudgeTask("Why?", ("RUBRIC: Because.",), rubric="Brevity"),
             '{"reasoning": "so", "score": 70}',
             2,
             "1fc4d4c3e19342161d6a4b36dc70c617d35a5e8d8b6514a3678b9fae6383e71f",

@@ -14,7 +14,7 @@ from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectCase, AspectJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
@@ -56,8 +56,8 @@ class Kind:
 COHERENCE = SUPPORTED_ASPECTS["coherence"]
 KINDS = {
     "peer": Kind(
-        lambda client, **settings: PeerCaseJudge(PeerJudgeSettings(**settings), client),
-        PeerCase("Why?", "Because.", "Brevity"),
+        lambda client, **settings: PeerTaskJudge(PeerJudgeSettings(**settings), client),
+        JudgeTask("Why?", ("Because.",), rubric="Brevity"),
         scored(90, "Brief."),
         scored(70, "Too brief."),
         (90, 70),

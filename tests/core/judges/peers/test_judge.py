@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import (
     DEFAULT_RUBRIC,
-    PeerCase,
-    PeerCaseJudge,
     PeerJudgeSettings,
+    PeerTaskJudge,
     peer_prompt,
 )
 from tests.peers import REFUSED, scored
@@ -90,8 +90,8 @@ def test_everything_is_shown_as_it_is(query: str, response: str, rubric: str, re
 
 async def judged(connect: Connect, script: Script | Reply | str, **settings: Any) -> tuple[Any, ScriptedEndpoint]:
     async with ScriptedEndpoint(script) as endpoint:
-        judge = PeerCaseJudge(PeerJudgeSettings(), connect(endpoint, **settings))
-        return await judge.judge(PeerCase("Why?", "Because.", "Brevity (100 points)")), endpoint
+        judge = PeerTaskJudge(PeerJudgeSettings(), connect(endpoint, **settings))
+        return await judge.judge(JudgeTask("Why?", ("Because.",), rubric="Brevity (100 points)")), endpoint
 
 
 async def test_a_score(connect: Connect) -> None:
@@ -127,7 +127,7 @@ async def test_a_score_without_a_reason(connect: Connect) -> None:
 async def test_a_system_prompt_replaces_the_instructions_and_not_those_of_a_critique(connect: Connect) -> None:
     settings = PeerJudgeSettings(judge_system_prompt="Score it.\n", judge_critique_rounds=1)
     async with ScriptedEndpoint(scored(85)) as endpoint:
-        await PeerCaseJudge(settings, connect(endpoint)).judge(PeerCase("Why?", "Because.", "Brevity"))
+        await PeerTaskJudge(settings, connect(endpoint)).judge(JudgeTask("Why?", ("Because.",), rubric="Brevity"))
     first, critique = (body["messages"] for body in endpoint.bodies)
     assert [first[0], critique[0]] == [{"role": "system", "content": "Score it.\n"}] * 2
     assert (
