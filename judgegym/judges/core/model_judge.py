@@ -44,6 +44,11 @@ ValueT = TypeVar("ValueT")
 _FAILED: Literal["revised", "unchanged", "failed"] = "failed"
 
 
+def finish_request(messages: Sequence[Message], call: JudgeCall[Any]) -> tuple[str, str]:
+    """What a judge has said in the place of a verdict, and the request to write the label that follows from it."""
+    return without_tokens(call.text), prompts.load("arena_hard_reask")
+
+
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Question(Generic[ValueT]):
     """One thing that a judge is asked about a task.
@@ -59,6 +64,8 @@ class Question(Generic[ValueT]):
         missing: how many more votes are certainly needed, given the usable ones; by default all that are missing.
         redraws: how many votes without a verdict are requested again.
         reasks: how many times a single call without a verdict is asked again, in the same conversation.
+        repair: gives of the messages and the call without a verdict the judge's words as the conversation shows them,
+            and the request to repair them.
         extra: further fields of the requests.
     """
 
@@ -71,6 +78,7 @@ class Question(Generic[ValueT]):
     missing: Callable[[Sequence[JudgeCall[ValueT]]], int] | None = None
     redraws: int = 2
     reasks: int = 0
+    repair: Callable[[Sequence[Message], JudgeCall[Any]], tuple[str, str]] = finish_request
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
 
@@ -194,7 +202,7 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
                 lambda messages, name: self._call(question, messages, name),
                 messages,
                 question.name,
-                lambda _, call: (without_tokens(call.text), prompts.load("arena_hard_reask")),
+                question.repair,
                 at_most=question.reasks,
             )
         return Answers(question, tuple(calls))
