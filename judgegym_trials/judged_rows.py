@@ -16,21 +16,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.clients import ScoreClients, resume_command
+from judgegym.datasets.score.clients import resume_command
 from judgegym.datasets.score.command import judge_data, with_data
-from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.input import SKIP_HINT, read_input
-from judgegym.datasets.score.plan import Plan, plan_of
-from judgegym.datasets.score.run import ScoreRun
+from judgegym.datasets.score.plan import plan_of
 from judgegym.datasets.score.saved import ScoreDetail, response_of
 from judgegym.datasets.score.settings import OUT, RowsRunSettings, ScoreSettings
 from judgegym.engine.command import interruptible, settings_to_run
 from judgegym.engine.metrics import Metrics
+from judgegym.engine.plan.client import DryRun
+from judgegym.engine.plan.lines import Plan
+from judgegym.engine.plan.opening import open_dry_judge
 from judgegym.engine.records import Sample, SampleReader
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
@@ -38,12 +39,11 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.help import help_page
 from judgegym.judges.config.sources import LoadedSettings, load
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON, Message
 from judgegym.reports.results.run import is_run_directory
 
@@ -104,18 +104,18 @@ def load_command_settings(
     return settings_to_run(words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas))
 
 
-class RecordingClient(CountingClient):
-    """Keeps the prompts that a judge asks, in their order."""
+async def prompts_of(settings: ScorerSettings, task: JudgeTask) -> list[Sequence[Message]]:
+    """The prompts that a judge would ask about a checked task, in their order; nobody is asked.
 
-    def __init__(self, settings: ScorerSettings) -> None:
-        """Keep none yet."""
-        self.prompts: list[Sequence[Message]] = []
-        super().__init__(settings)
-
-    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # how it is asked changes nothing
-        """Keep a prompt."""
-        self.prompts.append(messages)
-        return await super().chat(messages, **how)
+    Raises:
+        SettingsError: the judge's settings are wrong.
+    """
+    dry, prompts = DryRun(), list[Sequence[Message]]()
+    dry.watch = prompts.append
+    judge = open_dry_judge(settings, dry)
+    if settings.asks_endpoint:
+        await judge_responses(judge, task)
+    return prompts
 
 
 def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:
@@ -132,8 +132,8 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
         scored = score_settings(settings, data=settings.data or "")
         found = read_input(scored, settings.data or "")
         count = len(found.rows) if settings.limit is None else min(settings.limit, len(found.rows))
-        judge = CountingClient(scored).judge
-        tasks = ScoreTasks(found.rows, scored, judge.check, range(count), sampled=None if with_responses else 1)
+        check = open_dry_judge(scored).check
+        tasks = ScoreTasks(found.rows, scored, check, range(count), sampled=None if with_responses else 1)
         if settings.on_bad_row == "fail" or len(tasks.bad) == count:
             tasks.require_all(f"\n{SKIP_HINT}")
     return tasks
@@ -183,21 +183,21 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         check_unused(run_directory_of(folder / JUDGED), OUT)
 
 
-async def plan_rows(settings: RowsSettings, rows: DerivedRows, folder: Path | None) -> Plan:
+async def plan_rows(loaded: LoadedSettings[SettingsT], rows: DerivedRows, folder: Path | None) -> Plan:
     """Plan the calls that judge the rows; no endpoint is called, and nothing is written.
 
     Args:
-        settings: the judge; with `resume`, what the run in the folder has is taken off.
+        loaded: the settings, and where each was given; with `resume`, what the run in the folder has is taken off.
         rows: the rows.
         folder: of the command; `None` for a new run.
     """
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / ROWS
         path.write_bytes(_lines(rows))
-        scored = _of_derived(settings, path, path.with_name(JUDGED))
-        tasks = ScoreRun(scored, str(path), path.with_name(JUDGED), ScoreClients(CountingClient(scored))).tasks
+        settings, out = loaded.settings, path.with_name(JUDGED)
+        scored = LoadedSettings(_of_derived(settings, path, out), loaded.origins)
         earlier = None if folder is None or not settings.resume else run_directory_of(folder / JUDGED)
-        return await plan_of(scored, tasks, run=earlier)
+        return await plan_of(scored, str(path), out, run=earlier)
 
 
 async def judge_rows(
@@ -240,7 +240,7 @@ async def judge_rows(
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
     """The settings that judge a file of derived rows."""
     unset = dict.fromkeys(("category_column", "group_by", "gold_column", "limit"))
-    unread = {**unset, "split": "train", "plan": False}
+    unread = {**unset, "split": "train"}
     return score_settings(settings, data=str(data), out=out, on_bad_row="fail", **unread, **_TASK)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class MonitorPlace:
         section: what stands before the names of its settings, for messages: `env.` or nothing.
         stand_in: the settings of the training judge, if that is the stand-in: the gold judge is, too.
         retry_delay: the first pause of the gold judge's client between two attempts, in seconds.
+        make: opens the gold judge's client, as `ChatClient` does.
     """
 
     session: aiohttp.ClientSession
@@ -36,6 +38,7 @@ class MonitorPlace:
     section: str = ""
     stand_in: JudgeSettings | None = None
     retry_delay: float = 1.0
+    make: Callable[..., ChatClient] = ChatClient
 
 
 def open_monitor(
@@ -58,17 +61,25 @@ def open_monitor(
     Raises:
         SettingsError: the gold judge's API key is missing, or the price of its model is not known and limited.
     """
-    gold = _open_gold(settings, target.seed, place) if settings.gold_judge else None
+    gold = open_gold(settings, target.seed, place)
     monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold)
     monitor.begin(place.folder)
     return monitor
 
 
-def _open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> GoldJudge:
-    """Open the gold judge. Its client is none of the run's judges: nobody waits for it, no metric has its calls."""
+def open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> GoldJudge | None:
+    """Open the gold judge, if the settings name one.
+
+    Its client is none of the run's judges: nobody waits for it, no metric has its calls.
+
+    Raises:
+        SettingsError: as of `open_monitor`.
+    """
+    if not settings.gold_judge:
+        return None
     scorer, identity, stand_in = settings.gold_scorer(), "", place.stand_in
     if stand_in is not None:
         scorer, identity = scorer.at_stand_in(stand_in.judge_base_url, stand_in.judge_model_name), STAND_IN_IDENTITY
     chat = scorer.chat_settings(retry_delay=place.retry_delay, identity=identity, section=f"{place.section}gold_judge.")
-    client = ChatClient(chat, session=place.session, budget=place.budget)
+    client = place.make(chat, session=place.session, budget=place.budget)
     return GoldJudge(settings, open_judge(scorer, client), name=scorer.judge_name(), seed=seed, close=client.close)

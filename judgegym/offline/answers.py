@@ -22,11 +22,12 @@ import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 from judgegym.judges import prompts
 from judgegym.judges.core.delimiters import Delimiters
@@ -169,11 +170,16 @@ _CRITIQUES = (
 )
 
 
-def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int) -> str:
+Opinion: TypeAlias = "Callable[[Sequence[str], bool], Mapping[str, float]]"
+"""The merits of the sections under judgment, by their titles; the second argument says whether it is a critique."""
+
+
+def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None) -> str:
     """The judge's reply for choice `index`, with a critique before it if the prompt asks for one.
 
     The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0 all other choices
-    change them a little, as votes differ; and so do some replies to a request for a critique.
+    change them a little, as votes differ; and so do some replies to a request for a critique. An `opinion` replaces the
+    merits.
     """
     case = [text for title, text in reading.sections.items() if title != PREVIOUS_EVALUATION]
     # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before it revised.
@@ -183,7 +189,10 @@ def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int) -> str:
     if reading.is_critique and rng.random() < _REVISED:
         spread += _REVISION_SPREAD
     try:
-        reply = reading.prompt_format.reply(_shown(reading, request.model, lambda: rng.uniform(-spread, spread)))
+        shown = _shown(reading, request.model, lambda: rng.uniform(-spread, spread))
+        if opinion is not None:
+            shown = replace(shown, merits=opinion([*shown.merits], reading.is_critique))
+        reply = reading.prompt_format.reply(shown)
     except Exception as error:  # of a user's own judge; any other status would be asked for again
         raise BadRequest(f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}") from error
     critique = rng.choice(_CRITIQUES) if reading.is_critique else ""
@@ -316,7 +325,13 @@ def _rng(purpose: str, request: ChatRequest, index: int) -> Random:
 _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
 
 
-def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *, judge_only: bool = False) -> list[str]:
+def answers(
+    request: ChatRequest,
+    prompts: Sequence[PromptFormat] = BUILT_IN,
+    *,
+    judge_only: bool = False,
+    opinion: Opinion | None = None,
+) -> list[str]:
     """The full texts of all choices: a judge's replies to a known prompt, else a policy's answers.
 
     If a system message asks for `<think>` tags, each text begins with one closed block of thinking.
@@ -338,7 +353,7 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
     thinks = "<think>" in system_text(request.messages)
     texts = []
     for index in range(request.n):
-        text = write(request, index) if reading is None else judge_reply(reading, request, index)
+        text = write(request, index) if reading is None else judge_reply(reading, request, index, opinion)
         texts.append(f"<think>\n{think(request, index)}\n</think>\n\n{text}" if thinks else text)
     return texts
 

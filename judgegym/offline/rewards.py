@@ -11,15 +11,17 @@ from typing import Any
 
 import orjson
 
-from judgegym.offline.answers import merit, quality
+from judgegym.offline.answers import Opinion, merit, quality
 from judgegym.offline.request import BadRequest
 
 PATHS = ("/classify", "/score", "/pooling", "/get_reward")
 _CHARACTERS_PER_TOKEN = 4
+_LEAST = 1e-3
+"""The lowest merit that has a logit, and the highest one's distance from 1."""
 
 
-def reward_answer(path: str, body: bytes) -> bytes:
-    """The answer to a request to one of `PATHS`.
+def reward_answer(path: str, body: bytes, opinion: Opinion | None = None) -> bytes:
+    """The answer to a request to one of `PATHS`; an `opinion` replaces the merits.
 
     Raises:
         BadRequest: the request has not the fields of such a server.
@@ -28,6 +30,8 @@ def reward_answer(path: str, body: bytes) -> bytes:
         asked = orjson.loads(body)
         pairs = _pairs(path, asked)
         merits = [merit(quality(response, prompt)) for prompt, response in pairs]
+        if opinion is not None:
+            merits = [min(max(opinion([""], False)[""], _LEAST), 1.0 - _LEAST) for _ in pairs]
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise BadRequest(f"{path}: not a request to a reward model: {error!r}") from None
     tokens = sum(len(prompt) + len(response) for prompt, response in pairs) // _CHARACTERS_PER_TOKEN

@@ -66,8 +66,7 @@ def _run(words: list[str], prog: str) -> int:
 
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
-    from judgegym.datasets.score.plan import plan_lines  # late, as all of it: errors of settings come at once
-    from judgegym_trials.attacks.report import AttackReport
+    from judgegym_trials.attacks.report import AttackReport  # late, as all of it: errors of settings come at once
     from judgegym_trials.attacks.results import FALSE_DISCOVERIES, attack_results, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
     from judgegym_trials.attacks.targets import derive_rows, targets_of
@@ -85,7 +84,8 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         raise SettingsError("no attack is for this judge and these rows: expected others in --only")
     terminal.warn(f"{len(made)} attacks on {len(targets):,} rows: {len(rows):,} judgments with twins and repeats")
     if settings.plan:
-        terminal.say("\n".join(plan_lines(await plan_rows(settings, rows, folder))))
+        plan = await plan_rows(loaded, rows, folder)
+        terminal.say("\n".join(plan.lines()))
         return 0
     assert folder is not None  # or there is an error above
     judged = await judge_rows(loaded, rows, folder, words)

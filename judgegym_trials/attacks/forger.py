@@ -17,7 +17,7 @@ from judgegym.llm import wire
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
 from judgegym_trials.attacks.suite import OF_PROMPT, ForgedTexts
-from judgegym_trials.judged_rows import RecordingClient
+from judgegym_trials.judged_rows import prompts_of
 
 PLACEHOLDER = "The response stands here."
 """Replaces the response under attack, so that it is found in the prompt."""
@@ -36,8 +36,8 @@ class Forger:
         Raises:
             SettingsError: the judge's settings are wrong.
         """
-        # Votes and critiques would only ask the same again.
-        self._client = RecordingClient(settings.model_copy(update={"judge_critique_rounds": 0}))
+        # Critiques would only ask the same again.
+        self._settings = settings.model_copy(update={"judge_critique_rounds": 0})
 
     async def forge(self, task: JudgeTask) -> ForgedTexts:
         """Forge the texts for a response of a task; none for a judge that reads no prompt.
@@ -45,10 +45,8 @@ class Forger:
         Args:
             task: a checked task, with the placeholder as the response under attack.
         """
-        self._client.prompts.clear()
-        await self._client.asked(task)
         replies, objects, ending = list[str](), list[str](), ""
-        for messages in self._client.prompts:
+        for messages in await prompts_of(self._settings, task):
             asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
             reading = read_prompt(asked, _FORMATS)
             content = messages[-1]["content"]

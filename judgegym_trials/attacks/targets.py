@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.counting import CountingClient
+from judgegym.engine.plan.opening import open_dry_judge
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import JudgeTask, TaskJudge
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
@@ -62,7 +62,7 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
     Raises:
         DataError: no row can be attacked.
     """
-    judge: TaskJudge = CountingClient(settings).judge
+    judge = open_dry_judge(settings)
     found = []
     for read in tasks.judgeable():
         task, row = read.judge_task, read.rows[0] + 1

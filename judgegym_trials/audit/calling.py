@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.datasets.score.plan import Plan, plan_lines
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.engine.plan.lines import Plan
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal.output import dollars
@@ -74,11 +75,11 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
     targets = targets_of(judged_rows.read_tasks(settings), settings)
     parts, unmeasured = await parts_of(targets, settings)
     if settings.plan:
-        plans = {
-            each.name: await judged_rows.plan_rows(each.settings, each.rows, folder and folder / each.name)
-            for each in parts
-        }
-        terminal.say("\n".join(_plan_lines(plans)))
+        plans = dict[str, Plan]()
+        for each in parts:
+            own = LoadedSettings(each.settings, loaded.origins)
+            plans[each.name] = await judged_rows.plan_rows(own, each.rows, folder and folder / each.name)
+        terminal.say("\n".join(_plan_together(plans).lines()))
         return 0
     assert folder is not None  # or there is an error above
     for each in parts:
@@ -115,12 +116,15 @@ def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_
     return FAULT if found.fails else 0
 
 
-def _plan_lines(plans: Mapping[str, Plan]) -> list[str]:
-    """The calls of each part, and the plan of all parts together."""
+def _plan_together(plans: Mapping[str, Plan]) -> Plan:
+    """The plan of all parts together, with the calls of each."""
     first, *others = plans.values()
     if not others:
-        return plan_lines(first)
-    names = ("rows", "responses", "empty", "tasks", "equal", "judge", "counted", "estimated_calls", "earlier")
-    sums = {name: reduce(add, (getattr(plan, name) for plan in plans.values())) for name in names}
-    lines = [f"{name}: {plan.judge.calls.low:,.0f} calls" for name, plan in plans.items()]
-    return [*lines, *plan_lines(dataclasses.replace(first, **sums, parts={}))]
+        return first
+    return dataclasses.replace(
+        first,
+        estimate=reduce(add, (plan.estimate for plan in plans.values())),
+        head=[(name, f"{plan.estimate.total.usual.calls:,.0f} calls") for name, plan in plans.items()],
+        clients=ChainMap(*(dict(plan.clients) for plan in plans.values())),
+        earlier=[earlier for plan in plans.values() for earlier in plan.earlier],
+    )

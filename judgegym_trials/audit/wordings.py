@@ -14,7 +14,7 @@ from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.audit.settings import read_mapping, shipped
-from judgegym_trials.judged_rows import RecordingClient
+from judgegym_trials.judged_rows import prompts_of
 
 SHIPPED = "shipped"
 _SETTING = "judge_system_prompt"
@@ -39,10 +39,8 @@ async def wordings_of(settings: ScorerSettings, tasks: Sequence[JudgeTask], sour
     how = "name a file of your own by --paraphrases"
     if settings.judge_system_prompt is not None:
         return f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
-    client = RecordingClient(settings)
-    for task in tasks:
-        await client.asked(task)
-    said = (one for messages in client.prompts for one in messages if one["role"] == "system")
+    asked = [messages for task in tasks for messages in await prompts_of(settings, task)]
+    said = (one for messages in asked for one in messages if one["role"] == "system")
     prompts = {without_form(one["content"]) for one in said}
     if len(prompts) > 1:
         return f"the rows have several prompts, as those with a reference and without one; {how}"

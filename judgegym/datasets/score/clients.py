@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy, RunClients
+from judgegym.engine.plan.client import DryRun
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.environments.command_line.arguments import without_secrets
+from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense
 from judgegym.llm.errors import SettingsError
@@ -52,8 +56,15 @@ class ScoreClients(RunClients):
 
 
 @asynccontextmanager
-async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[ScoreClients]:
+async def open_clients(
+    loaded: LoadedSettings[ScoreSettings], budget: Budget | None, dry: DryRun | None = None
+) -> AsyncIterator[ScoreClients]:
     """Open the clients, which share the budget, for the duration of the block.
+
+    Args:
+        loaded: the settings, and where each was given.
+        budget: of the run.
+        dry: counts what is asked, in place of all endpoints and stand-ins.
 
     Raises:
         SettingsError: a key is missing, the stand-ins' faults are wrong, or `--offline` and an endpoint
@@ -65,7 +76,10 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
         raise SettingsError(f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two")
     async with AsyncExitStack() as stack:
         urls: Mapping[str, str] = {}
-        if settings.stand_ins:
+        make, make_cache = (ChatClient, JudgmentCache) if dry is None else (dry.open, dry.open_cache)
+        if dry is not None:
+            urls = dict.fromkeys(settings.stand_ins, STAND_IN_URL)
+        elif settings.stand_ins:
             from judgegym.offline import running_stand_ins  # late: only offline use starts a child process
 
             judges = {role: role == "judge" for role in settings.stand_ins}
@@ -74,12 +88,19 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
         if "judge" in urls:
             judge = settings.at_stand_in(urls["judge"], STAND_IN_JUDGE)
         identity = STAND_IN_IDENTITY if "judge" in urls else ""
-        client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
-        yield ScoreClients(client, await _policy(stack, settings, urls.get("policy"), budget), budget)
+        shared: dict[str, Any] = {"budget": budget, "make": make}
+        delay = settings.retry_delay
+        client = await open_client(stack, judge, identity=identity, retry_delay=delay, make_cache=make_cache, **shared)
+        yield ScoreClients(client, await _policy(stack, settings, urls.get("policy"), **shared), budget)
 
 
 async def _policy(
-    stack: AsyncExitStack, settings: ScoreSettings, stand_in: str | None, budget: Budget | None
+    stack: AsyncExitStack,
+    settings: ScoreSettings,
+    stand_in: str | None,
+    *,
+    budget: Budget | None,
+    make: Callable[..., ChatClient],
 ) -> Policy | None:
     """The policy, if one is asked."""
     if settings.responses_per_prompt is None:
@@ -97,7 +118,7 @@ async def _policy(
         }
         openai = openai.model_copy(update=of_stand_in)
     chat = openai.chat_settings(settings, max_concurrency=openai.num_requests_for_eval, section="")
-    return Policy(await stack.enter_async_context(ChatClient(chat, budget=budget)), settings)
+    return Policy(await stack.enter_async_context(make(chat, budget=budget)), settings)
 
 
 def resume_command(settings: ScoreSettings, command: Sequence[str], spent: Expense | None = None) -> str:

@@ -113,7 +113,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     if settings.plan:
         from judgegym.datasets.score.plan import show_plan  # late: few runs are planned
 
-        await show_plan(settings, data, out)
+        await show_plan(loaded, data, out)
         return 0
     if settings.merge is not None:
         from judgegym.datasets.score.merge import merge  # late, as below

@@ -65,6 +65,7 @@ class ScoreRun:
 
     Attributes:
         progress: how many responses have ended, with a score or a failure, those of earlier runs included.
+        anchor_judge: who judges the anchors; `None` without any.
     """
 
     def __init__(self, settings: ScoreSettings, data: str, out: Path, clients: ScoreClients) -> None:
@@ -94,13 +95,13 @@ class ScoreRun:
             tasks.note_questions(number for number in range(len(found.rows)) if number not in tasks.numbers)
         self.columns = AddedColumns(tasks.several, sampled=sampled is not None, verdicts=tasks.questions.columns)
         check_columns(found.own, self.columns, out)
-        self._anchor_judge: AnchorJudge | None = None
+        self.anchor_judge: AnchorJudge | None = None
         if settings.anchors is not None:
-            self._anchor_judge = AnchorJudge(
+            self.anchor_judge = AnchorJudge(
                 *(settings.anchors, settings.judge, settings.judged_by, settings, self.scorer),
                 lambda: sorted(clients.judge.served_models),
             )
-            check_anchors(self._anchor_judge)
+            check_anchors(self.anchor_judge)
         self._elsewhere: ActorPool | None = None
         self.progress = RunProgress("mean score", lambda: self._waiting, None)
         warn_of_unread(data, tasks.reader.unread)
@@ -136,7 +137,7 @@ class ScoreRun:
             run.drop_results()
             remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
             earlier = await self._judge(run, saved)
-            anchors = await judge_anchors(self._anchor_judge, run, keep_texts=settings.keep_calls)
+            anchors = await judge_anchors(self.anchor_judge, run, keep_texts=settings.keep_calls)
             await saved.sort()
             packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
             try:

@@ -12,6 +12,7 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.sample import SampleSettings, of_policy_alone
 from judgegym.engine.settings.env import without_secrets
+from judgegym.engine.settings.plan import PLAN_HELP, PlanTokens
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
@@ -48,8 +49,7 @@ class RowsRunSettings(BudgetSettings, SourcedSettings):
     the answers only until the run is complete."""
     max_judge_error_rate: float = operational(0.05, ge=0, le=1, common=True)
     """End with exit code 1 if more than this share of the responses has no score."""
-    plan: CliImplicitFlag[bool] = operational(False)
-    """Print how many calls, tokens and dollars the run would take, and exit. Nobody is asked; no key is needed."""
+    plan: PlanTokens = operational(None, PLAN_HELP)
     offline: CliImplicitFlag[bool] = setting(False)
     """Use local stand-ins for judge and policy; they need no key or network, and their scores mean nothing."""
 

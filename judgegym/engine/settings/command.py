@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Generic
+from typing import ClassVar, Generic
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
 from judgegym.engine.settings.env import ConfigT, without_secrets
+from judgegym.engine.settings.plan import PLAN_HELP, PlanTokens
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
 from judgegym.judges.config.budgets import BUDGETS
@@ -18,17 +19,6 @@ from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-
-_PLAN_TOKENS = 500
-
-
-def _plan_tokens(value: object) -> object:
-    """The tokens of an answer for what may stand in their place: yes, or no."""
-    words = {"true": _PLAN_TOKENS, "false": None}
-    return words.get(str(value).lower(), value)
-
-
-PlanTokens = Annotated[int, BeforeValidator(_plan_tokens), Field(ge=1)]
 
 
 class EnvSettings(SourcedSettings, Generic[ConfigT]):
@@ -49,10 +39,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     retry_failed: CliImplicitFlag[bool] = setting(False, verbs=EVALUATE)
     """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, stay as
     they are, and metrics are written only if there are none."""
-    plan: PlanTokens | None = setting(None, common=True)
-    """Print how many calls, tokens and dollars the run would take, live and in a batch, and exit. Nobody is asked. The
-    cost is estimated with so many tokens in an answer of policy or judge (without a number 500); with --resume with
-    their mean so far."""
+    plan: PlanTokens = setting(None, PLAN_HELP, common=True)
     labels: Path | None = setting(None, verbs=EVALUATE)
     """Correct the result by the labels of people in this file, which are of this run's responses (judgegym label makes
     it); with --resume also of a run that is complete."""

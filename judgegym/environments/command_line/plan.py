@@ -1,236 +1,102 @@
 """`--plan` of `evaluate`, `process` and `serve`: what a run would ask, and what that would cost. Nobody is asked.
 
-The run's own code goes through a sample of the rows, with clients that count the requests and answer as the offline
-stand-in does. So calls and prompts are those of the run, but for what depends on answers: a judge's prompt is counted
-with a completion of the assumed length in the place of each that it shows, and a judge that is not sure asks as often
-as the stand-in makes it ask. The cost is told with answers of the assumed length, and with the longest ones.
-
-Of a run that a plan is to resume, files are only read. Answers of the judgment cache are taken off where the prompt is
-known: with answers of a file, of a run or of the data set.
+The run's own environment goes through a sample of its rows or groups (`judgegym.engine.plan`). Of a run that a plan is
+to resume, files are only read.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+import math
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
-from judgegym.engine.anchors import plan_anchors
 from judgegym.engine.completions import Clients, Conversation, read_completion
-from judgegym.engine.estimates import EarlierCalls, ModelPlan, Range, enough, plan_line
+from judgegym.engine.plan.anchors import estimate_anchors
+from judgegym.engine.plan.client import DryRun
+from judgegym.engine.plan.earlier import EarlierRun
+from judgegym.engine.plan.estimate import Estimate, draw_rows, estimate
+from judgegym.engine.plan.lines import Plan
+from judgegym.engine.plan.opening import assumed_tokens, planning
 from judgegym.engine.records import read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
-from judgegym.engine.settings import EnvConfig, EnvSettings
-from judgegym.engine.terminal.output import UNKNOWN, dollars
+from judgegym.engine.settings import EnvSettings
+from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import EnvType
 from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.rollouts.groups import Rollout, TokenSequence
 from judgegym.environments.rollouts.sampling import roll_out
+from judgegym.environments.rollouts.sources import WITH_TOKENS
+from judgegym.environments.training.monitoring import monitor_group, monitor_place
+from judgegym.environments.training.sampler import EpochSampler
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import judge_responses
-from judgegym.judges.scorers.registry import ScorerSettings, part_settings
-from judgegym.llm.cache import CacheRow, JudgmentCache
-from judgegym.llm.client import ChatClient
-from judgegym.llm.cost.images import tokens_of_images
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
-from judgegym.llm.ledger import RequestRecord, component, current_component
-from judgegym.llm.types import ChatResponse, ChatSettings
-from judgegym.llm.usage import Prices, count_once, how_counted
-from judgegym.llm.wire import JSON, Choice, Message
-from judgegym.offline.answers import BUILT_IN, answers, load_prompt
-from judgegym.offline.request import ChatRequest
-from judgegym.statistics import percent
+from judgegym.llm.ledger import recorded_in
+from judgegym.monitoring.opening import open_gold
+from judgegym.offline.answers import BUILT_IN, load_prompt
 
-_ROWS = 200
-"""The most rows that are gone through; the others have as many calls and tokens on average."""
-_ANCHORS = "anchors"
+GROUPS_OF_SERVE = 1_000
+"""`serve` has no number of groups of its own: the trainer takes as many as its steps need."""
+MOST_GROUPS = 100_000
+"""Groups beyond these are like the others."""
 
 
-@dataclass(slots=True)
-class CountedPart:
-    """What one model is asked for one part of a run, on the rows that were gone through.
+async def plan_of(env_type: EnvType, settings: EnvSettings[Any]) -> Plan:
+    """Plan a run.
 
-    Attributes:
-        prices: of the model.
-        of_policy: its answers are completions, and not verdicts.
-        of_judge: it may be asked in batches.
-        calls: requests.
-        prompts: tokens of the prompts, from completions of the assumed length in those that show some to the longest.
-        answers: tokens of the answers, from those of the assumed length to the longest.
+    Raises:
+        UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
-
-    prices: Prices
-    of_policy: bool
-    of_judge: bool
-    calls: int = 0
-    prompts: Range = Range(0.0, 0.0)
-    answers: Range = Range(0.0, 0.0)
-
-
-class RunPlan:
-    """What a run asks, and what an earlier part of it has.
-
-    Attributes:
-        parts: what is asked, by model and part of the run.
-        shown: the completions for the row that is gone through, with the most tokens that they may have (0: any).
-        finished: the rows that are not run again.
-        held: how many answers to calls of the others the ledger has, of policies (`True`) and of judges.
-        typical: tokens of an answer, of each: the mean so far, or the setting.
-        cached_share: the share of all prompts' tokens so far that endpoints had in their prefix caches.
-    """
-
-    def __init__(self, settings: EnvSettings[Any], prompts: Sequence[str | PromptFormat], run: Path | None) -> None:
-        """Read the files of a run that is resumed; `prompts` are those of the environment's own judge."""
-        own = (each if isinstance(each, PromptFormat) else load_prompt(each) for each in prompts)
-        self._formats = (*BUILT_IN, *own)
-        parts = part_settings(settings.env) if isinstance(settings.env, ScorerSettings) else ()
-        self._names = {_ANCHORS, *(part.name for part in parts)}
-        self._batch_share = settings.env.batch_share
-        self._limits = settings.env.budget_calls, settings.env.budget_usd
-        self.parts, self.shown = dict[str, CountedPart](), dict[str, int]()
-        lines = read_lines(run / SAMPLES, read_sample) if run is not None and settings.verb == "evaluate" else ()
-        self.finished = frozenset(sample.uid for _, sample in lines)
-        earlier, usual = EarlierCalls(), settings.plan or 0
+    names = getattr(settings.env, "part_names", ())
+    own = (each if isinstance(each, PromptFormat) else load_prompt(each) for each in env_type.offline_prompts)
+    dry = DryRun(parts=frozenset(names), formats=(*own, *BUILT_IN))
+    async with _opened(env_type, settings, dry) as env:
+        planned = _Evaluation(env, dry) if settings.verb == "evaluate" else _Groups(env, dry)
+        run = _run_of(settings)
+        chosen = draw_rows(planned.left(run), settings.env.seed)
+        earlier = EarlierRun()
         if run is not None:
-            earlier = EarlierCalls.of_run(run, lambda row: row not in self.finished)
-        self.held, choices, tokens = earlier.held, earlier.choices, earlier.tokens
-        self.typical = {of: tokens[of] / choices[of] if choices[of] else usual for of in (True, False)}
-        self.cached_share = earlier.usage.cached_prompt_tokens / max(1, earlier.usage.prompt_tokens)
-
-    def count(self, settings: ChatSettings, messages: Sequence[Message], n: int, longest: int) -> CountedPart:
-        """Count a request for `n` answers of at most so many tokens; 0 for no limit."""
-        own = next((f" {each}" for each in current_component().split("/") if each in self._names), "")
-        name = settings.title.removeprefix("the ") + own
-        title = settings.title
-        fresh = CountedPart(settings.prices, title not in ("the judge", "the user"), title == "the judge")
-        part = self.parts.setdefault(name, fresh)
-        part.calls += 1
-        part.answers += Range(n * self.typical[part.of_policy], n * longest if longest else None)
-        images = tokens_of_images(messages, settings.endpoints[0].api, settings.endpoints[0].model)
-        part.prompts += Range(images, images)
-        for text in (message["content"] for message in messages):
-            part.prompts += Range(count_once(text), count_once(text))
-            for completion, most in self.shown.items():
-                if times := text.count(completion):
-                    length = count_once(completion)
-                    part.prompts += Range(self.typical[True] - length, most - length if most else None).times(times)
-        return part
-
-    def answer(self, settings: ChatSettings, messages: Sequence[Message], body: Mapping[str, JSON]) -> ChatResponse:
-        """Count a request, and answer as the stand-in does."""
-        request: dict[str, Any] = {"model": settings.endpoints[0].model, "messages": [*messages], **body}
-        asked = ChatRequest.model_validate(request)
-        asked._data = request
-        longest, texts = asked.max_tokens or 0, answers(asked, self._formats)
-        if self.count(settings, messages, asked.n, longest).of_policy:
-            self.shown |= {text.rpartition("</think>")[2].strip(): longest for text in texts}
-        return ChatResponse(tuple(map(Choice, texts)))
-
-    def times(self, part: CountedPart, factor: float) -> ModelPlan:
-        """The plan of a part, `factor` times: as assumed, and at most."""
-        calls, prompts = Range(part.calls, part.calls).times(factor), part.prompts.times(factor)
-        plan = ModelPlan.of(replace(part.prices, cached_input=None), calls, prompts, part.answers.times(factor))
-        if plan.cost is not None and part.prices.cached_input is not None and part.prices.input is not None:
-            saved = prompts.low * self.cached_share * (part.prices.input - part.prices.cached_input) / 1e6
-            plan = replace(plan, cost=Range(plan.cost.low - saved, plan.cost.high))
-        return plan
-
-    def lines(self, factor: float, looks: int) -> Iterator[tuple[str, str]]:
-        """The lines of the plan: so many times what was counted, and anchors that are judged so often."""
-        asked, whole = Counter[bool](), ModelPlan(*[Range(0.0, 0.0)] * 4)
-        in_batches = Range(0.0, 0.0)
-        for part in self.parts.values():
-            asked[part.of_policy] += part.calls
-        for name, part in self.parts.items():
-            held = self.held[part.of_policy]
-            left = 1.0 - min(1.0, held / max(1.0, factor * asked[part.of_policy]))
-            plan = self.times(part, looks if name.endswith(_ANCHORS) else factor * left)
-            whole += plan
-            if plan.cost is not None:
-                in_batches += plan.cost.times(self._batch_share if part.of_judge else 1.0)
-            yield f"{name} calls", f"{plan.calls.low:,.0f}" + (f"; {held:,} answers are in the ledger" if held else "")
-            yield "  prompt tokens", _about(plan.prompt_tokens, "{:,.0f}".format)
-            yield "  answer tokens", _about(plan.completion_tokens, "{:,.0f}".format)
-            yield "  cost", _about(plan.cost, dollars)
-        yield "cost", _about(whole.cost, dollars)
-        yield "in a batch", _about(None if whole.cost is None else in_batches, dollars)
-        policy, judge = (f"{self.typical[of]:,.0f}" for of in (True, False))
-        yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan=TOKENS, or as so far)"
-        yield (
-            "in prefix caches",
-            f"{percent(self.cached_share, 0)} of prompts, as so far"
-            if self.cached_share
-            else "not known: none assumed",
+            earlier = EarlierRun.read(run, frozenset(planned.uid(number) for number in chosen))
+        dry.reply_tokens = assumed_tokens(settings.plan, earlier, is_offline=settings.offline)
+        dry.cached_share = earlier.cached_share
+        found = await estimate(dry, partial(planned.step, earlier), chosen, planned.count)
+        found += await planned.beside(run)
+        return Plan(
+            estimate=found,
+            head=[*planned.head],
+            reply_tokens=dry.reply_tokens,
+            clients=dry.clients,
+            budget=settings.env,
+            batch_share=settings.env.batch_share,
+            earlier=(earlier,),
+            cached_share=dry.cached_share,
+            asks_for_several=dry.asks_for_several,
+            notes=[*planned.notes],
         )
-        yield "counted as", f"{how_counted()}; what fails, and answers without a verdict, are asked for again, on top"
-        budgets = (("{:,} calls", self._limits[0], whole.calls), ("${:g}", self._limits[1], whole.cost))
-        for words, limit, needed in budgets:
-            if limit is not None and needed is not None:
-                yield "budget", f"{words.format(limit)} {enough(needed, limit)}"
 
 
-def _about(numbers: Range | None, shown: Callable[[float], str]) -> str:
-    if numbers is None or numbers.is_exact:
-        return f"{UNKNOWN}; set its price" if numbers is None else shown(numbers.low)
-    return f"about {shown(numbers.low)}, " + ("no limit" if numbers.high is None else f"at most {shown(numbers.high)}")
-
-
-class PlanClient(ChatClient):
-    """A client that sends nothing."""
-
-    def __init__(self, plan: RunPlan, settings: ChatSettings, *, cache: JudgmentCache | None = None, **_: Any) -> None:
-        """Count in `plan` what is asked and not in the cache."""
-        super().__init__(settings, cache=cache)
-        self._plan = plan
-
-    def sibling(self, settings: ChatSettings) -> ChatClient:
-        """Count for another model, too."""
-        return PlanClient(self._plan, settings, cache=self._cache)
-
-    async def request(
-        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> ChatResponse:
-        """Count a request."""
-        return self._plan.answer(self.settings, messages, parameters)
-
-    async def call_beside(
-        self, send: object, messages: Sequence[Message], parameters: object, **_: Any
-    ) -> ChatResponse:
-        """Count a call of a reward model, whose answer has no tokens."""
-        self._plan.count(self.settings, messages, 0, 1)
-        return ChatResponse((Choice("[0.0]"),))
-
-
-class _ReadCache(JudgmentCache):
-    """A judgment cache that stores nothing."""
-
-    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> Choice:
-        return choice
-
-
-def _with_keys(settings: EnvSettings[Any]) -> EnvSettings[Any]:
-    """The settings with keys, which are never sent; without batches, and without a judgment cache that is not there."""
-    env, openai, key, update = settings.env, settings.openai, SecretStr("-"), dict[str, object](judge_batch=None)
-    if env.judge_cache is not None and not env.judge_cache.exists():
-        update["judge_cache"] = None
-    for role in ("judge", "user"):
-        if not getattr(env, f"{role}_extra_headers", True):
-            update[f"{role}_api_key"] = getattr(env, f"{role}_api_key") or key
-    keyed = openai if openai.extra_headers else openai.model_copy(update={"api_key": openai.api_key or key})
-    return settings.standing_in(stand_ins(settings), env=env.model_copy(update=update), openai=keyed)
+@asynccontextmanager
+async def _opened(
+    env_type: EnvType, settings: EnvSettings[Any], dry: DryRun
+) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
+    """The environment, with clients that count."""
+    identity = STAND_IN_IDENTITY if settings.env.judge_base_url == STAND_IN_URL else ""
+    settings = settings.standing_in(stand_ins(settings), env=settings.env, openai=settings.openai)
+    with planning():
+        async with open_session() as session:
+            opened = Clients(settings, session, judge_identity=identity, make=dry.open, make_cache=dry.open_cache)
+            with closing(opened) as clients:
+                yield env_type.kind_for(settings)(settings, clients, verb=settings.verb)
 
 
 def _run_of(settings: EnvSettings[Any]) -> Path | None:
@@ -241,50 +107,132 @@ def _run_of(settings: EnvSettings[Any]) -> Path | None:
     return run_directory_of(path) if path is not None and is_of_groups else path
 
 
-async def _sample(
-    client: ChatClient, config: EnvConfig, conversation: Conversation, n: int
-) -> tuple[list[Rollout], CallRun]:
-    """Sample rollouts without tokens."""
-    limits: Any = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens}
-    answer = await client.chat(conversation, n=n, name="policy", **limits)
-    none = TokenSequence((), (), None)
-    return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
+class _Evaluation:
+    """The rows of `evaluate`.
+
+    Attributes:
+        count: how many rows the run evaluates.
+        notes: what a reader must know.
+    """
+
+    notes: Iterable[str] = ()
+
+    def __init__(self, env: JudgedEnv[Any, Any, Any], dry: DryRun) -> None:
+        """Load all rows; errors are those of `Evaluation`."""
+        self._evaluation, self._dry, self._env = Evaluation(env), dry, env
+        self._tasks, self.count = self._evaluation.tasks, 0
+
+    def left(self, run: Path | None) -> Sequence[int]:
+        """The rows that an earlier run has not finished."""
+        lines = () if run is None else read_lines(run / SAMPLES, read_sample)
+        finished = {sample.uid for _, sample in lines}
+        left = [place for place, task in enumerate(self._tasks) if task.uid not in finished]
+        self.count = len(left)
+        return left
+
+    def uid(self, number: int) -> str:
+        """The row's id in the ledger."""
+        return str(self._tasks[number].uid)
+
+    async def step(self, earlier: EarlierRun, number: int) -> None:
+        """Evaluate a row."""
+        with recorded_in(earlier.row(self.uid(number)).begin()):
+            await self._evaluation.runner.finish(self._tasks[number])
+
+    async def beside(self, run: Path | None) -> Estimate:
+        """Estimate the anchors."""
+        return await estimate_anchors(self._dry, self._evaluation.anchor_judge, run)
+
+    @property
+    def head(self) -> Iterator[tuple[str, str]]:
+        """The rows."""
+        yield "rows", f"{len(self._tasks):,}"
+        if self.count < len(self._tasks):
+            yield "finished already", f"{len(self._tasks) - self.count:,} rows"
+
+
+class _Groups:
+    """The groups of `process` and `serve`.
+
+    Attributes:
+        count: how many groups the run makes; `serve` makes as many as its trainer takes.
+    """
+
+    def __init__(self, env: JudgedEnv[Any, Any, Any], dry: DryRun) -> None:
+        """Load all rows.
+
+        Raises:
+            UserError: they cannot be loaded, or a client cannot be opened.
+        """
+        self._env, self._dry, config = env, dry, env.config
+        tasks = select(env.load_tasks("train"), limit=env.settings.limit, seed=config.seed)
+        self._is_process = env.settings.verb == "process"
+        self.count = config.total_steps if self._is_process else GROUPS_OF_SERVE
+        if self.count < 1:
+            raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
+        self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
+        self._tasks: dict[int, Any] = {}
+        chat = env.settings.openai.chat_settings(config, max_concurrency=env.settings.openai.num_max_requests_at_once)
+        self._policy = env.clients.open("policy", replace(chat, limit_setting="--env.train_max_tokens"))
+        place = replace(monitor_place(env, None), make=dry.open)
+        self._gold = open_gold(config, config.seed, place)
+
+    def left(self, run: Path | None) -> Sequence[int]:
+        """All groups: what an earlier run has made comes from its ledger."""
+        for number in range(min(self.count, MOST_GROUPS)):
+            self._tasks[number] = self._sampler.next()
+        return [*self._tasks]
+
+    def uid(self, number: int) -> str:
+        """The id of the group's row in the ledger."""
+        return str(self._tasks[number].uid)
+
+    async def step(self, earlier: EarlierRun, number: int) -> None:
+        """Make a group, and show it to the gold judge."""
+        task = self._tasks[number]
+        with recorded_in(earlier.row(task.uid, number).begin()):
+            group = await roll_out(self._env, self._sample, task)
+            if self._gold is not None:
+                self._gold.offer(monitor_group(self._env, task, group, number=number + 1, step=number + 1))
+                await self._gold.close(math.inf)
+
+    async def _sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        """Sample rollouts without tokens."""
+        config, client = self._env.config, self._policy
+        how: Any = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens, "name": "policy"}
+        extra = WITH_TOKENS if client.holds(conversation, extra=WITH_TOKENS, **how) else None
+        answer = await client.chat(conversation, n=n, extra=extra, **how)
+        none = TokenSequence((), (), None)
+        return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
+
+    async def beside(self, run: Path | None) -> Estimate:
+        """Nothing."""
+        return Estimate()
+
+    @property
+    def head(self) -> Iterator[tuple[str, str]]:
+        """The groups."""
+        size = self._env.config.group_size
+        yield "groups", f"{self.count:,} of {size:,} completions" + ("" if self._is_process else ", as an example")
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What is on top of the groups."""
+        config = self._env.config
+        if not self._is_process:
+            yield (
+                "serve makes groups as long as the trainer has steps: each step takes its batch size / "
+                f"{config.group_size} (group_size) of them."
+            )
+        if not self._is_process and config.steps_per_eval > 0:
+            yield (
+                f"An evaluation once in {config.steps_per_eval:,} steps (steps_per_eval) comes on top: evaluate --plan."
+            )
+        if config.ensure_scores_are_not_same:
+            yield "Groups whose rewards are all equal are dropped, and others made in their place, on top."
 
 
 async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
-    """Print the plan of a run.
-
-    Raises:
-        UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
-    """
-    config, verb, run, looks = settings.env, settings.verb, _run_of(settings), 0
-    plan, keyed = RunPlan(settings, env_type.offline_prompts, run), _with_keys(settings)
-    identity = STAND_IN_IDENTITY if config.judge_base_url == STAND_IN_URL else ""
-    async with open_session() as session:
-        make = partial(PlanClient, plan)
-        with closing(Clients(keyed, session, judge_identity=identity, make=make, make_cache=_ReadCache)) as clients:
-            env = env_type.kind_for(keyed)(keyed, clients, verb=verb)
-            if verb == "evaluate":
-                evaluation = Evaluation(env)
-                judge, tasks = evaluation.anchor_judge, evaluation.tasks
-                if judge is not None:
-                    anchors, looks, _ = plan_anchors(judge, run)
-                    with component(_ANCHORS):
-                        for anchor in anchors:
-                            await judge_responses(judge.judge, anchor.task)
-                step: Callable[[Any], Any] = evaluation.runner.finish
-                numbers = [place for place, task in enumerate(tasks) if task.uid not in plan.finished]
-                wanted, what = len(numbers), "rows"
-            else:
-                tasks = select(env.load_tasks("train"), limit=settings.limit, seed=config.seed)
-                client = clients.open("policy", keyed.openai.chat_settings(keyed.env, max_concurrency=1))
-                numbers, step = [*range(len(tasks))], partial(roll_out, env, partial(_sample, client, config))
-                wanted, what = (config.total_steps, "groups") if verb == "process" else (1, "group (serve makes many)")
-            chosen = generator(config.seed, "plan", "rows").sample(numbers, min(len(numbers), _ROWS))
-            for number in sorted(chosen):
-                plan.shown.clear()
-                await step(tasks[number])
-    for label, words in plan.lines(wanted / max(1, len(chosen)), looks):
-        for line in plan_line(label, words):
-            terminal.say(line)
-    terminal.say(f"\n{wanted:,} {what}, counted on {len(chosen):,} rows. Nobody was asked.")
+    """Print the plan of a run; errors as of `plan_of`."""
+    plan = await plan_of(env_type, settings)
+    terminal.say("\n".join(plan.lines()))

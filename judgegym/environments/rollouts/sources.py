@@ -31,7 +31,8 @@ _RETOKENIZED = (
     "%s: tokens come from the chat template applied to the text. There are no logprobs, which trainers with an "
     "importance ratio refuse, and the tokens may differ from the sampled ones"
 )
-_WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
+WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
+"""The fields by which an endpoint is asked for the tokens of a rollout."""
 _OF_LLAMA_CPP: Mapping[str, JSON] = {"top_logprobs": 1}
 """For few bytes: without it llama.cpp's server gives 20 alternatives of each token, and for 0 no tokens at all."""
 _TAKES_TEXT = "--env.token_source=retokenize takes the tokens of the text"
@@ -221,12 +222,12 @@ class ChatSource:
             return await plain()
         try:
             unkeyed = _OF_LLAMA_CPP if self._is_llama_cpp else None
-            return await plain(extra=_WITH_TOKENS, singly=self._is_llama_cpp, unkeyed=unkeyed)
+            return await plain(extra=WITH_TOKENS, singly=self._is_llama_cpp, unkeyed=unkeyed)
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED:
                 raise
             if self._settled == "chat":
-                if any(field in error.answer for field in _WITH_TOKENS):
+                if any(field in error.answer for field in WITH_TOKENS):
                     raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
                 raise
             # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
@@ -240,7 +241,7 @@ class ChatSource:
         """Return whether the request has the fields for tokens; one that an earlier run has recorded, as it had."""
         if self._is_auto:
             holds = partial(self._client.holds, conversation, **self._request)
-            if holds(extra=_WITH_TOKENS):
+            if holds(extra=WITH_TOKENS):
                 return True
             if self._settled is None and holds():
                 self._settle("retokenize", "the endpoint gave no usable ones when the run began")

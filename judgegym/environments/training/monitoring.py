@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from judgegym.data.rows import Task
@@ -45,18 +46,23 @@ def monitor_of(
     Raises:
         SettingsError: see `open_monitor`.
     """
+    config, place = env.config, monitor_place(env, run.path)
+    cascade = config if isinstance(config, ScorerSettings) and config.judge == "cascade" else None
+    target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
+    return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
+
+
+def monitor_place(env: JudgedEnv[Any, Any, Any], folder: Path | None) -> MonitorPlace:
+    """Return where the monitor of a run works that writes to a folder."""
     config = env.config
-    place = MonitorPlace(
+    return MonitorPlace(
         session=env.clients.session,
         budget=config.gold_budget(),
-        folder=run.path,
+        folder=folder,
         section="env.",
         stand_in=config if "judge" in env.settings.stand_ins else None,
         retry_delay=config.retry_delay,
     )
-    cascade = config if isinstance(config, ScorerSettings) and config.judge == "cascade" else None
-    target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
-    return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
 
 
 def monitor_group(

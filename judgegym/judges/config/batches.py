@@ -5,6 +5,7 @@ A judge's client, whose requests go there if the settings say so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -113,8 +114,10 @@ async def open_client(
     session: aiohttp.ClientSession | None = None,
     budget: Budget | None = None,
     retry_delay: float = 1.0,
+    make: Callable[..., ChatClient] = ChatClient,
+    make_cache: Callable[[Path], JudgmentCache] = JudgmentCache,
 ) -> ChatClient:
-    """A chat client for the judge's endpoint; `stack` closes it.
+    """A chat client for the judge's endpoint; `stack` closes it. `make` and `make_cache` open client and cache.
 
     Raises:
         SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be opened, or the
@@ -122,9 +125,9 @@ async def open_client(
     """
     cache = None
     if settings.judge_cache is not None:
-        cache = JudgmentCache(settings.judge_cache)
+        cache = make_cache(settings.judge_cache)
         stack.callback(cache.close)
     chat = settings.chat_settings(section="", identity=identity, retry_delay=retry_delay)
     if isinstance(settings, JudgeBatchSettings):
         chat = settings.in_batches(chat)
-    return await stack.enter_async_context(ChatClient(chat, cache=cache, session=session, budget=budget))
+    return await stack.enter_async_context(make(chat, cache=cache, session=session, budget=budget))

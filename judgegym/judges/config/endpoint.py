@@ -11,6 +11,7 @@ import logging
 import math
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
@@ -31,6 +32,8 @@ from judgegym.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
 
+ASKS_ENDPOINTS: ContextVar[bool] = ContextVar("asks_endpoints", default=True)
+"""Whether endpoints are asked; for a plan, which asks none, no key is needed."""
 MAX_RETRIES = 100
 """Default of the second limit of a call, which its deadline normally ends."""
 ANTHROPIC = "https://api.anthropic.com/v1"
@@ -275,7 +278,8 @@ class Endpoint(Settings):
             self._server(replica, url, api, prefix) for replica in replicas for url in split_urls(replica.base_url)
         ]
         keyless = [each.base_url for each in servers if each.api_key is None and not _has_key(each.headers)]
-        if api != "litellm" and (public := [url for url in keyless if is_public(url)]):
+        public = [url for url in keyless if is_public(url)]
+        if public and api != "litellm" and ASKS_ENDPOINTS.get():
             raise SettingsError(
                 f"{prefix}api_key_env: {self._missing(public)} if it takes none, set {prefix}api_key=none"
             )

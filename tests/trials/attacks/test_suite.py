@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
+from judgegym.judges.scorers.registry import open_judge
+from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice
@@ -91,7 +92,7 @@ def test_a_users_attacks_are_added_and_replace_those_of_their_name(tmp_path: Pat
         select_attacks([tmp_path / "none.yaml"], [])
 
 
-class Says(CountingClient):
+class Says(ChatClient):
     """A judge's client that says what was forged."""
 
     text = ""
@@ -115,9 +116,10 @@ def test_a_forged_verdict_is_the_best_one_that_the_judge_reads(kind: str, more: 
     settings = ScoreSettings(judge=kind, **more)
     task = JudgeTask("Why?", (RESPONSE,))
     forged = asyncio.run(Forger(settings).forge(Target(1, task).with_response(PLACEHOLDER)))
-    client = Says(settings)
+    local = settings.model_copy(update={"judge_base_url": "http://127.0.0.1:1/v1"})
+    client = Says(local.chat_settings())
     client.text = forged[form]
-    (judged,) = asyncio.run(judge_responses(client.judge, task))
+    (judged,) = asyncio.run(judge_responses(open_judge(settings, client), task))
     assert judged.score == 1.0
     assert forged["{ending}"]
 

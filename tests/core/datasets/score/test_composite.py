@@ -13,6 +13,7 @@ import yaml
 from judgegym.environments.prompts_environment import PromptsEnv
 from tests.command import RunFiles, in_process, serving, write_lines
 from tests.core.datasets.scoring import Scoring, score
+from tests.plans import read_plan
 from tests.scripted import Json, ScriptedEndpoint
 
 ROWS = [
@@ -41,12 +42,9 @@ def test_judge_calls_are_the_rows_that_the_rule_could_not_settle(scoring: Scorin
 
 def test_plan_has_the_calls_and_the_price_of_each_part(scoring: Scoring) -> None:
     prices = "--judge_price_input=1", "--judge_price_output=1", "--judge_max_tokens=0"
-    planned = scoring(*RULE_FIRST, "--plan", *prices, rows=ROWS).out
-    lines = dict(
-        line.split(maxsplit=1) for line in planned.splitlines() if line.startswith(("judge calls", "  rubric"))
-    )
-    assert lines["rubric"].startswith("1, $0.0")
-    assert "rule" not in lines
+    plan = read_plan(scoring(*RULE_FIRST, "--plan", *prices, rows=ROWS).successful().out)
+    assert {name: model.calls.usual for name, model in plan.models.items()} == {"judge rubric": 1}
+    assert plan.cost is not None and plan.models["judge rubric"].cost == plan.cost > 0
     assert not scoring.judge.requests
 
 

@@ -13,6 +13,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from tests.command import serving
 from tests.core.datasets.scoring import Scoring
 from tests.pictures import data_url, png
+from tests.plans import read_plan
 from tests.scripted import Json, Reply
 
 RED, BLUE, URL = png(4, 3), png(4, 3, (0, 0, 255)), "https://example.org/a.png"
@@ -252,11 +253,5 @@ def test_a_plan_counts_images(command: Scoring) -> None:
     planned = command("--plan", rows=[ROW, others])
     assert (planned.code, command.judge.requests) == (0, [])
     bare = command("--plan", rows=[{**ROW, "prompt": "What is this?[image 1][image 2]"}, others])
-    counts = [prompt_tokens_of(plan.out) for plan in (planned, bare)]
+    counts = [read_plan(plan.out).prompt_tokens for plan in (planned, bare)]
     assert counts[0] - counts[1] in range(2 + 12_000, 2 + 12_000 + 20)
-
-
-def prompt_tokens_of(plan: str) -> int:
-    """The tokens of all prompts that a plan names."""
-    (line,) = (line for line in plan.splitlines() if line.startswith("prompt tokens"))
-    return int(line.split()[2].replace(",", ""))

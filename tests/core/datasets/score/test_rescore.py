@@ -18,6 +18,7 @@ from judgegym.reports.compare import __main__ as compare_command
 from tests import listwise
 from tests.command import Ended, RunFiles, called, clean_environment, serving, write_lines
 from tests.core.datasets.scoring import by_points, rated, read_rows, response_in, score
+from tests.plans import read_plan
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 LONG = "points, which is a long enough answer"
@@ -207,8 +208,7 @@ def test_a_run_is_planned_stopped_by_its_budget_and_resumed(tmp_path: Path) -> N
         one, other = sampled(tmp_path / "one.jsonl", first), tmp_path / "other.jsonl"
         plan = again(one, other, second, "--plan")
         assert plan.code == 0 and not second.requests
-        (calls,) = (line.split()[2] for line in plan.out.splitlines() if line.startswith("judge calls"))
-        assert calls == "14"
+        assert read_plan(plan.out).calls.usual == 14
         stopped = again(one, other, second, "--budget_calls=5")
         assert (stopped.code, len(second.requests), other.exists()) == (3, 5, False), stopped.said
         assert "--rescore" in stopped.err

@@ -10,6 +10,7 @@ from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm.wire import JSON
 from tests.command import RunFiles, write_lines
 from tests.core.datasets.scoring import read_rows, score
+from tests.plans import read_plan
 
 ROWS: list[dict[str, JSON]] = [
     {"prompt": "6 * 7?", "response": "It is 42.", "reference": "#### 42"},
@@ -50,9 +51,9 @@ def test_a_rule_that_cannot_say_of_the_first_rows_ends_no_run(tmp_path: Path) ->
 def test_a_plan_has_no_calls_and_no_cost(tmp_path: Path) -> None:
     planned = score(write_lines(tmp_path / "data.jsonl", ROWS), *NUMBER, "--plan", "--budget_usd=1")
     assert planned.code == 0, planned.said
-    lines = [line.split() for line in planned.out.splitlines()]
-    assert ["judge", "calls", "0"] in lines and ["cost", "$0.00"] in lines
-    assert "The judge asks no endpoint." in planned.out
+    plan = read_plan(planned.out)
+    assert (plan.models, plan.words["calls"], plan.words["budget"]) == ({}, "0", "$1 are enough")
+    assert plan.words["cost"] == "$0.00"
 
 
 def test_offline_there_is_no_stand_in(tmp_path: Path) -> None:

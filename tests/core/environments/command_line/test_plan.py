@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
+from judgegym.environments.prompts_environment import PromptsEnv
 from tests.arena import Arena
 from tests.billing import LONGEST, PRICES, Provider
-from tests.command import in_process, serving
+from tests.command import in_process, serving, write_lines
+from tests.plans import PrintedPlan, read_plan
 
 
-def number_of(said: str, label: str) -> int:
-    found = re.search(rf"^{label} +([\d,]+)", said, re.MULTILINE)
-    assert found is not None, said
-    return int(found[1].replace(",", ""))
+def planned(*words: str) -> PrintedPlan:
+    return read_plan(in_process(*words).successful().out)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["evaluate", "process"])
-def test_calls_are_those_of_the_run_and_its_cost_at_most_that(tmp_path: Path, verb: str) -> None:
+def test_calls_are_those_of_the_run(tmp_path: Path, verb: str) -> None:
     arena = Arena(tmp_path).rows(5)
     places = {"evaluate": "data_dir_to_save_evals", "process": "data_path_to_save_groups"}
     words = [verb, *arena.flags, f"--env.{places[verb]}={tmp_path / 'run.jsonl'}", *PRICES]
@@ -28,34 +27,61 @@ def test_calls_are_those_of_the_run_and_its_cost_at_most_that(tmp_path: Path, ve
     words += ["--env.total_steps=5"] if verb == "process" else []
     with serving(provider := Provider(0, faults=False)) as endpoint:
         urls = [f"--openai.base_url={endpoint.base_url}", f"--env.judge_base_url={endpoint.base_url}"]
-        plan = in_process(*words, *urls, "--plan", "--env.budget_calls=3")
-        assert (plan.code, endpoint.requests) == (0, []), plan.said
-        assert not (tmp_path / "run.jsonl").exists()
+        plan = planned(*words, *urls, f"--plan={LONGEST}", "--env.budget_calls=3")
+        assert not endpoint.requests and not (tmp_path / "run.jsonl").exists()
         assert in_process(*words, *urls).code == 0
-        assert number_of(plan.out, "policy calls") + number_of(plan.out, "judge calls") == len(endpoint.requests)
-    most = re.search(r"^cost +about \$[\d.]+, at most \$([\d.]+)", plan.out, re.MULTILINE)
-    assert most is not None and provider.usd <= 4 * float(most[1])  # it bills up to a token a byte
-    assert "3 calls are not enough" in plan.out and max(map(len, plan.out.splitlines())) <= 80
+        assert plan.calls.usual == len(endpoint.requests)
+    assert plan.cost is not None and provider.usd <= 4 * plan.cost  # it bills up to a token a byte
+    assert plan.words["budget"] == "3 calls are not enough"
 
 
 def test_a_plan_needs_no_key_and_takes_prices_from_the_table(tmp_path: Path) -> None:
     words = ("--openai.model_name=gpt-4.1", "--plan=100")
-    plan = in_process("evaluate", *Arena(tmp_path).rows(2).flags, *words)
-    assert plan.code == 0, plan.said
-    assert number_of(plan.out, "policy calls") == 2
-    assert re.search(r"^cost +about \$0\.\d+, at most \$\d", plan.out, re.MULTILINE), plan.out
+    plan = planned("evaluate", *Arena(tmp_path).rows(2).flags, *words)
+    assert plan.models["policy"].calls.usual == 2
+    assert plan.models["policy"].reply_tokens.usual == 2 * 100
+    assert plan.cost
 
 
-@pytest.mark.parametrize(("batch", "share"), [("", 0.5), ("openai", 0.5), ("folder", 1.0), ("priced", 0.1)])
-def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(tmp_path: Path, batch: str, share: float) -> None:
-    kind = "openai" if batch == "priced" else batch
-    words = [f"--env.judge_batch={kind}"] if kind else []
-    words += [f"--env.judge_batch_folder={tmp_path}"] if kind == "folder" else []
-    words += [f"--env.judge_batch_price={share}"] if batch == "priced" else []
-    plan = in_process("evaluate", *Arena(tmp_path).rows(2).flags, *PRICES, "--plan", *words)
-    assert plan.code == 0, plan.said
-    policy, judge, whole, in_batch = map(
-        float, re.findall(r"^(?:  cost|cost|in a batch) +about \$([\d.]+)", plan.out, re.M)
-    )
-    assert whole == pytest.approx(policy + judge, rel=1e-2)
-    assert in_batch == pytest.approx(policy + share * judge, rel=1e-2)
+def test_groups_are_those_of_the_settings_and_of_serve_an_example(tmp_path: Path) -> None:
+    rows = write_lines(tmp_path / "rows.jsonl", [{"prompt": f"Why {n}?", "uid": f"{n}"} for n in range(3)])
+    words = [f"--env.train_dataset={rows}", "--env.group_size=2", "--env.rubric=Is it short?", "--plan"]
+    groups = in_process("process", *words, "--env.total_steps=7", env_type=PromptsEnv).successful().out
+    plan = read_plan(groups)
+    assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 7, "judge": 14}
+    assert any("one completion a request" in note for note in plan.notes)
+    served = in_process("serve", *words, env_type=PromptsEnv)
+    plan = read_plan(served.successful().out)
+    assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 1_000, "judge": 2_000}
+    assert any("batch size / 2" in note for note in plan.notes)
+    none = in_process("process", *words, "--env.total_steps=0", env_type=PromptsEnv)
+    assert (none.code, none.out) == (2, "") and "--env.total_steps" in none.err
+
+
+def test_the_gold_judge_is_counted_beside_the_budget(tmp_path: Path) -> None:
+    rows = write_lines(tmp_path / "rows.jsonl", [{"prompt": f"Why {n}?", "uid": f"{n}"} for n in range(3)])
+    gold = '{"judge": "rubric", "judge_model_name": "gold"}'
+    words = [f"--env.train_dataset={rows}", "--env.total_steps=4", "--env.rubric=Is it short?", "--plan"]
+    words += [f"--env.gold_judge={gold}", "--env.gold_share=1", "--env.budget_calls=20"]
+    plan = read_plan(in_process("process", *words, env_type=PromptsEnv).successful().out)
+    assert 4 <= plan.models["gold judge"].calls.usual <= 16
+    assert plan.calls.usual > 20 and plan.words["budget"] == "20 calls are enough"
+
+
+@pytest.mark.parametrize("price", [None, 0.1])
+def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(tmp_path: Path, price: float | None) -> None:
+    words = [] if price is None else [f"--env.judge_batch_price={price}"]
+    plan = planned("evaluate", *Arena(tmp_path).rows(2).flags, *PRICES, "--plan", *words)
+    policy, judge = plan.models["policy"].cost, plan.models["judge"].cost
+    assert policy is not None and judge is not None
+    assert plan.cost == pytest.approx(policy + judge, rel=1e-2)
+    in_batch = float(plan.words["in a batch"].removeprefix("$"))
+    assert in_batch == pytest.approx(policy + (0.5 if price is None else price) * judge, rel=1e-2)
+
+
+def test_a_run_in_batches_is_planned_at_their_price(tmp_path: Path) -> None:
+    words = ["evaluate", *Arena(tmp_path).rows(2).flags, *PRICES, "--plan"]
+    live, batched = planned(*words), planned(*words, "--env.judge_batch=openai")
+    assert batched.models["judge"].cost == pytest.approx((live.models["judge"].cost or 0) / 2, rel=1e-2)
+    assert batched.models["policy"].cost == live.models["policy"].cost
+    assert "in a batch" not in batched.words

@@ -13,6 +13,7 @@ from judgegym.reports.results.groups import read_groups
 from judgegym.reports.run_page.groups import group_contents
 from tests.command import Ended, in_process, serving
 from tests.core.environments.words import opened
+from tests.plans import read_plan
 from tests.talks import TalkEnv, Talker, says
 
 FILE = "groups.jsonl"
@@ -102,8 +103,7 @@ def test_the_plan_counts_all_turns() -> None:
     """Of the stand-in's answers, none of which says goodbye: one request for four first turns, and two more of each."""
     ended, asked = process(Talker(says()), "--plan")
     assert (ended.code, asked) == (0, 0), ended.err
-    assert "policy calls" in ended.out
-    assert next(line.split()[-1] for line in ended.out.splitlines() if "policy calls" in line) == str(2 * (1 + 2 * 4))
+    assert read_plan(ended.out).models["policy"].calls.usual == 2 * (1 + 2 * 4)
 
 
 @pytest.mark.slow

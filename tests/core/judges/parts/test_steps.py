@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from judgegym.datasets.score.counting import CountingClient
+from judgegym.engine.plan.client import DryRun
+from judgegym.engine.plan.opening import open_dry_judge
 from judgegym.judges.conversations.turns import ToolCall, Turn, text_turn, transcript
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
@@ -231,6 +233,9 @@ async def test_steps_a_rubric_and_rules_are_parts_of_a_reward(connect: Connect) 
     assert (gated.score, len(endpoint.requests)) == (0.0, calls)
 
 
+EXPECTED_CALLS: dict[str, dict[str, int]] = {"steps": {"": 4}, "composite": {"each": 4, "quality": 1}}
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -239,12 +244,14 @@ async def test_steps_a_rubric_and_rules_are_parts_of_a_reward(connect: Connect) 
         {"judge": "steps", "steps_most": 2, "steps_judge": {"judge": "jury", "judges": "a,b"}},
     ],
 )
-async def test_a_plan_counts_the_calls_of_each_step(connect: Connect, given: dict[str, Any]) -> None:
-    settings = ScorerSettings.model_validate(given)
-    counting = CountingClient(settings)
-    asked = await counting.asked(TASK)
-    expected = {"each": 4, "quality": 1} if settings.judge == "composite" else {"step": 4}
-    assert counting.calls_of == expected and asked.calls == sum(expected.values())
+async def test_a_plan_counts_the_calls_of_each_step(given: dict[str, Any]) -> None:
+    settings, dry = ScorerSettings.model_validate(given), DryRun()
+    dry.parts = frozenset(settings.part_names)
+    await judge_responses(open_dry_judge(settings, dry), TASK)
+    calls = Counter[str]()
+    for role, load in dry.tally.items():
+        calls[role.part] += round(load.calls)
+    assert calls == EXPECTED_CALLS[settings.judge]
 
 
 @pytest.mark.parametrize(

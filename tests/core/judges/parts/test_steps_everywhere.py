@@ -17,6 +17,7 @@ from judgegym_trainers.scores.sources import JudgeSource
 from tests.command import RunFiles, in_process, serving, write_lines
 from tests.core.datasets.scoring import read_rows, response_in, score
 from tests.core.server.running import running
+from tests.plans import read_plan
 from tests.scripted import Json
 
 PROMPT = "What is the weather in Rome?"
@@ -47,7 +48,7 @@ def test_scored_data_and_its_plan(tmp_path: Path) -> None:
         words += [f"--judge_base_url={endpoint.base_url}"]
         planned = score(*words, "--plan")
         ended = score(*words)
-    assert "step               2\n" in planned.out, planned.out
+    assert read_plan(planned.out).calls.usual == 2
     assert (ended.code, len(endpoint.requests)) == (0, 2), ended.err
     (row,) = read_rows(tmp_path / "out.jsonl")
     assert (row["judge/score"], row["judge/detail"]) == (0.25, EXPECTED)

@@ -8,9 +8,20 @@ from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.counting import CountingClient
+from judgegym.engine.plan.client import DryRun
+from judgegym.engine.plan.opening import open_dry_judge
+from judgegym.engine.plan.tally import Tally
+from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, MADE_OF_JUDGES, TASK_FIELDS, JudgeKind, shown_fields
+from judgegym.judges.scorers.registry import (
+    COMPOSITE,
+    JUDGES,
+    MADE_OF_JUDGES,
+    TASK_FIELDS,
+    JudgeKind,
+    ScorerSettings,
+    shown_fields,
+)
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
 
@@ -46,6 +57,13 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
     assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}
 
 
+async def asked(settings: ScorerSettings, task: JudgeTask) -> Tally:
+    """The calls and tokens that a task takes."""
+    dry = DryRun()
+    await judge_responses(open_dry_judge(settings, dry), task)
+    return dry.tally
+
+
 @pytest.mark.parametrize(
     "judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in MADE_OF_JUDGES]
 )
@@ -53,11 +71,11 @@ async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> No
     given = {"judge": judge, "aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
     settings = DatasetJudgeSettings.model_validate(given)
     plain = judge_task_of("Q", ["A", "B"], {})
-    without = await CountingClient(settings).asked(plain)
+    without = await asked(settings, plain)
     shown = set()
     for name, value in GIVEN.items():
         text = "Is it kind? How kind is it?" if name == "rubric" else value
-        if await CountingClient(settings).asked(judge_task_of("Q", ["A", "B"], {name: text})) != without:
+        if await asked(settings, judge_task_of("Q", ["A", "B"], {name: text})) != without:
             shown.add(name)
     assert shown == {name for name, kinds in TASK_FIELDS.items() if judge in kinds}
 

@@ -1,0 +1,273 @@
+"""A client that sends nothing: it counts what is asked, and replies as the offline stand-in would.
+
+Guarantees: the requests are those of the run, since its own judge and policy make them; neither an endpoint nor a
+ledger is touched, and a judgment cache is only read.
+
+A judge's verdicts decide how often it is asked: votes may end early, critique ends when a verdict stays, a cascade
+escalates where its cheap judge is unsure. An `Opinion` takes the place of the stand-in's, for the fewest and the most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from judgegym.engine.plan.tally import Load, Tally, add_load, price_request, role_of
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm import wire
+from judgegym.llm.at_once import holding
+from judgegym.llm.cache import CacheRow, JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.cost.budget import Budget
+from judgegym.llm.cost.images import tokens_of_images
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.ledger import RequestRecord, current_component
+from judgegym.llm.outcome import choice_from_json
+from judgegym.llm.types import ChatResponse, ChatSettings
+from judgegym.llm.usage import count_once
+from judgegym.llm.wire import JSON, Choice, Message
+from judgegym.offline.answers import BUILT_IN, Opinion, answers
+from judgegym.offline.request import ChatRequest, completion
+from judgegym.offline.rewards import reward_answer
+
+_NUMBER = re.compile(r"\d+\Z")
+_BEST = 0.999
+"""The highest merit; some judges round a higher one up, beyond their scale."""
+_CLASSES = (1, 2, 8, 64, 1024)
+"""How many classes a reward model may have."""
+_LONG = 20
+"""Characters of a reply that is told apart from others where a later prompt shows it."""
+
+
+class Call(NamedTuple):
+    """Which call of a judge a request is of.
+
+    Attributes:
+        vote: which of several votes on one question, from 0.
+        round: the number at the end of the call's name, such as that of a critique; 0 without one.
+    """
+
+    vote: int = 0
+    round: int = 0
+
+
+_CALL: ContextVar[Call | None] = ContextVar("call", default=None)
+_SHOWN: ContextVar[dict[str, float]] = ContextVar("replies shown")
+"""The replies to a row's calls, each with the tokens by which one of the assumed length is longer."""
+
+
+def agreeing(titles: Sequence[str], is_critique: bool) -> Mapping[str, float]:
+    """The first text is best, in every vote and round."""
+    return {title: _BEST - place / len(titles) for place, title in enumerate(titles)}
+
+
+def changing(titles: Sequence[str], is_critique: bool) -> Mapping[str, float]:
+    """The first text is best in every second vote and round, and worst in the others."""
+    merits = agreeing(titles, is_critique)
+    call = _CALL.get() or Call()
+    is_odd = (call.vote + call.round * is_critique + len(current_component())) % 2
+    return {title: 1.0 - merit for title, merit in merits.items()} if is_odd else merits
+
+
+def undecided(titles: Sequence[str], is_critique: bool) -> Mapping[str, float]:
+    """No text is good or bad."""
+    return dict.fromkeys(titles, 0.5)
+
+
+OPINIONS: Sequence[Opinion] = (agreeing, changing, undecided)
+"""Between the judges that have these, calls vary as far as verdicts can make them."""
+
+
+@dataclass(slots=True)
+class DryRun:
+    """What the clients of a dry run have counted, and how they reply.
+
+    Attributes:
+        tally: what is counted; each pass over the rows has its own.
+        stored: what the judgment cache would store in this pass.
+        formats: the prompts that the stand-in knows.
+        parts: the names of the parts of the run's judge.
+        reply_tokens: the tokens of a policy's completion (`True`) and of any other reply; `None`: of the stand-in's.
+        cached_share: the share of all prompts that is in a prefix cache.
+        opinion: of judges; `None`: the stand-in's.
+        clients: the settings of all clients that were asked.
+        watch: is shown the messages of each request.
+        asks_for_several: a request has asked for several completions.
+    """
+
+    tally: Tally = field(default_factory=dict)
+    stored: dict[str, Choice] = field(default_factory=dict)
+    formats: Sequence[PromptFormat] = BUILT_IN
+    parts: frozenset[str] = frozenset()
+    reply_tokens: Mapping[bool, float | None] = field(default_factory=lambda: {True: None, False: None})
+    cached_share: float = 0.0
+    opinion: Opinion | None = None
+    clients: dict[str, ChatSettings] = field(default_factory=dict)
+    watch: Callable[[Sequence[Message]], None] = lambda messages: None
+    asks_for_several: bool = False
+
+    @contextmanager
+    def row(self) -> Iterator[None]:
+        """Replies inside are shown by later prompts inside alone."""
+        with holding(_SHOWN, {}):
+            yield
+
+    def begin(self, opinion: Opinion | None) -> None:
+        """Begin a pass over the rows, with nothing counted."""
+        self.tally, self.stored, self.opinion = {}, {}, opinion
+
+    def open(
+        self,
+        settings: ChatSettings,
+        *,
+        cache: JudgmentCache | None = None,
+        budget: Budget | None = None,
+        **_: Any,  # sessions are not needed
+    ) -> DryClient:
+        """Open a client that counts here; arguments and errors are those of `ChatClient`."""
+        return DryClient(settings, self, cache=cache, budget=budget)
+
+    def open_cache(self, path: Path) -> JudgmentCache:
+        """Open a judgment cache in which nothing is stored; errors are those of `JudgmentCache`."""
+        return DryCache(self, path)
+
+    def count(self, settings: ChatSettings, messages: Sequence[Message], replies: Sequence[Choice], used: int) -> None:
+        """Count a request.
+
+        Args:
+            settings: of the client.
+            messages: its prompt.
+            replies: the stand-in's; none of a model whose replies have no tokens.
+            used: tokens of these replies.
+        """
+        self.watch(messages)
+        self.asks_for_several |= len(replies) > 1
+        endpoint = settings.endpoints[0]
+        self.clients[settings.title] = settings
+        role = role_of(settings, current_component().split("/"), self.parts)
+        shown = _SHOWN.get({})
+        prompt = float(tokens_of_images(messages, endpoint.api, endpoint.model))
+        for message in messages:
+            text = message["content"]
+            prompt += count_once(text) + sum(more * text.count(reply) for reply, more in shown.items())
+        reply, assumed = float(used), self.reply_tokens[role.is_policy]
+        if assumed is not None and replies:
+            each = min(assumed, settings.max_tokens or assumed)
+            reply = each * len(replies)
+            for choice in replies:
+                text = choice.text.rpartition("</think>")[2].strip()
+                if len(text) >= _LONG:
+                    shown[text] = each - count_once(text)
+        cost = price_request(role.prices, prompt, reply, self.cached_share)
+        add_load(self.tally, role, Load(1.0, prompt, reply, cost))
+
+
+class DryClient(ChatClient):
+    """Counts what it is asked, and replies as the stand-in would."""
+
+    def __init__(
+        self,
+        settings: ChatSettings,
+        dry: DryRun,
+        *,
+        cache: JudgmentCache | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """Count in `dry`; the other arguments, and errors, are those of `ChatClient`."""
+        super().__init__(settings, cache=cache, budget=budget)
+        self._dry = dry
+
+    def sibling(self, settings: ChatSettings) -> ChatClient:
+        """Open a client of another model that counts in the same place."""
+        return DryClient(settings, self._dry, cache=self._cache, budget=self._budget)
+
+    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # of `ChatClient.chat`
+        """Note which call of a judge it is, for its opinion."""
+        number = _NUMBER.search(how.get("name", ""))
+        with holding(_CALL, Call(how.get("vote", 0), int(number[0]) if number is not None else 0)):
+            return await super().chat(messages, **how)
+
+    async def call_beside(
+        self,
+        send: Callable[[RequestRecord], Awaitable[ChatResponse]],
+        messages: Sequence[Message],
+        parameters: Mapping[str, JSON],
+        *,
+        keep: Callable[[Choice], bool],
+        name: str,
+    ) -> ChatResponse:
+        """Ask a reward model, which has as many classes as its judge expects."""
+
+        async def ask(record: RequestRecord) -> ChatResponse:
+            answer = await send(record)
+            return replace(answer, choices=tuple(_with_classes(choice, keep) for choice in answer.choices))
+
+        return await super().call_beside(ask, messages, parameters, keep=keep, name=name)
+
+    async def request(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> ChatResponse:
+        """Count a request."""
+        settings, dry = self.settings, self._dry
+        record.received = 1
+        if record.read is not None and record.path is not None:
+            body = wire.loads(reward_answer(record.path, wire.dumps({**parameters}), dry.opinion))
+            texts, _ = record.read(body)
+            dry.count(settings, messages, (), 0)
+            return ChatResponse(tuple(map(Choice, texts)))
+        fields: dict[str, Any] = {**parameters, "messages": wire.messages_json(messages)}
+        request = ChatRequest.model_validate({"model": settings.endpoints[0].model, **fields})
+        request._data = {"model": settings.endpoints[0].model, **fields}
+        reply = completion(request, answers(request, dry.formats, opinion=dry.opinion))
+        choices = tuple(map(choice_from_json, reply["choices"]))
+        record.received = len(choices)
+        dry.count(settings, messages, choices, reply["usage"]["completion_tokens"])
+        return ChatResponse(choices)
+
+
+def _with_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
+    """A reward model's item with its number for each of as many classes as its judge expects."""
+    item = wire.loads(choice.text)
+    numbers = item["probs"] if isinstance(item, dict) else item if isinstance(item, list) else [item]
+    for count in _CLASSES:
+        several = replace(choice, text=wire.dumps(numbers * count).decode())
+        try:
+            keep(several)
+            return several
+        except SettingsError:  # there are too few
+            continue
+    return choice
+
+
+class DryCache(JudgmentCache):
+    """A judgment cache whose file is read, if it is there, and not written; a dry run stores its replies in memory."""
+
+    def __init__(self, dry: DryRun, path: Path) -> None:
+        """Open the file.
+
+        Raises:
+            SettingsError: it cannot be opened, or is no cache.
+        """
+        self._dry, self._has_file = dry, path.exists()
+        if self._has_file:
+            super().__init__(path)
+
+    async def get(self, key: str) -> CacheRow:
+        """What an earlier call of this pass has stored, or what the file has."""
+        if key in self._dry.stored:
+            return CacheRow(self._dry.stored[key])
+        return await super().get(key) if self._has_file else CacheRow()
+
+    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> Choice:
+        """Store a reply for this pass."""
+        return self._dry.stored.setdefault(key, choice)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._has_file:
+            super().close()

@@ -1,0 +1,142 @@
+"""The run that a plan is to resume: what its ledger has answered and spent. Files are only read."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from judgegym.engine.runs.ledger import CallKeys, RowKey, RunUsage
+from judgegym.engine.runs.recorded_calls import read_answer, read_ledger
+from judgegym.llm.errors import EndpointError, RunStop
+from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation
+from judgegym.llm.types import ChatResponse
+from judgegym.llm.usage import Usage
+
+
+@dataclass(slots=True)
+class Replies:
+    """The replies of a run so far to calls of policies, or to those of judges.
+
+    Attributes:
+        calls: that were paid for.
+        choices: that they brought.
+        tokens: of these.
+        seconds: that the calls took, one after the other.
+    """
+
+    calls: int = 0
+    choices: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def add(self, answer: ChatResponse) -> None:
+        """Add an answer that was paid for."""
+        self.calls += 1
+        self.choices += len(answer.choices)
+        self.tokens += answer.usage.completion_tokens
+        self.seconds += answer.latency_s
+
+    @property
+    def mean(self) -> float | None:
+        """The tokens of a choice on average; `None` without any."""
+        return self.tokens / self.choices if self.choices else None
+
+
+@dataclass(slots=True)
+class RowAnswers:
+    """What the ledger has answered a row; it stands in for the ledger of the row, and records nothing."""
+
+    name: str
+    parts: dict[str, dict[int, tuple[ChatResponse, bool]]] = field(default_factory=dict)
+    """By the key of a call and the number of the part: an answer, and whether it has a verdict."""
+    _keys: CallKeys = field(default_factory=CallKeys)
+
+    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
+        """See `RowLedger`."""
+        key = self._keys.begun(asked)
+        return key, {part: answer for part, (answer, _) in self.parts.get(key, {}).items()}
+
+    def holds(self, asked: CallKey) -> bool:
+        """See `RowLedger`."""
+        return self._keys.following(asked) in self.parts
+
+    async def ready(self) -> float:
+        """See `RowLedger`."""
+        return 0.0
+
+    def sent(self, number: int | None = None) -> int:
+        """See `RowLedger`."""
+        return 0
+
+    def not_sent(self, number: int) -> None:
+        """See `RowLedger`."""
+
+    def answered(
+        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+    ) -> None:
+        """See `RowLedger`."""
+
+    def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
+        """See `RowLedger`."""
+
+    def begin(self) -> RowAnswers:
+        """The same answers for another pass over the row."""
+        return RowAnswers(self.name, self.parts)
+
+    def forget_without_verdict(self) -> None:
+        """Drop the answers without a verdict: the row has failed, and asks for them again."""
+        kept = {key: {part: each for part, each in parts.items() if each[1]} for key, parts in self.parts.items()}
+        self.parts = {key: parts for key, parts in kept.items() if parts}
+
+
+@dataclass(slots=True)
+class EarlierRun:
+    """The ledger of a run.
+
+    Attributes:
+        usage: requests and tokens so far.
+        replies: of policies (`True`), and of judges and users (`False`).
+        answers: those of some rows, by the keys of their calls.
+    """
+
+    usage: RunUsage = field(default_factory=RunUsage)
+    replies: Mapping[bool, Replies] = field(default_factory=lambda: {True: Replies(), False: Replies()})
+    answers: dict[RowKey, RowAnswers] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, run: Path, rows: Container[str]) -> EarlierRun:
+        """Read the ledger in a run's directory, which may have none, with the answers to these rows.
+
+        Raises:
+            RunDirectoryError: it cannot be read.
+        """
+        earlier = cls()
+        for line in read_ledger(run, lambda line: line.fields()):
+            earlier._note(line, rows)
+        return earlier
+
+    def row(self, uid: str, group: int | None = None) -> RowAnswers:
+        """What a row, or a group of it, was answered."""
+        return self.answers.get((uid, group), RowAnswers(uid))
+
+    def _note(self, line: Mapping[str, Any], rows: Container[str]) -> None:
+        if "failed" in line:
+            self.usage.note_failure(line)
+        elif "row_failed" in line:
+            self.row(line["row_failed"], line["group"]).forget_without_verdict()
+        elif "call" in line:
+            call, answer = line["call"], read_answer(line["call"])
+            self.usage.note_answer(call)
+            if answer.attempts:
+                self.replies[call["component"].rpartition("/")[2] == "policy"].add(answer)
+            if call["row"] in rows:
+                row = self.answers.setdefault((call["row"], call["group"]), RowAnswers(call["row"]))
+                row.parts.setdefault(call["key"], {})[call["part"]] = answer, call["has_verdict"]
+
+    @property
+    def cached_share(self) -> float:
+        """The share of all prompts that endpoints had in their prefix caches."""
+        total = sum(self.usage.usage.values(), Usage())
+        return total.cached_prompt_tokens / max(1, total.prompt_tokens)

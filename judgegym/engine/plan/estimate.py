@@ -1,0 +1,136 @@
+"""An estimate: what a run asks, from a sample of its rows.
+
+The rows are gone through with the replies of the offline stand-in. If these have led to calls, a part of the rows is
+gone through again with each of `OPINIONS`, for the fewest and the most calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from judgegym.engine.plan.client import OPINIONS, DryRun
+from judgegym.engine.plan.tally import Load, Role, Tally, sum_loads
+from judgegym.judges.core.seeding import generator
+from judgegym.llm.at_once import all_results
+
+ROWS, CALLS = 2_000, 20_000
+"""The most rows that are gone through, and after how many calls no further ones are."""
+_ROWS_AGAIN, _CALLS_AGAIN = 200, 2_000
+"""The same for each opinion."""
+_AT_ONCE = 50
+Step = Callable[[int], Awaitable[object]]
+"""Runs a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a role is asked: usually, at least and at most."""
+
+    usual: Load = Load()
+    low: Load = Load()
+    high: Load = Load()
+
+    def __add__(self, other: Bounds) -> Bounds:
+        """The sum of both."""
+        return Bounds(self.usual + other.usual, self.low + other.low, self.high + other.high)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether verdicts do not change the number of calls."""
+        return self.low.calls == self.high.calls
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run asks.
+
+    Attributes:
+        roles: of all rows, by role.
+        rows: how many rows.
+        counted: how many of them were gone through.
+    """
+
+    roles: dict[Role, Bounds] = field(default_factory=dict)
+    rows: int = 0
+    counted: int = 0
+
+    def __add__(self, other: Estimate) -> Estimate:
+        """Both together."""
+        names = [*dict.fromkeys((*self.roles, *other.roles))]
+        roles = {role: self.roles.get(role, Bounds()) + other.roles.get(role, Bounds()) for role in names}
+        return Estimate(roles, self.rows + other.rows, self.counted + other.counted)
+
+    def times(self, low: float, usual: float, high: float) -> Estimate:
+        """So many times as much: at least, usually and at most."""
+        roles = {
+            role: Bounds(each.usual.times(usual), each.low.times(low), each.high.times(high))
+            for role, each in self.roles.items()
+        }
+        return Estimate(roles, self.rows, self.counted)
+
+    @property
+    def total(self) -> Bounds:
+        """All roles together."""
+        return sum(self.roles.values(), Bounds())
+
+
+def draw_rows(rows: Sequence[int], seed: int) -> list[int]:
+    """The rows to go through, in a random order; all of them if they are few."""
+    chosen = generator(seed, "plan", "rows").sample(range(len(rows)), min(len(rows), ROWS))
+    return [rows[place] for place in chosen]
+
+
+async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) -> Estimate:
+    """Estimate what a run asks.
+
+    Args:
+        dry: counts.
+        step: runs a row.
+        chosen: the rows to go through.
+        rows: how many rows the run has.
+    """
+    counted, again = 0, 0
+    dry.begin(None)
+    first: Tally = {}
+    while counted < len(chosen) and _calls(dry) < CALLS:
+        counted += await _go_through(dry, step, chosen[counted : counted + _AT_ONCE])
+        if not again and (counted >= min(_ROWS_AGAIN, len(chosen)) or _calls(dry) >= _CALLS_AGAIN):
+            again, first = counted, {**dry.tally}
+    usual = dry.tally
+    passes = [first]
+    for opinion in OPINIONS if first else ():
+        dry.begin(opinion)
+        for start in range(0, again, _AT_ONCE):
+            await _go_through(dry, step, chosen[start : min(start + _AT_ONCE, again)])
+        passes.append(dry.tally)
+    factor = rows / max(1, counted)
+    roles = dict.fromkeys(role for tally in (usual, *passes) for role in tally)
+    found = {role: _bounds(role, usual, passes, factor, rows / max(1, again)) for role in roles}
+    return Estimate(found, rows, counted)
+
+
+def _bounds(role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float) -> Bounds:
+    """The bounds of a role: the usual ones times what the passes differ by from the first of them."""
+    whole = usual.get(role, Load()).times(factor)
+    loads = sorted((tally.get(role, Load()) for tally in passes), key=lambda load: load.calls)
+    first = passes[0].get(role, Load())
+    if loads[0].calls == loads[-1].calls:
+        return Bounds(whole, whole, whole)
+    low, high = (
+        load.times(whole.calls / first.calls if first.calls else factor_again) for load in (loads[0], loads[-1])
+    )
+    return Bounds(whole, low, high)
+
+
+def _calls(dry: DryRun) -> float:
+    return sum_loads(dry.tally.values()).calls
+
+
+async def _go_through(dry: DryRun, step: Step, numbers: Sequence[int]) -> int:
+    async def run(number: int) -> None:
+        with dry.row():
+            await step(number)
+
+    await all_results(map(run, numbers))
+    return len(numbers)

@@ -1,0 +1,188 @@
+"""A plan as text of at most 80 columns: a line for each number, and sentences for what the numbers leave out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from judgegym.engine.plan.earlier import EarlierRun
+from judgegym.engine.plan.estimate import Bounds, Estimate
+from judgegym.engine.plan.tally import GOLD_JUDGE, Load, Role
+from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
+from judgegym.judges.config.budgets import BudgetSettings
+from judgegym.llm.cost.budget import Expense
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.usage import how_counted
+from judgegym.statistics import percent
+
+WIDTH = 80
+_LABEL = 19
+_USUAL_SECONDS = (1.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run asks, and what it costs.
+
+    Attributes:
+        estimate: of the run.
+        head: the rows of the run: labels and words.
+        reply_tokens: the tokens of a policy's completion (`True`) and of any other reply; `None`: the stand-in's.
+        clients: the settings of the clients that were asked, by title.
+        budget: of the run.
+        batch_share: what a judge's request costs in a batch, as a share of what it costs live.
+        earlier: the runs that are resumed.
+        cached_share: the share of all prompts that is in a prefix cache.
+        asks_for_several: a request asks for several completions.
+        notes: what else a reader must know, in sentences.
+    """
+
+    estimate: Estimate
+    head: Sequence[tuple[str, str]]
+    reply_tokens: Mapping[bool, float | None]
+    clients: Mapping[str, ChatSettings]
+    budget: BudgetSettings
+    batch_share: float
+    earlier: Sequence[EarlierRun] = ()
+    cached_share: float = 0.0
+    asks_for_several: bool = False
+    notes: Sequence[str] = ()
+
+    def lines(self) -> list[str]:
+        """The lines to print."""
+        pairs = [*self.head, *self._roles(), *self._totals(), *self._assumptions()]
+        lines = [line for label, words in pairs for line in _wrapped(label, words)]
+        for note in (*self.notes, *self._notes()):
+            lines += ["", *textwrap.wrap(note, WIDTH, break_on_hyphens=False)]
+        return lines
+
+    @property
+    def spent(self) -> Expense:
+        """What earlier parts of the run have spent, at the prices of now."""
+        prices = {endpoint.model: each.prices for each in self.clients.values() for endpoint in each.endpoints}
+        spent = [earlier.usage.priced(prices) for earlier in self.earlier]
+        costs = [each.usd for each in spent]
+        usd = None if None in costs else sum(filter(None, costs))
+        return Expense(sum(each.calls for each in spent), usd)
+
+    def _roles(self) -> Iterator[tuple[str, str]]:
+        roles = self.estimate.roles
+        if not roles:
+            yield "calls", "0"
+        for role, load in roles.items():
+            yield f"{_name(role, roles)} calls", _words(load, lambda each: each.calls, _count)
+            yield "  prompt tokens", _words(load, lambda each: each.prompt_tokens, _count)
+            yield "  reply tokens", _words(load, lambda each: each.reply_tokens, _count)
+            is_known = load.usual.cost is not None
+            yield "  cost", _words(load, _dollars, dollars) if is_known else f"{UNKNOWN}; set {role.price_settings}"
+
+    def _totals(self) -> Iterator[tuple[str, str]]:
+        roles, total = self.estimate.roles, self.estimate.total
+        yield "cost", UNKNOWN if total.usual.cost is None else _words(total, _dollars, dollars)
+        is_live = all(client.batch is None for client in self.clients.values())
+        if is_live and total.usual.cost is not None and any(role.name == "judge" for role in roles):
+            costs = (self._batch_share(role) * (load.usual.cost or 0.0) for role, load in roles.items())
+            yield "in a batch", dollars(sum(costs))
+        if roles:
+            yield "least time", self._least_time()
+        yield from self._budgets()
+
+    def _batch_share(self, role: Role) -> float:
+        return self.batch_share if role.name == "judge" else 1.0
+
+    def _budgets(self) -> Iterator[tuple[str, str]]:
+        loads = (load for role, load in self.estimate.roles.items() if role.name != GOLD_JUDGE)
+        total = sum(loads, Bounds())  # the gold judge has a budget of its own
+        calls, usd, spent = self.budget.budget_calls, self.budget.budget_usd, self.spent
+        if calls is not None:
+            yield "budget", f"{calls:,} calls {_enough(total, calls - spent.calls, lambda load: load.calls)}"
+        if usd is not None and total.usual.cost is not None:
+            yield "budget", f"${usd:g} {_enough(total, usd - (spent.usd or 0.0), _dollars)}"
+
+    def _least_time(self) -> str:
+        """By the limits of the clients, and by usual times of a reply."""
+        asked = dict[str, Load]()
+        for role, bounds in self.estimate.roles.items():
+            asked[role.name] = asked.get(role.name, Load()) + bounds.usual
+        seconds, at_once = [0.0], list[float]()
+        for title, client in self.clients.items():
+            load = asked.get(title.removeprefix("the "), Load())
+            limits = (load.calls, client.requests_per_minute), (load.prompt_tokens, client.tokens_per_minute)
+            seconds += [60.0 * (needed / limit - 1.0) for needed, limit in limits if limit is not None]
+            at_once.append(max(1.0, load.calls / client.max_concurrency))
+        parts = [f"{duration(max(seconds))} by the limits a minute"] if max(seconds) > 0 else []
+        replies = [earlier.replies[False] for earlier in self.earlier]
+        if calls := sum(each.calls for each in replies):
+            mean = sum(each.seconds for each in replies) / calls
+            parts.append(f"{duration(sum(at_once) * mean)} at {duration(mean)} a reply, as so far")
+        else:
+            times = (f"{duration(sum(at_once) * each)} at {each:g} s" for each in _USUAL_SECONDS)
+            parts.append(f"{', '.join(times)} a reply")
+        return "; ".join(parts)
+
+    def _assumptions(self) -> Iterator[tuple[str, str]]:
+        if not self.estimate.roles:
+            return
+        is_asked = {role.is_policy for role in self.estimate.roles}
+        nouns = {True: "a completion", False: "a judge's reply"}
+        known = [
+            f"{nouns[of]} of {tokens:,.0f} tokens"
+            for of, tokens in self.reply_tokens.items()
+            if tokens and of in is_asked
+        ]
+        said = f"{', '.join(known)}; --plan=TOKENS for another length"
+        yield "assumed", said if known else "the stand-in's replies; --plan=TOKENS for another length"
+        if self.cached_share:
+            yield "in prefix caches", f"{percent(self.cached_share, 0)} of prompts, as so far"
+        yield "counted as", how_counted()
+
+    def _notes(self) -> Iterator[str]:
+        rows, counted = self.estimate.rows, self.estimate.counted
+        if counted < rows:
+            yield f"Counted on {counted:,} of {rows:,}; the others have as much on average."
+        if not all(load.is_exact for load in self.estimate.roles.values()):
+            yield (
+                "In brackets: the least and the most that verdicts can make of it, such as votes that agree or differ, "
+                "critique that changes a verdict or not, and a judge that is sure or unsure."
+            )
+        if self.asks_for_several:
+            yield "An endpoint that gives one completion a request is asked for each by itself: more calls and prompts."
+        if self.estimate.roles:
+            yield "Requests that fail, and replies without a verdict, are asked for again, on top. Nobody was asked."
+
+
+def _name(role: Role, roles: Mapping[Role, Bounds]) -> str:
+    """What tells a role apart from the others."""
+    models = {each.model for each in roles if (each.name, each.part) == (role.name, role.part)}
+    return " ".join(filter(None, (role.name, role.part, role.model if len(models) > 1 else "")))
+
+
+def _dollars(load: Load) -> float:
+    return load.cost or 0.0
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def _words(load: Bounds, number: Callable[[Load], float], shown: Callable[[float], str]) -> str:
+    """A number, with its bounds where verdicts change it."""
+    words, low, high = (shown(number(each)) for each in (load.usual, load.low, load.high))
+    return words if low == high else f"{words} ({low} to {high})"
+
+
+def _enough(total: Bounds, budget: float, number: Callable[[Load], float]) -> str:
+    if number(total.high) <= budget:
+        return "are enough"
+    return "may be enough" if number(total.usual) <= budget else "are not enough"
+
+
+def _wrapped(label: str, words: str) -> Iterator[str]:
+    """The lines of a number: its label, and words that are wrapped beside it."""
+    if len(label) > _LABEL:
+        yield label
+        label = ""
+    first, *rest = textwrap.wrap(words, WIDTH - _LABEL - 2, break_on_hyphens=False)
+    yield f"{label:<{_LABEL}}  {first}"
+    yield from (f"{'':<{_LABEL}}  {part}" for part in rest)

@@ -1,0 +1,110 @@
+"""What models are asked: requests, tokens and dollars, by model and part of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.usage import Prices
+
+GOLD_JUDGE = "gold judge"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a model is asked.
+
+    Attributes:
+        calls: requests.
+        prompt_tokens: of all prompts, by our own count.
+        reply_tokens: of all replies, as assumed.
+        cost: US dollars; `None` if a price is not known.
+    """
+
+    calls: float = 0.0
+    prompt_tokens: float = 0.0
+    reply_tokens: float = 0.0
+    cost: float | None = 0.0
+
+    def __add__(self, other: Load) -> Load:
+        """The sum of both; its cost is known only if both costs are."""
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        prompts = self.prompt_tokens + other.prompt_tokens
+        return Load(self.calls + other.calls, prompts, self.reply_tokens + other.reply_tokens, cost)
+
+    def times(self, factor: float) -> Load:
+        """So many times as much."""
+        cost = None if self.cost is None else self.cost * factor
+        return Load(self.calls * factor, self.prompt_tokens * factor, self.reply_tokens * factor, cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Who is asked, for which part of a run.
+
+    Attributes:
+        name: the policy, the judge, the user, the gold judge.
+        model: the model's name.
+        part: the part of a judge that asks; empty for the judge itself.
+        prices: of the model.
+        price_settings: how these are set on the command line.
+    """
+
+    name: str
+    model: str
+    part: str
+    prices: Prices
+    price_settings: str
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether its replies are completions, and not verdicts or a user's messages."""
+        return self.name not in ("judge", "user", GOLD_JUDGE)
+
+
+Tally: TypeAlias = "dict[Role, Load]"
+"""What each role is asked."""
+
+
+def add_load(tally: Tally, role: Role, load: Load) -> None:
+    """Add to what a role is asked."""
+    tally[role] = tally[role] + load if role in tally else load
+
+
+def sum_loads(loads: Iterable[Load]) -> Load:
+    """The sum of loads."""
+    return sum(loads, Load())
+
+
+def price_request(prices: Prices, prompt: float, reply: float, cached_share: float) -> float | None:
+    """US dollars for one request.
+
+    Args:
+        prices: of the model.
+        prompt: tokens of the prompt.
+        reply: tokens of the reply.
+        cached_share: the share of the prompt that is in the endpoint's prefix cache.
+    """
+    prices = prices.for_prompt(round(prompt))
+    if prices.input is None or prices.output is None:
+        return None
+    cached = prices.input if prices.cached_input is None else prices.cached_input
+    input_price = prices.input + cached_share * (cached - prices.input)
+    return (prompt * input_price + reply * prices.output) / 1e6
+
+
+def role_of(settings: ChatSettings, scopes: Iterable[str], parts: frozenset[str]) -> Role:
+    """The role of a call.
+
+    Args:
+        settings: of its client.
+        scopes: the components within which the call is made.
+        parts: the names of the parts of the run's judge.
+    """
+    names = [*scopes]
+    title = settings.title.removeprefix("the ")
+    name = GOLD_JUDGE if "gold" in names else title
+    part = next((scope for scope in names if scope in parts), "")
+    return Role(name, settings.endpoints[0].model, part, settings.prices, settings.price_settings)

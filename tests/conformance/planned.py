@@ -1,0 +1,194 @@
+"""`--plan` against the run that it is the plan of, both offline: calls, prompt tokens and dollars.
+
+`python -m tests.conformance.planned FOLDER [WORD…]` makes the runs whose names contain a word, and prints a line for
+each.
+
+A run's numbers are those of its ledger. The prompts of both sides are counted by the project's own counter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from judgegym.cli.commands import main as judgegym
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.llm.usage import count_tokens
+from tests.command import called, clean_environment
+from tests.conformance.equal_runs.rows import write_rows
+from tests.conformance.equal_runs.runs import COMPARING, ENVIRONMENTS, SCORED, SINGLE, TALKS
+from tests.plans import Count, read_plan
+
+PROMPT_TOLERANCE, COST_TOLERANCE = 0.02, 0.10
+_PRICES = "--judge_price_input=3000 --judge_price_output=15000"
+"""High ones, so that costs are printed with many digits."""
+_POLICY = "--openai.price=input=1000,output=4000"
+_SCORED = f"--out scored.jsonl --seed=7 {_PRICES}"
+_EVALUATED = "--env.data_dir_to_save_evals=run --limit=3"
+_ENVIRONMENT = f"--env.write_report=False --env.judge_price_input=3000 --env.judge_price_output=15000 {_POLICY}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run to plan and to make, in a folder beside `rows`."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a run asks; the calls with their bounds."""
+
+    calls: Count
+    prompt_tokens: int
+    cost: float | None
+
+
+def cases() -> Iterator[Case]:
+    """Every kind and form of a judge, and every environment, on three data sets each."""
+    for number, rows in enumerate(("answers", "long", "several")):
+        for kind, flags in {**SINGLE, **COMPARING}.items():
+            data = rows if kind in SINGLE or rows != "long" else "responses"
+            yield _case(f"score-{kind}-{data}", f"score ../rows/{data}.jsonl {_SCORED} {flags}")
+        for form, (own, flags) in SCORED.items():
+            if "faults" not in flags and number == 0:
+                policy = _POLICY if "responses_per_prompt" in flags else ""
+                yield _case(f"score-{form}", f"score ../rows/{own}.jsonl {_SCORED} {policy} {flags}")
+    for seed in (7, 8, 9):
+        common = f"--env.seed={seed} {_ENVIRONMENT}"
+        for environment, (evaluations, trainings) in ENVIRONMENTS.items():
+            for part, flags in evaluations.items():
+                if "model_answers" in flags and seed != 7:
+                    continue  # the file has the answers to the rows of one seed
+                words = f"evaluate {environment} {_EVALUATED} {common} {flags}"
+                yield _case(f"evaluate-{environment}-{part}-{seed}", words)
+            for part, flags in trainings.items():
+                words = f"process {environment} --env.data_path_to_save_groups=groups.jsonl --env.total_steps=2"
+                yield _case(f"process-{environment}-{part}-{seed}", f"{words} {common} {flags}")
+        for kind, flags in SINGLE.items():
+            words = f"evaluate prompts {_EVALUATED} --env.eval_dataset=../rows/prompts.jsonl"
+            yield _case(f"evaluate-prompts-{kind}-{seed}", f"{words} {common} {_of_environment(flags)}")
+    for part, flags in TALKS.items():
+        user = "--env.user_price=input=1000,output=4000" if part == "user" else ""
+        yield _case(f"evaluate-prompts-{part}", f"evaluate prompts {_EVALUATED} {_ENVIRONMENT} {user} {flags}")
+
+
+def _case(name: str, line: str) -> Case:
+    words = [*shlex.split(line), "--offline"]
+    if any(f"{flag}=rule" in words for flag in ("--judge", "--env.judge")):
+        words = [word for word in words if "judge_price" not in word]  # it asks nobody
+    return Case(name, tuple(words))
+
+
+def _of_environment(flags: str) -> str:
+    return " ".join(f"--env.{flag.removeprefix('--')}" for flag in flags.split())
+
+
+def write_data(folder: Path) -> None:
+    """Write the rows of all cases."""
+    write_rows(folder)
+    criteria = [{"criterion": "Gives an example.", "points": 5}, {"criterion": "Is short.", "points": 2}]
+    long = [
+        {
+            "prompt": f"{number}. " + "What does the tide have to do with the moon, and what with the wind? " * 9,
+            "response": " ".join(f"Sentence {each} says something about the tide." for each in range(12 * number + 3)),
+            "reference": "The moon pulls the water.",
+            "criteria": criteria,
+        }
+        for number in range(9)
+    ]
+    several = [
+        {
+            "prompt": f"Name {number + 2} things.",
+            "responses": [
+                "A thing and a prime number.",
+                "",
+                *(f"Thing {n}, thing {2 * n}." for n in range(number + 1)),
+            ],
+            "criteria": criteria,
+        }
+        for number in range(6)
+    ]
+    several.append(several[0])
+    responses = [{**row, "responses": [row.pop("response"), "It does not.", "I ask."]} for row in map(dict, long)]
+    for name, rows in (("long", long), ("several", several), ("responses", responses)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def planned(folder: Path, case: Case) -> Numbers:
+    """The numbers that the plan prints."""
+    plan = read_plan(_said(folder, (*case.words, "--plan")))
+    return Numbers(plan.calls, plan.prompt_tokens, plan.cost)
+
+
+def made(folder: Path, case: Case) -> Numbers:
+    """The numbers of the run, by its ledger."""
+    _said(folder, case.words)
+    (path,) = (each for name in ("run", "scored.run", "groups.run") if (each := folder / name).exists())
+    calls = [call for call in read_calls(path) if call.answer.attempts]
+    sent = sum(call.answer.attempts for call in calls)
+    prompts = sum(count_tokens(message["content"]) for call in calls for message in call.messages or ())
+    costs = [call.answer.usage.cost for call in calls]
+    return Numbers(Count(sent, sent, sent), prompts, None if None in costs else sum(filter(None, costs)))
+
+
+def _said(folder: Path, words: Sequence[str]) -> str:
+    folder.mkdir(exist_ok=True)
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        ended = called(lambda: judgegym([*words]), clean_environment())
+    finally:
+        os.chdir(before)
+    assert ended.code in (0, 1), ended.said
+    return ended.out
+
+
+def differences(plan: Numbers, run: Numbers) -> Mapping[str, str]:
+    """Which numbers of a plan are not those of the run, with both."""
+    found = {}
+    if not plan.calls.low <= run.calls.usual <= plan.calls.high:
+        found["calls"] = f"{plan.calls.low} to {plan.calls.high}, not {run.calls.usual}"
+    if abs(plan.prompt_tokens - run.prompt_tokens) > PROMPT_TOLERANCE * run.prompt_tokens:
+        found["prompt tokens"] = f"{plan.prompt_tokens}, not {run.prompt_tokens}"
+    if (plan.cost is None) != (run.cost is None):
+        found["cost"] = f"{plan.cost}, not {run.cost}"
+    both = plan.cost or 0.0, run.cost or 0.0
+    if abs(both[0] - both[1]) > COST_TOLERANCE * both[1] + 0.01:  # it is printed in cents
+        found["cost"] = f"{plan.cost}, not {run.cost}"
+    return found
+
+
+def main(folder: Path, words: Sequence[str]) -> int:
+    """Print the table; return how many runs differ from their plans."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_data(folder / "rows")
+    failed = 0
+    print(f"{'run':44} {'calls':>14} {'run':>6} {'prompt tokens':>13} {'run':>8} {'cost':>8} {'run':>8}")
+    for case in cases():
+        if words and not any(word in case.name for word in words):
+            continue
+        try:
+            plan, run = planned(folder / case.name, case), made(folder / case.name, case)
+        except AssertionError as error:
+            print(f"{case.name:44} {error}")
+            failed += 1
+            continue
+        wrong = differences(plan, run)
+        failed += bool(wrong)
+        calls = plan.calls
+        bounds = f"{calls.usual}" + (f" ({calls.low}-{calls.high})" if calls.low < calls.high else "")
+        costs = [f"{each:8.4f}" if each is not None else f"{'unknown':>8}" for each in (plan.cost, run.cost)]
+        tokens = f"{plan.prompt_tokens:13,} {run.prompt_tokens:8,}"
+        print(f"{case.name:44} {bounds:>14} {run.calls.usual:6} {tokens} {' '.join(costs)} {wrong or ''}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(Path(sys.argv[1]), sys.argv[2:])))
