@@ -105,7 +105,7 @@ def write_data(folder: Path) -> None:
     ]
     several = [
         {
-            "prompt": f"Name {number + 2} things.",
+            "prompt": f"Name {number + 2} things that the tide and a prime number have in common, and say why.",
             "responses": [
                 "A thing and a prime number.",
                 "",

@@ -17,11 +17,10 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy, RunClients
-from judgegym.engine.plan.client import DryRun
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.environments.command_line.arguments import without_secrets
 from judgegym.environments.command_line.offline import STAND_IN_URL
@@ -33,6 +32,9 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from judgegym.engine.plan.client import DryRun
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from judgegym.llm.cost.budget import Budget
 from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import RequestRecord, current_component
-from judgegym.llm.outcome import choice_from_json
+from judgegym.llm.responses.choices import choice_from_json
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import count_once
 from judgegym.llm.wire import JSON, Choice, Message
