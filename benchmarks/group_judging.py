@@ -38,8 +38,8 @@ from statistics import fmean, pstdev
 from typing import Literal
 
 from benchmarks.measured import Measured, report, results_option
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import CallRun, JudgeCall
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import GameResult, TournamentSettings
 from judgegym.llm.client import ChatClient
@@ -92,7 +92,7 @@ class SimulatedJudge:
     games: int = 0
     failed: set[str] = field(default_factory=set)
 
-    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+    async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
         self.games += 1
         chance = random.Random(f"{self.seed}/{name}")
         call = JudgeCall[object](name, "", None, None, None, CallRun())
@@ -102,7 +102,7 @@ class SimulatedJudge:
         lead = self.beta * (self.quality[first] - self.quality[second]) + FIRST
         return GameResult(self._points(lead, chance), calls=(call,))
 
-    def suspects(self, case: GroupCase, answer: str) -> int:
+    def suspects(self, task: JudgeTask, answer: str) -> int:
         return 0
 
     def _points(self, lead: float, chance: random.Random) -> float:
@@ -135,8 +135,8 @@ async def simulate(kind: Kind, size: int, beta: float, groups: int, *, ties: Tie
             chance = random.Random(name)
             quality = {str(answer): chance.gauss(0.0, 1.0) for answer in range(size)}
             judge = SimulatedJudge(client, quality, beta, ties, name)
-            case = GroupCase(f"question {number}", tuple(quality))
-            judged = await TournamentGroupJudge(kind.settings, judge.client, games=judge).judge(case)
+            task = JudgeTask(f"question {number}", tuple(quality))
+            judged = await TournamentGroupJudge(kind.settings, judge.client, games=judge).judge(task)
             scores = [member.score for member in judged.members]
             correlations.append(_correlation(scores, [*quality.values()]))
             games += judge.games

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.tasks import JudgeTask
 from tests.scripted import Json, Reply, Script
 
 _SHOWN = re.compile(r"The Start of Assistant [AB]'s Answer[^\n]*\n(.*?)\n[<\[][|]?The End", re.DOTALL)
 DOWN = Reply(status=400, body={"error": {"message": "no such model"}})
 
 
-def group(*numbers: int, anchor: int | None = None) -> GroupCase:
-    """A case with an answer for each number."""
-    return GroupCase("How good?", tuple(map(text_of, numbers)), anchor=None if anchor is None else text_of(anchor))
+def group(*numbers: int, anchor: int | None = None) -> JudgeTask:
+    """A task with an answer for each number."""
+    return JudgeTask("How good?", tuple(map(text_of, numbers)), baseline=None if anchor is None else text_of(anchor))
 
 
 def text_of(number: int) -> str:

@@ -22,7 +22,6 @@ from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
 from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt
 from judgegym.judges.conversations.turns import Turn, shared_turns, transcript
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.core.tasks import JudgeTask
@@ -92,7 +91,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
         AspectCase(text), Aspect(name="own", definition="Is it?"), AspectJudgeSettings()
     ),
     "listwise: listwise_prompt": lambda text: listwise_prompt(
-        shared_texts(GroupCase("Why?")), {IDS[0]: text, IDS[1]: "So."}
+        shared_texts(JudgeTask("Why?", ())), {IDS[0]: text, IDS[1]: "So."}
     ),
     "listwise: ids": lambda text: draw_ids(Random(0), 16, (text, "Why?")),
     "pairwise: choice_prompt": lambda text: choice_prompt("Why?", (text, "So.")),

@@ -17,7 +17,6 @@ from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
@@ -75,7 +74,7 @@ ASKED: dict[str, Callable[[], Sequence[Message]]] = {
     ),
     "Groups judged together: what the listwise judge is asked": lambda: (
         listwise_prompt(
-            shared_texts(GroupCase("{question}", context="{contexts}")), {"kqzrt": "{answer}", "hmwpx": "{answer}"}
+            shared_texts(JudgeTask("{question}", (), context="{contexts}")), {"kqzrt": "{answer}", "hmwpx": "{answer}"}
         ).messages
     ),
 }

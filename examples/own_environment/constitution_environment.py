@@ -15,7 +15,6 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, delimit
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask
@@ -123,8 +122,8 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
             for number in range(1, len(self.config.principles) + 1):
                 metrics.rate(f"broken_{number}", number in sample.judgment.detail.broken)
 
-    def group_case(self, task: Question) -> GroupCase:  # what do completions share that are compared with each other?
-        return GroupCase(task.question, criteria="\n".join(self.config.principles))
+    def group_case(self, task: Question) -> JudgeTask:  # what do completions share that are compared with each other?
+        return JudgeTask(task.question, (), rubric="\n".join(self.config.principles))
 
 
 if __name__ == "__main__":

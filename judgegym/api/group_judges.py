@@ -17,7 +17,6 @@ from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, ans
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.group import (
-    GroupCase,
     GroupJudge,
     MemberDetail,
     OrderAgreement,
@@ -115,29 +114,28 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         try:
             said, traces = tuple(map(answer_of, parted)), tuple(map(answer_turns, parted))
             task = answered(JudgeTask(text_of(asked), said, traces=traces), self.settings)
-            case = GroupCase(
-                task.prompt,
-                task.responses,
-                self.criteria,
-                optional_text(reference, "reference"),
-                optional_text(context, "context"),
-                anchor if anchor and anchor.strip() else None,  # whatever the answers are, they are better than a blank
-            )
         except UnseenPart as error:
             raise DataError(str(error)) from None
-        return await BACKGROUND.join(self._judge_case(case))
+        compared = replace(
+            task,
+            rubric=self.criteria,
+            reference=optional_text(reference, "reference"),
+            context=optional_text(context, "context"),
+            baseline=anchor if anchor and anchor.strip() else None,  # any answer is better than a blank
+        )
+        return await BACKGROUND.join(self._judge_task(compared))
 
     judge_sync = in_sync(judge)
 
-    async def _judge_case(self, case: GroupCase) -> GroupTable:
+    async def _judge_task(self, task: JudgeTask) -> GroupTable:
         judge = await self._opened()
-        asked = {number: answer for number, answer in enumerate(case.answers, start=1) if answer.strip()}
-        if not asked:
-            return GroupTable(case.answers, (EMPTY,) * len(case.answers), OrderAgreement())
-        judged = await judge.judge(replace(case, answers=tuple(asked.values()), numbers=tuple(asked)))
+        filled = tuple(place for place, answer in enumerate(task.responses) if answer.strip())
+        if not filled:
+            return GroupTable(task.responses, (EMPTY,) * len(task.responses), OrderAgreement())
+        judged = await judge.judge(task.only(filled, filled))
         members = iter(judged.members)
-        judgments = tuple(next(members) if answer.strip() else EMPTY for answer in case.answers)
-        return GroupTable(case.answers, judgments, judged.orders)
+        judgments = tuple(next(members) if answer.strip() else EMPTY for answer in task.responses)
+        return GroupTable(task.responses, judgments, judged.orders)
 
 
 class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=ListwiseGroupJudge):

@@ -40,8 +40,8 @@ from judgegym.judges.aspects.judge import AspectPanel, PanelDetail, find_verdict
 from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt, criteria_of
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import Message
@@ -154,11 +154,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         (completion,) = completions
         return await self.aspect_judge.judge(self._case(task, completion.answer))
 
-    def group_case(self, task: AspectTask) -> GroupCase:
+    def group_case(self, task: AspectTask) -> JudgeTask:
         """Compare answers to the question by all aspects, with the reference as one more."""
         assert task.asked is not None  # tasks() left the others out
         criteria = criteria_of(self.config.aspects)
-        return GroupCase(task.asked, criteria=criteria, context=task.context, anchor=task.reference)
+        return JudgeTask(task.asked, (), rubric=criteria, context=task.context, baseline=task.reference)
 
     def record_metrics(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """Record rewards, and each aspect's pass rate, score before polarity, agreement and votes."""

@@ -33,10 +33,10 @@ from judgegym.engine.settings import ConfigT, EnvConfig, EnvSettings
 from judgegym.engine.settings.group_judge import GroupJudgeSettings, open_group_judge
 from judgegym.engine.settings.verbs import Verb
 from judgegym.engine.terminal.summary import Outcome
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.scorers.registry import ScorerSettings
@@ -323,8 +323,10 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         own = type(self)
         return own.level is not JudgedEnv.level or own.rewards is not JudgedEnv.rewards
 
-    def group_case(self, task: TaskT) -> GroupCase:
-        """Return what a judge of groups is shown of a row beside the completions, which it compares.
+    def group_case(self, task: TaskT) -> JudgeTask:
+        """Return what a judge of groups is shown of a row beside the completions, which it compares: no responses yet.
+
+        Its rubric is the criteria; its baseline is one more member of the group, with which the others are compared.
 
         Needed by an environment whose settings are `GroupJudgeSettings`. `judge`, `reward`, `drop_reason` and
         `record_metrics` are not called for a group that is judged so.

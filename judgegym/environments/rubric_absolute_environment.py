@@ -43,7 +43,6 @@ from judgegym.environments.roles import (
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import Place
@@ -176,9 +175,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         (completion,) = completions
         return await self.rubric_judge.judge(judge_task(task, completion.answer))
 
-    def group_case(self, task: RubricTask) -> GroupCase:
+    def group_case(self, task: RubricTask) -> JudgeTask:
         """Compare responses to the instruction by the rubric, with the reference as one more."""
-        return GroupCase(task.question, criteria=task.rubric.explained, anchor=task.reference)
+        return JudgeTask(task.question, (), rubric=task.rubric.explained, baseline=task.reference)
 
     def reward(self, judgment: Judgment[RubricDetail]) -> float:
         """Return (score − lowest) / (highest − lowest); with role=judge, the closeness to gold. From 0 to 1."""

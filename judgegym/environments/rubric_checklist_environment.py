@@ -34,9 +34,9 @@ from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.criteria import MET, UNMET, criteria_verdicts
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
@@ -190,10 +190,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         assert judgment.score is not None
         return clipped(judgment.score)
 
-    def group_case(self, task: ChecklistTask) -> GroupCase:
+    def group_case(self, task: ChecklistTask) -> JudgeTask:
         """Compare answers by all criteria together, with the reference as one more."""
         lines = [f"- {one.text} ({one.points:g} points{', required' if one.required else ''})" for one in task.criteria]
-        return GroupCase(task.question, criteria="\n".join(lines), context=task.context, anchor=task.reference)
+        return JudgeTask(task.question, (), rubric="\n".join(lines), context=task.context, baseline=task.reference)
 
     def record_metrics(self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> None:
         """Record scores by category and tag, the criteria that are met, and how far votes agree."""

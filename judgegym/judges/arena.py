@@ -72,14 +72,14 @@ _GAMES: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2
 _LOOKALIKES = Lookalikes("<|", "start of assistant", "end of assistant")
 
 _RESULTS = {1.0: "won", 0.5: "tied", 0.0: "lost"}
-# By label: the value for A (1 won, 0.5 tied, 0 lost), and whether it is strong.
-_VALUES: Mapping[str, tuple[float, bool]] = {
+LABEL_VALUES: Mapping[str, tuple[float, bool]] = {
     "A>>B": (1.0, True),
     "A>B": (1.0, False),
     "A=B": (0.5, False),
     "B>A": (0.0, False),
     "B>>A": (0.0, True),
 }
+"""By label: the value for A (1 won, 0.5 tied, 0 lost), and whether it is strong."""
 OUTCOMES: Mapping[float, RowOutcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
 """What the points of a game mean for the model."""
 
@@ -118,13 +118,13 @@ class Game:
         """Return 1 if the model won, 0.5 for a tie, 0 if it lost, strong or not; `None` without a verdict."""
         if self.label is None:
             return None
-        of_a, _ = _VALUES[self.label]
+        of_a, _ = LABEL_VALUES[self.label]
         return of_a if self.order == "model_is_a" else 1.0 - of_a
 
     @property
     def is_strong(self) -> bool:
         """Return whether the verdict is a strong win or loss."""
-        return self.label is not None and _VALUES[self.label][1]
+        return self.label is not None and LABEL_VALUES[self.label][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +236,9 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
         and Chatbot Arena (2023), section 3.4: a verdict that the other order does not confirm is a tie.
     """
     for label in (game_1, game_2):
-        if label not in _VALUES:
-            raise ValueError(f"{label!r} is not an Arena-Hard label; expected one of {', '.join(_VALUES)}")
-    (as_a, is_strong_1), (baseline_as_a, is_strong_2) = _VALUES[game_1], _VALUES[game_2]
+        if label not in LABEL_VALUES:
+            raise ValueError(f"{label!r} is not an Arena-Hard label; expected one of {', '.join(LABEL_VALUES)}")
+    (as_a, is_strong_1), (baseline_as_a, is_strong_2) = LABEL_VALUES[game_1], LABEL_VALUES[game_2]
     as_b = 1.0 - baseline_as_a
     entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (strong_weight if is_strong_2 else 1)
     return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, OUTCOMES[as_a] if as_a == as_b else "tie")

@@ -26,9 +26,9 @@ from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeKind
 from judgegym.environments.base import JudgedEnv
-from judgegym.judges.core.group import GroupCase, GroupJudge, MemberDetail, OrderAgreement
+from judgegym.judges.core.group import GroupJudge, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
-from judgegym.judges.core.tasks import first_equals
+from judgegym.judges.core.tasks import JudgeTask, first_equals
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
@@ -88,8 +88,8 @@ async def judge_completions_of(
         judgments = await judge_each(env, task, rollouts, broken_off)
         scored = env.rewards([judgment for judgment in judgments if judgment.status is Status.OK])
     else:
-        case = env.group_case(task)
-        judgments, together = await judge_together(env.group_judge, config.group_judge, case, rollouts, broken_off)
+        shown = env.group_case(task)
+        judgments, together = await judge_together(env.group_judge, config.group_judge, shown, rollouts, broken_off)
         scores = [judgment.score for judgment in judgments if judgment.score is not None]
         scored = scores if config.group_reward_range == "unit" else [2.0 * score - 1.0 for score in scores]
     rewards = iter(scored)
@@ -166,7 +166,7 @@ def rewards_by_turn(
 async def judge_together(
     judge: GroupJudge,
     kind: GroupJudgeKind,
-    case: GroupCase,
+    task: JudgeTask,
     rollouts: Sequence[Sequence[Completion]],
     broken_off: Mapping[int, str] = {},
 ) -> tuple[tuple[Judgment[MemberDetail], ...], GroupComparison]:
@@ -177,11 +177,11 @@ async def judge_together(
     Args:
         judge: the judge of groups.
         kind: which one it is.
-        case: what the completions answer; a blank anchor is none.
+        task: what the completions answer, without them; a blank baseline is none.
         rollouts: the completions of each rollout of the group.
         broken_off: see `judge_completions_of`.
     """
-    anchor = case.anchor if case.anchor and case.anchor.strip() else None
+    anchor = task.baseline if task.baseline and task.baseline.strip() else None
     found = [
         Judgment[MemberDetail](None, Status.JUDGE_FAILED, explanation=broken_off[number])
         if number in broken_off
@@ -198,25 +198,25 @@ async def judge_together(
         together = replace(together, is_alone=True)
     elif valid:
         answers = tuple(judged_text(rollouts[number]) for number in valid)
-        compared = replace(case, answers=answers, anchor=anchor, numbers=tuple(number + 1 for number in valid))
+        compared = replace(task, responses=answers, baseline=anchor, places=tuple(valid))
         members, together = await _judge_twice(judge, compared, together)
     of_valid = iter(members)
     return tuple(next(of_valid) if judgment is None else judgment for judgment in found), together
 
 
 async def _judge_twice(
-    judge: GroupJudge, case: GroupCase, together: GroupComparison
+    judge: GroupJudge, task: JudgeTask, together: GroupComparison
 ) -> tuple[tuple[Judgment[MemberDetail], ...], GroupComparison]:
     """Return the members of the better of one or two judgments, with the calls of both in the first one."""
     with component("group"):
-        better = await judge.judge(case)
+        better = await judge.judge(task)
     scored = sum(member.score is not None for member in better.members)
     calls = [call for member in better.members for call in member.calls]
     # An answer that was shown to no judge will not be shown to it the next time.
     is_again = scored < len(better.members) and any(call.value is None for call in calls)
     if is_again:
         with component("group_again"):
-            again = await judge.judge(case)
+            again = await judge.judge(task)
         calls += [call for member in again.members for call in member.calls]
         if sum(member.score is not None for member in again.members) > scored:
             better = again

@@ -28,7 +28,6 @@ from judgegym.environments.juries import CaseJurySettings
 from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of, with_url
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.schedule import TournamentSettings
@@ -208,9 +207,9 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
         """Ask the prompt, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
-    def group_case(self, task: ArenaHardTask) -> GroupCase:
+    def group_case(self, task: ArenaHardTask) -> JudgeTask:
         """Compare answers to the prompt, with the baseline's as one more."""
-        return GroupCase(task.question, anchor=task.baseline)
+        return JudgeTask(task.question, (), baseline=task.baseline)
 
     def texts(self, task: ArenaHardTask) -> Mapping[str, str]:
         """Return the baseline's answer."""

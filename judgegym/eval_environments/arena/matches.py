@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from judgegym.eval_environments.arena.environment import BASELINE, ArenaHardTask
 from judgegym.eval_environments.arena.ratings import CandidateAnswer, RowGame
 from judgegym.judges.arena import STRONG_WEIGHT, ArenaDetail, ArenaProtocol
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment
 from judgegym.judges.core.seeding import derive
@@ -142,8 +141,8 @@ class Tournament:
         """Count the suspects of each answer that the judge was shown once, those of the question with each answer."""
         shown = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
         texts = (player.answer for player in players if player.candidate in shown and player.answer is not None)
-        case = GroupCase(task.question)
-        return dataclasses.replace(played, suspects=sum(self._judge.suspects(case, text) for text in texts))
+        shared = JudgeTask(task.question, ())
+        return dataclasses.replace(played, suspects=sum(self._judge.suspects(shared, text) for text in texts))
 
     async def _game(self, task: ArenaHardTask, first: CandidateAnswer, second: CandidateAnswer) -> MatchResult:
         if first.answer is None or second.answer is None:
@@ -151,7 +150,7 @@ class Tournament:
         if first.is_wrong or second.is_wrong:
             return MatchResult((_without_a_call(first, second),))
         with component(_name(first.candidate, second.candidate)):
-            result = await self._judge.play(GroupCase(task.question), first.answer, second.answer, name="game")
+            result = await self._judge.play(JudgeTask(task.question, ()), first.answer, second.answer, name="game")
         text = next((call.text for call in reversed(result.calls) if call.text), "")
         game = RowGame(first.candidate, second.candidate, result.points, result.weight, text=text, error=result.error)
         return MatchResult((game,), _renamed(result.calls, first.candidate, second.candidate))

@@ -29,34 +29,9 @@ OF_GROUPS = frozenset(("reference", "rubric", "baseline", "context"))
 """The fields of a task that judges of groups are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCase:
-    """A question and the answers to it.
-
-    Attributes:
-        question: all that the answers have in common: a question, or a conversation up to where they part.
-        answers: the answers, in the order of the caller.
-        criteria: what makes an answer good, as text; empty for the judge's general criteria.
-        reference: an answer that deserves the highest score, which the judge is shown as such.
-        context: the text that the answers should be based on.
-        anchor: one more member of the group, which the judge cannot tell from the others, and which gets no reward:
-            a baseline's answer or a reference. With it scores say how an answer compares with the anchor, so that
-            those of different questions compare, too.
-        numbers: by which number people know each answer, ascending from 1, where the caller left some out; by default
-            its place.
-    """
-
-    question: str
-    answers: tuple[str, ...] = ()
-    criteria: str = ""
-    reference: str | None = None
-    context: str | None = None
-    anchor: str | None = None
-    numbers: tuple[int, ...] = ()
-
-    def number(self, place: int) -> int:
-        """The number of the answer at a place, which is counted from 0."""
-        return self.numbers[place] if self.numbers else place + 1
+def response_number(task: JudgeTask, place: int) -> int:
+    """By which number people know the response at a place from 0: its place in the request, from 1."""
+    return 1 + (task.places[place] if task.places else place)
 
 
 class Look(NamedTuple):
@@ -103,7 +78,7 @@ class GroupJudgment:
     """The judgments of a group.
 
     Attributes:
-        members: one for each answer of the case, in its order. A score is from 0 to 1; with an anchor, 0.5 is as good
+        members: one for each response of the task, in its order. A score is from 0 to 1; with an anchor, 0.5 is as good
             as the anchor, and in a tournament without one, as good as the group's mean. All calls are in the first
             member's judgment, so that sums over the group count them once.
         orders: the agreement between the orders in which answers were shown.
@@ -168,12 +143,17 @@ class GroupJudge(ABC):
         self._limit: int | None = getattr(settings, "judge_conversation_limit", None)  # of judges of tasks alone
 
     @abstractmethod
-    async def judge(self, case: GroupCase) -> GroupJudgment:
-        """Judge all answers of a case; with fewer than two members, the anchor included, none has a score."""
+    async def judge(self, task: JudgeTask) -> GroupJudgment:
+        """Judge all responses of a task; with fewer than two members, the anchor included, none has a score.
+
+        The judge is shown the rubric as it is, without `levels`; without any, its general criteria. The baseline is
+        the anchor: one more member of the group, which the judge cannot tell from the others, and which gets no reward.
+        With it scores say how a response compares with the anchor, so that those of different tasks compare, too.
+        """
 
     @abstractmethod
-    def start(self, case: GroupCase, size: int) -> GroupInProgress:
-        """Begin a group of a case without answers, of which at most `size` will come."""
+    def start(self, task: JudgeTask, size: int) -> GroupInProgress:
+        """Begin a group, of which at most `size` responses will come; those of the task do not count."""
 
     def check(self, task: JudgeTask) -> None:
         """Check that there is something to compare with, and not too much."""
@@ -200,22 +180,20 @@ class GroupJudge(ABC):
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of all responses of a request."""
         shown, left_out = task.shortened(self._limit)
-        numbers = tuple(place + 1 for place in shown.places or ())
-        case = replace(self._case(shown), answers=shown.responses, numbers=numbers)
         with showing(task):
-            return group_scores(task.responses, await self.judge(case), left_out)
+            return group_scores(task.responses, await self.judge(self._with_criteria(shown)), left_out)
 
     def begin(self, task: JudgeTask, size: int) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
         """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
         if self._limit is not None:
             return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
-        return GroupScores(self.start(self._case(task), size))
+        return GroupScores(self.start(replace(self._with_criteria(task), places=None), size))
 
-    def _case(self, task: JudgeTask) -> GroupCase:
-        """What the judge is asked about, without answers."""
+    def _with_criteria(self, task: JudgeTask) -> JudgeTask:
+        """The task with all that makes a response good as its rubric."""
         levels = (f"Score {level}: {description}" for level, description in task.levels)
         criteria = "\n".join([task.rubric or self._rubric or "", *levels]).strip()
-        return GroupCase(task.prompt, (), criteria, task.reference, task.context, task.baseline)
+        return replace(task, rubric=criteria, levels=())
 
 
 class GroupScores:

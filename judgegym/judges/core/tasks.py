@@ -48,7 +48,7 @@ class JudgeTask:
 
     Attributes:
         prompt: the prompt; empty if unknown.
-        responses: one response, or several that a group-relative judge compares.
+        responses: one response, or several that a group-relative judge compares; none where they are still to come.
         reference: a response that deserves the highest score.
         rubric: the criteria, as text.
         levels: the description of each score of the rubric.

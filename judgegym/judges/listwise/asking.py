@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, ask, ask_again, failed_judgment
 from judgegym.judges.core.delimiters import without_tokens
-from judgegym.judges.core.group import GroupCase, Look, MemberDetail, OrderAgreement
+from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement, response_number
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import (
     ListwiseJudgeSettings,
     answer_section,
@@ -60,7 +61,7 @@ class Chunks:
 
     Attributes:
         shown: the texts of each chunk, in the first of its orders.
-        link: the text that is in every chunk, if there are several; the anchor, if the case has one.
+        link: the text that is in every chunk, if there are several; the anchor, if there is one.
         left_out: why a text is in no chunk.
     """
 
@@ -247,27 +248,27 @@ class _CallReply(NamedTuple):
 
 
 def judgments(
-    case: GroupCase, shared: Mapping[str, str], chunks: Chunks, results: Sequence[ChunkResult]
+    task: JudgeTask, shared: Mapping[str, str], chunks: Chunks, results: Sequence[ChunkResult]
 ) -> list[Judgment[MemberDetail]]:
-    """A judgment for each answer of the case, without calls.
+    """A judgment for each answer of the task, without calls.
 
     An explanation has the number of an answer where the judge wrote an id of the call.
 
     Args:
-        case: the answers, and the anchor, as the judge was shown them.
+        task: the answers, and the anchor, as the judge was shown them.
         shared: what they share.
         chunks: which texts were shown together, and why others were not.
         results: of each chunk.
     """
     usable = [scores for result in results if (scores := result.scores) is not None]
     own = one_scale(usable, chunks.link)
-    relative = own if case.anchor is None else _against(case.anchor, usable)
+    relative = own if task.baseline is None else _against(task.baseline, usable)
     orders = [order for result in results for order in result.orders]
-    names = {text: f"answer {case.number(place)}" for place, text in reversed([*enumerate(case.answers)])}
-    if case.anchor is not None:
-        names.setdefault(case.anchor, "the anchor")
+    names = {text: f"answer {response_number(task, place)}" for place, text in reversed([*enumerate(task.responses)])}
+    if task.baseline is not None:
+        names.setdefault(task.baseline, "the anchor")
     by_text: dict[str, Judgment[MemberDetail]] = {}
-    for text in {*case.answers}:
+    for text in {*task.responses}:
         shown = [order for order in orders if text in order.shown]
         given = [_given(text, order, order.scores, names) for order in shown if order.scores is not None]
         if text in own:
@@ -277,7 +278,7 @@ def judgments(
         else:
             judgment = _failed([order for order in shown if order.scores is None], given)
         by_text[text] = replace(judgment, suspects=suspects_of(shared, text))
-    return [by_text[text] for text in case.answers]
+    return [by_text[text] for text in task.responses]
 
 
 def agreement(results: Sequence[ChunkResult]) -> OrderAgreement:

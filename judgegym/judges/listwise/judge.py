@@ -27,7 +27,6 @@ from judgegym.judges.conversations.turns import continuation, shared_turns
 from judgegym.judges.core.group import (
     OF_GROUPS,
     AnswerCollector,
-    GroupCase,
     GroupInProgress,
     GroupJudge,
     GroupJudgment,
@@ -35,6 +34,7 @@ from judgegym.judges.core.group import (
 )
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.asking import ChunkResult, agreement, ask_order, divide, judgments
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, ListwiseJudgeSettings, shared_texts
 from judgegym.llm.at_once import all_results
@@ -56,7 +56,7 @@ class ListwiseGroupJudge(GroupJudge):
         super().__init__(settings, rubric)
         self.client = client
 
-    async def judge(self, case: GroupCase) -> GroupJudgment:
+    async def judge(self, task: JudgeTask) -> GroupJudgment:
         """Ask for the scores of all answers at once.
 
         Returns:
@@ -64,25 +64,24 @@ class ListwiseGroupJudge(GroupJudge):
             `0.5 + (score − score of the anchor) / 2`, where both stood in the same prompt. Never raises because of a
             judge's answer.
         """
-        anchors = () if case.anchor is None else (case.anchor,)
-        if len(case.answers) + len(anchors) < 2:
-            return _without_call(case, Judgment(None, Status.JUDGE_FAILED, explanation=_TOO_FEW))
-        texts = sorted({*case.answers, *anchors})
+        texts = _texts(task)
+        if len(task.responses) + (task.baseline is not None) < 2:
+            return _without_call(task, Judgment(None, Status.JUDGE_FAILED, explanation=_TOO_FEW))
         if len(texts) == 1:
             equal = Judgment(_EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL))
-            return _without_call(case, equal)
+            return _without_call(task, equal)
         beginning = _shared(texts)
-        return await self._judged(_continued(case, beginning), shared_texts(case, beginning))
+        return await self._judged(_continued(task, beginning), shared_texts(task, beginning))
 
-    def start(self, case: GroupCase, size: int) -> GroupInProgress:
+    def start(self, task: JudgeTask, size: int) -> GroupInProgress:
         """Begin a group; its answers are judged together when it is closed."""
-        return AnswerCollector(lambda answers: self.judge(replace(case, answers=answers)))
+        return AnswerCollector(lambda responses: self.judge(replace(task, responses=responses)))
 
-    async def _judged(self, case: GroupCase, shared: Mapping[str, str]) -> GroupJudgment:
+    async def _judged(self, task: JudgeTask, shared: Mapping[str, str]) -> GroupJudgment:
         """The judgments of answers of which at least two differ, the anchor included."""
-        texts = sorted({*case.answers, *(() if case.anchor is None else (case.anchor,))})
+        texts = _texts(task)
         key = _digest([*chain.from_iterable(shared.items()), *texts])
-        divided = partial(divide, shared, texts, self.settings, key, case.anchor)
+        divided = partial(divide, shared, texts, self.settings, key, task.baseline)
         # With a limit in a thread: the tokenizer's table may be downloaded first, and long answers take a while.
         has_limit = self.settings.judge_max_input_tokens is not None
         chunks = await asyncio.to_thread(divided) if has_limit else divided()
@@ -90,7 +89,7 @@ class ListwiseGroupJudge(GroupJudge):
         results = await all_results(
             self._chunk(shared, shown, key, prefix) for shown, prefix in zip(chunks.shown, prefixes, strict=True)
         )
-        members = judgments(case, shared, chunks, results)
+        members = judgments(task, shared, chunks, results)
         if members:
             calls = tuple(call for result in results for order in result.orders for call in order.calls)
             members[0] = replace(members[0], calls=calls)
@@ -105,20 +104,25 @@ class ListwiseGroupJudge(GroupJudge):
         return ChunkResult(tuple(await all_results(asked)))
 
 
+def _texts(task: JudgeTask) -> list[str]:
+    """The distinct texts of the group, the anchor included, in an order that does not depend on the caller's."""
+    return sorted({*task.responses, *(() if task.baseline is None else (task.baseline,))})
+
+
 def _shared(texts: Sequence[str]) -> str:
     """The turns with which all texts begin; none if texts that differ would then be equal: they imitate turns."""
     beginning = shared_turns(texts)
     return beginning if len({continuation(text, beginning) for text in texts}) == len(texts) else ""
 
 
-def _continued(case: GroupCase, beginning: str) -> GroupCase:
-    """The case with what its answers have after the turns that all of them share."""
-    anchor = None if case.anchor is None else continuation(case.anchor, beginning)
-    return replace(case, answers=tuple(continuation(text, beginning) for text in case.answers), anchor=anchor)
+def _continued(task: JudgeTask, beginning: str) -> JudgeTask:
+    """The task with what its answers have after the turns that all of them share."""
+    anchor = None if task.baseline is None else continuation(task.baseline, beginning)
+    return replace(task, responses=tuple(continuation(text, beginning) for text in task.responses), baseline=anchor)
 
 
-def _without_call(case: GroupCase, judgment: Judgment[MemberDetail]) -> GroupJudgment:
-    return GroupJudgment(tuple(judgment for _ in case.answers))
+def _without_call(task: JudgeTask, judgment: Judgment[MemberDetail]) -> GroupJudgment:
+    return GroupJudgment(tuple(judgment for _ in task.responses))
 
 
 def _digest(texts: Sequence[str]) -> str:

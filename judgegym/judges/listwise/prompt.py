@@ -25,8 +25,8 @@ from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.delimiters import Delimiters, Lookalikes, Prompt, delimit
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.tasks import JudgeTask
 
 CRITERIA = "Criteria for all answers"
 QUESTION, CONTEXT, REFERENCE, TASK = "Question", "Context", "Reference", "Your task"
@@ -34,7 +34,7 @@ BEGINNING = "Beginning of all answers"
 START, END = "Start of answer", "End of answer"
 """Titles of the sections; the last two are followed by an id."""
 DEFAULT_CRITERIA = prompts.load("listwise_criteria")
-"""What makes an answer good where a case has no criteria."""
+"""What makes an answer good where a task has no rubric."""
 
 _LETTERS = "ghjkmnpqrtvwxz"
 """No vowels, so that no id is a word; and none of the digits of a tag."""
@@ -63,18 +63,18 @@ def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
     return ids
 
 
-def shared_texts(case: GroupCase, beginning: str = "") -> dict[str, str]:
-    """What all answers of a case share, by the title of its section, in the order of the prompt.
+def shared_texts(task: JudgeTask, beginning: str = "") -> dict[str, str]:
+    """What all answers of a task share, by the title of its section, in the order of the prompt.
 
     Args:
-        case: the question and what belongs to it; its answers and anchor are not looked at.
+        task: the prompt and what belongs to it; its responses and baseline are not looked at.
         beginning: the turns with which all answers begin, which are then not shown in each.
     """
     given = {
-        CRITERIA: case.criteria or DEFAULT_CRITERIA,
-        QUESTION: case.question,
-        CONTEXT: case.context,
-        REFERENCE: case.reference,
+        CRITERIA: task.rubric or DEFAULT_CRITERIA,
+        QUESTION: task.prompt,
+        CONTEXT: task.context,
+        REFERENCE: task.reference,
         BEGINNING: beginning.strip() or None,
     }
     return {title: text for title, text in given.items() if text is not None}

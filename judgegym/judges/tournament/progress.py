@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings, ArenaTaskJudge, baseline_of
 from judgegym.judges.config.extras import require
-from judgegym.judges.core.group import OF_GROUPS, GroupCase, GroupInProgress, GroupJudge, GroupJudgment
+from judgegym.judges.core.group import OF_GROUPS, GroupInProgress, GroupJudge, GroupJudgment, response_number
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoresInProgress, TaskError, but_alone
@@ -66,11 +66,11 @@ class _Player:
 class TournamentInProgress:
     """The games of one group."""
 
-    def __init__(self, case: GroupCase, size: int, judge: PairJudge, settings: TournamentSettings) -> None:
+    def __init__(self, task: JudgeTask, size: int, judge: PairJudge, settings: TournamentSettings) -> None:
         """Begin without an answer; the anchor is there from the start."""
-        self._case, self._size, self._judge, self._settings = case, size, judge, settings
-        places = size + (case.anchor is not None)
-        key = f"{len(case.question)}\x1f{case.question}\x1f{size}"
+        self._task, self._size, self._judge, self._settings = task, size, judge, settings
+        places = size + (task.baseline is not None)
+        key = f"{len(task.prompt)}\x1f{task.prompt}\x1f{size}"
         self._free = generator(settings.seed, key, "places").sample(range(places), places)
         self._players: dict[str, _Player] = {}
         self._taken: dict[int, _Player] = {}
@@ -79,8 +79,8 @@ class TournamentInProgress:
         self._at_once = asyncio.Semaphore(MOST_GAMES_AT_ONCE)
         self._times = Counter[Meeting]()
         self._plan = self._ordered(planned(settings.schedule, places, settings.rounds_of(places)))
-        if case.anchor is not None:
-            self._seat(case.anchor, 0)
+        if task.baseline is not None:
+            self._seat(task.baseline, 0)
 
     def add(self, answer: str) -> None:
         """Take one more answer, and begin the games of the plan for which both players are there.
@@ -90,7 +90,7 @@ class TournamentInProgress:
         """
         if len(self._answers) >= self._size:
             raise ValueError(f"a group of {self._size} answers cannot take one more")
-        player = self._players.get(answer) or self._seat(answer, self._case.number(len(self._answers)))
+        player = self._players.get(answer) or self._seat(answer, response_number(self._task, len(self._answers)))
         self._answers.append(player.place)
 
     async def close(self) -> GroupJudgment:
@@ -161,7 +161,7 @@ class TournamentInProgress:
 
     async def _play(self, one: _Player, other: _Player, name: str) -> PlayedGame:
         async with self._at_once:
-            result = await self._judge.play(self._case, one.text, other.text, name=name)
+            result = await self._judge.play(self._task, one.text, other.text, name=name)
         return PlayedGame(name, one.place, other.place, result)
 
     @property
@@ -177,11 +177,11 @@ class TournamentInProgress:
     def _field(self) -> Players:
         players = sorted(self._taken.values(), key=lambda player: player.number)
         names = {player.place: f"answer {player.number}" if player.number else "the anchor" for player in players}
-        anchor = None if self._case.anchor is None else players[0].place
+        anchor = None if self._task.baseline is None else players[0].place
         return Players(names, anchor, tuple(self._answers))
 
     def _suspects(self, place: int) -> int:
-        return self._judge.suspects(self._case, self._taken[place].text)
+        return self._judge.suspects(self._task, self._taken[place].text)
 
 
 def _all_failed(games: Sequence[PlayedGame]) -> bool:
@@ -209,16 +209,16 @@ class TournamentGroupJudge(GroupJudge):
         require("statistics")
         self.client, self._games, self._settings = client, games or PairJudge(settings, client), settings
 
-    async def judge(self, case: GroupCase) -> GroupJudgment:
-        """Judge all answers of a case."""
-        group = self.start(case, len(case.answers))
-        for answer in case.answers:
-            group.add(answer)
+    async def judge(self, task: JudgeTask) -> GroupJudgment:
+        """Judge all responses of a task."""
+        group = self.start(task, len(task.responses))
+        for response in task.responses:
+            group.add(response)
         return await group.close()
 
-    def start(self, case: GroupCase, size: int) -> GroupInProgress:
-        """Begin a group of a case without answers, of which at most `size` will come."""
-        return TournamentInProgress(case, size, self._games, self._settings)
+    def start(self, task: JudgeTask, size: int) -> GroupInProgress:
+        """Begin a group, of which at most `size` responses will come; those of the task do not count."""
+        return TournamentInProgress(task, size, self._games, self._settings)
 
 
 class ArenaOrTournament(ArenaTaskJudge):

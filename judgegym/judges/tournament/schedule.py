@@ -21,18 +21,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from judgegym.judges import prompts
-from judgegym.judges.arena import STRONG_WEIGHT, ArenaJudgeSettings, ArenaTaskJudge, Game
+from judgegym.judges.arena import LABEL_VALUES, STRONG_WEIGHT, ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import given_texts
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import JudgeCall
 from judgegym.judges.core.model_judge import Question
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceTaskJudge
-from judgegym.judges.parsing.labels import ArenaLabel
 from judgegym.llm.client import ChatClient
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]
@@ -40,6 +38,8 @@ WITH_ROUNDS: tuple[Schedule, ...] = ("swiss", "balanced")
 """The schedules whose rounds `schedule_rounds` counts."""
 GameOrders = Literal["both", "balanced"]
 GameKind = Literal["arena_hard", "choice"]
+_VALUES = {**LABEL_VALUES, "A": (1.0, False), "B": (0.0, False)}
+"""By verdict of a game: the points of the answer that is shown first, and whether the verdict is strong."""
 
 
 class TournamentSettings(ArenaJudgeSettings):
@@ -96,42 +96,31 @@ class PairJudge:
         self.client, self._settings = client, settings
         self._arena, self._choice = ArenaTaskJudge(settings, client), ChoiceTaskJudge(settings, client)
 
-    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
-        """Compare two answers to the question of a case.
+    async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
+        """Compare two answers to the prompt of a task.
 
         Args:
-            case: what both answers have in common; its own answers do not count.
+            task: what both answers have in common; its responses do not count.
             first: the answer that is shown first, in both layouts of the prompt.
             second: the other one.
             name: of the call, unique in its group; further calls of the game begin with it.
         """
-        settings = self._settings
-        if settings.tournament_game == "choice":
-            choice = await self._choice.ask(self._choice_game(case, first, second, name))
-            letter = choice.last.value
-            return GameResult(None if letter is None else float(letter == "A"), 1.0, choice.last.error, choice.calls)
-        answers = await self._arena.ask(self._arena_game(case, first, second, name))
-        game = Game.of("model_is_b", answers)
-        points = None if game.points is None else 1.0 - game.points
-        weight = float(STRONG_WEIGHT[settings.judge_protocol]) if game.is_strong else 1.0
-        return GameResult(points, weight, game.error, answers.calls)
+        answers = await self._arena.ask(self._question(task, first, second, name))
+        call = answers.last
+        points, is_strong = (None, False) if call.value is None else _VALUES[call.value]
+        weight = float(STRONG_WEIGHT[self._settings.judge_protocol]) if is_strong else 1.0
+        return GameResult(points, weight, call.error, answers.calls)
 
-    def suspects(self, case: GroupCase, answer: str) -> int:
-        """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the case."""
-        if self._settings.tournament_game == "choice":
-            return self._choice_game(case, answer, "", "").prompt.suspects
-        return self._arena_game(case, answer, "", "").prompt.suspects
+    def suspects(self, task: JudgeTask, answer: str) -> int:
+        """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the task."""
+        return self._question(task, answer, "", "").prompt.suspects
 
-    def _choice_game(self, case: GroupCase, first: str, second: str, name: str) -> Question[str]:
-        return self._choice.question(JudgeTask(case.question, (first, second)), name, _shared(case))
-
-    def _arena_game(self, case: GroupCase, first: str, second: str, name: str) -> Question[ArenaLabel]:
-        task = JudgeTask(case.question, (second,), baseline=first)
-        return self._arena.game(task, "model_is_b", name, _shared(case))
-
-
-def _shared(case: GroupCase) -> dict[str, str]:
-    return given_texts(case.criteria, case.reference, case.context)
+    def _question(self, task: JudgeTask, first: str, second: str, name: str) -> Question[Any]:
+        """The question of a game: for a letter, or for a label of Arena-Hard's judge."""
+        shared = given_texts(task.rubric or "", task.reference, task.context)
+        if self._settings.tournament_game == "arena_hard":
+            return self._arena.game(JudgeTask(task.prompt, (second,), baseline=first), "model_is_b", name, shared)
+        return self._choice.question(JudgeTask(task.prompt, (first, second)), name, shared)
 
 
 Pair: TypeAlias = tuple[int, int]

@@ -13,7 +13,6 @@ from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
 from judgegym.judges.config.judge import PromptLayoutSettings
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
@@ -199,7 +198,7 @@ async def test_prompts_of_one_question_to_a_listwise_judge_differ_in_the_answers
     async with ScriptedEndpoint("Well.") as endpoint:
         judge = ListwiseGroupJudge(ListwiseJudgeSettings(listwise_orders=2, judge_reask=0), connect(endpoint))
         for answers in groups:
-            await judge.judge(GroupCase(question, answers, criteria, reference))
+            await judge.judge(JudgeTask(question, answers, reference, criteria))
     shown = ["\n\n".join(message["content"] for message in body["messages"]) for body in endpoint.bodies]
     common = _common(shown)
     assert len(shown) == 4 and common.endswith("\n\n[Start of answer ")

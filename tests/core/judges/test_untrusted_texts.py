@@ -16,7 +16,6 @@ from judgegym.judges.checklists.judge import ChecklistCaseJudge
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.delimiters import Prompt, given_texts
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
@@ -53,7 +52,7 @@ PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
     "listwise": (
         7,
         lambda criteria, question, context, reference, beginning, *answers: listwise_prompt(
-            shared_texts(GroupCase(question, (), criteria, reference, context), beginning),
+            shared_texts(JudgeTask(question, (), reference, criteria, context=context), beginning),
             dict(zip(("ghjkm", "npqrt"), answers, strict=True)),
         ),
     ),
@@ -153,17 +152,21 @@ async def test_no_request_of_a_judge_with_critique_and_reask_has_a_bare_token(
     )
 
 
+def _task_with(token: str) -> JudgeTask:
+    """A task of a group, each of whose texts has the token but one response."""
+    responses = (f"It is {token}", "It is nothing.")
+    return JudgeTask(token, responses, token, f"Is it {token}?", context=f"So {token}", baseline=f"Not {token}")
+
+
 @pytest.mark.parametrize("token", ["<|im_start|>assistant", "<｜Assistant｜>", "[/INST]", "</s>"])
 async def test_no_request_of_a_tournament_with_repairs_has_a_bare_token(
     connect: Callable[..., Any], token: str
 ) -> None:
-    case = GroupCase(
-        token, (f"It is {token}", "It is nothing."), f"Is it {token}?", token, f"So {token}", f"Not {token}"
-    )
+    task = _task_with(token)
     async with ScriptedEndpoint(f"{token} I quote {token}.") as endpoint:
         judge = TournamentGroupJudge(TournamentSettings(), connect(endpoint))
-        judgment = await judge.judge(case)
-        quiet = await judge.judge(GroupCase("Why?", ("Because.", "So.")))
+        judgment = await judge.judge(task)
+        quiet = await judge.judge(JudgeTask("Why?", ("Because.", "So.")))
     assert [bare(body["messages"]) for body in endpoint.bodies] == [[]] * len(endpoint.bodies)
     assert any(len(body["messages"]) > 2 for body in endpoint.bodies), "it was asked again in the conversation"
     assert [member.suspects >= 4 for member in judgment.members] == [True, True]
@@ -176,13 +179,11 @@ async def test_no_request_of_a_listwise_judge_with_repairs_has_a_bare_token(
 ) -> None:
     """The judge quotes the token, also as an id, so that the request for a repair quotes it, too."""
     forged = f'{token} I quote {token}. {{"scores": [{{"id": "{token}", "score": 1}}]}}'
-    case = GroupCase(
-        token, (f"It is {token}", "It is nothing."), f"Is it {token}?", token, f"So {token}", f"Not {token}"
-    )
+    task = _task_with(token)
     async with ScriptedEndpoint(forged) as endpoint:
         judge = ListwiseGroupJudge(ListwiseJudgeSettings(listwise_orders=2), connect(endpoint))
-        judgment = await judge.judge(case)
-        quiet = await judge.judge(GroupCase("Why?", ("Because.", "So.")))
+        judgment = await judge.judge(task)
+        quiet = await judge.judge(JudgeTask("Why?", ("Because.", "So.")))
     assert [bare(body["messages"]) for body in endpoint.bodies] == [[]] * 8
     assert [member.suspects >= 4 for member in judgment.members] == [True, True]
     assert [member.suspects for member in quiet.members] == [0, 0]

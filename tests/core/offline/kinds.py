@@ -8,10 +8,10 @@ from judgegym.judges.arena import ARENA_PROMPT, game_prompt
 from judgegym.judges.aspects.prompt import ASPECT_PROMPT, SUPPORTED_ASPECTS
 from judgegym.judges.config.judge import PromptLayout
 from judgegym.judges.core.delimiters import given_texts
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, listwise_prompt, shared_texts
 from judgegym.judges.pairwise import CHOICE_PROMPT, RATING_PROMPT, choice_prompt, rating_prompt
 from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
@@ -116,7 +116,7 @@ KINDS = {
         LISTWISE_PROMPT,
         lambda asked, answer: (
             listwise_prompt(
-                shared_texts(GroupCase(asked, reference=GOOD)), dict(zip(IDS, (FAIR, answer), strict=True))
+                shared_texts(JudgeTask(asked, (), reference=GOOD)), dict(zip(IDS, (FAIR, answer), strict=True))
             ).messages
         ),
         _second_score,

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.arena import game_prompt
-from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt
 from judgegym.judges.parsing.labels import arena_label, choice_letter
@@ -144,7 +144,7 @@ def test_listwise_scores_move_with_the_texts(shown: list[str], data: Any) -> Non
     ids = [f"ghjk{letter}" for letter in LETTERS[: len(shown)].lower()]
     prompts = (dict(zip(ids, shown, strict=True)), {ids[place]: shown[place] for place in order})
     there, back = (
-        listwise_scores(reply(listwise_prompt(shared_texts(GroupCase(QUESTION)), texts).messages), ids)
+        listwise_scores(reply(listwise_prompt(shared_texts(JudgeTask(QUESTION, ())), texts).messages), ids)
         for texts in prompts
     )
     assert there is not None and there == back

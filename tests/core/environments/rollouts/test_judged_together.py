@@ -20,13 +20,14 @@ from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.judging import GroupComparison, judge_together
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
-from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
+from judgegym.judges.core.group import GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
 from tests.core.environments.rollouts_of import rollout
 from tests.core.environments.training.test_pipeline import Fixed
 from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
-CASE = GroupCase("Which one?")
+TASK = JudgeTask("Which one?", ())
 UNJUDGEABLE = {"malformed": Completion("…", thinking_fault="no_close_tag"), "empty": Completion(" ")}
 UNJUDGEABLE["refused"] = Completion("No.", finish_reason="content_filter")
 
@@ -40,18 +41,18 @@ class Planted:
     """A judge of groups that gives the scores that it is told, one list for each time that it is asked."""
 
     scores: list[dict[str, float | None]]
-    cases: list[GroupCase] = field(default_factory=list)
+    tasks: list[JudgeTask] = field(default_factory=list)
     client: Any = None
     waits: bool = False
     verdict: str | None = None
 
-    async def judge(self, case: GroupCase) -> GroupJudgment:
-        self.cases.append(case)
+    async def judge(self, task: JudgeTask) -> GroupJudgment:
+        self.tasks.append(task)
         if self.waits:
             await asyncio.Event().wait()
-        scores = self.scores[len(self.cases) - 1]
-        members = [self._member(scores[answer], place) for place, answer in enumerate(case.answers, start=1)]
-        members[0] = replace(members[0], calls=(replace(call(f"order_{len(self.cases)}"), value=self.verdict),))
+        scores = self.scores[len(self.tasks) - 1]
+        members = [self._member(scores[answer], place) for place, answer in enumerate(task.responses, start=1)]
+        members[0] = replace(members[0], calls=(replace(call(f"order_{len(self.tasks)}"), value=self.verdict),))
         return GroupJudgment(tuple(members), OrderAgreement(1, 2))
 
     def _member(self, score: float | None, place: int) -> Judgment[MemberDetail]:
@@ -59,7 +60,7 @@ class Planted:
             return Judgment(None, Status.UNPARSABLE, explanation="no number")
         return Judgment(score, Status.OK, "label", "why", detail=MemberDetail((Look(place, 9, score),), score))
 
-    def start(self, case: GroupCase, size: int) -> GroupInProgress:
+    def start(self, task: JudgeTask, size: int) -> GroupInProgress:
         raise AssertionError("all answers are there")
 
 
@@ -71,7 +72,7 @@ class Found:
 
 async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> Found:
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
-    return Found(*await judge_together(judge, "listwise", replace(CASE, anchor=anchor), [(each,) for each in wanted]))
+    return Found(*await judge_together(judge, "listwise", replace(TASK, baseline=anchor), [(each,) for each in wanted]))
 
 
 def scores(found: Found) -> list[float | None]:
@@ -82,7 +83,7 @@ async def test_each_completion_has_its_own_judgment_and_the_calls_are_in_the_fir
     judge = Planted([{"a": 0.1, "b": 0.2, "c": 0.3}])
     found = await judged(judge, "a", "b", "c", anchor="base")
     assert scores(found) == [0.1, 0.2, 0.3]
-    assert judge.cases == [replace(CASE, answers=("a", "b", "c"), anchor="base", numbers=(1, 2, 3))]
+    assert judge.tasks == [replace(TASK, responses=("a", "b", "c"), baseline="base", places=(0, 1, 2))]
     assert [len(judgment.calls) for judgment in found.judgments] == [1, 0, 0]
     together = found.together
     assert (together.anchored, together.orders, together.calls) == (True, OrderAgreement(1, 2), 1)
@@ -93,8 +94,8 @@ async def test_rollouts_of_several_turns_are_shown_with_their_roles_and_one_that
     talk = "assistant: a\n\nuser: And?\n\nassistant: b"
     judge, said = Planted([{talk: 0.1, "c": 0.2}]), (Completion("a"), Completion("b", follow_up="And?"))
     wanted = [said, (Completion("x"),), (Completion("c"),)]
-    found = Found(*await judge_together(judge, "listwise", CASE, wanted, {1: "turn 2 failed"}))
-    assert (judge.cases[0].answers, judge.cases[0].numbers) == ((talk, "c"), (1, 3))
+    found = Found(*await judge_together(judge, "listwise", TASK, wanted, {1: "turn 2 failed"}))
+    assert (judge.tasks[0].responses, judge.tasks[0].places) == ((talk, "c"), (0, 2))
     assert scores(found) == [0.1, None, 0.2]
     assert (found.judgments[1].status, found.judgments[1].explanation) == (Status.JUDGE_FAILED, "turn 2 failed")
 
@@ -103,7 +104,7 @@ async def test_rollouts_of_several_turns_are_shown_with_their_roles_and_one_that
 async def test_completion_in_the_wrong_format_never_reaches_the_judge(fault: str) -> None:
     judge = Planted([{"a": 0.1, "b": 0.2}])
     found = await judged(judge, UNJUDGEABLE[fault], "a", UNJUDGEABLE[fault], "b")
-    assert (judge.cases[0].answers, judge.cases[0].numbers) == (("a", "b"), (2, 4))
+    assert (judge.tasks[0].responses, judge.tasks[0].places) == (("a", "b"), (1, 3))
     assert scores(found) == [None, 0.1, None, 0.2]
     assert [judgment.status for judgment in found.judgments][::2] == [Status.INVALID_COMPLETION] * 2
     assert [len(judgment.calls) for judgment in found.judgments] == [0, 1, 0, 0]
@@ -113,7 +114,7 @@ async def test_judge_is_not_asked_about_nothing() -> None:
     judge = Planted([])
     found = await judged(judge, *UNJUDGEABLE.values(), anchor="base")
     assert {judgment.status for judgment in found.judgments} == {Status.INVALID_COMPLETION}
-    assert not found.together.is_alone and not judge.cases
+    assert not found.together.is_alone and not judge.tasks
 
 
 @pytest.mark.parametrize("anchor", [None, "", " \n"])
@@ -121,7 +122,7 @@ async def test_only_valid_completion_without_an_anchor_has_nothing_to_be_compare
     judge = Planted([])
     found = await judged(judge, "a", UNJUDGEABLE["empty"], anchor=anchor)
     assert found.together.is_alone and not found.together.anchored
-    assert scores(found) == [None, None] and not judge.cases
+    assert scores(found) == [None, None] and not judge.tasks
     assert "no other answer" in found.judgments[0].explanation
 
 
@@ -170,8 +171,8 @@ class GroupedWords(JudgedEnv[GroupJudgeSettings, Word, Said]):
     tasks = WordsEnv.tasks  # type: ignore[assignment]  # of another environment
     conversations = WordsEnv.conversations  # type: ignore[assignment]
 
-    def group_case(self, task: Word) -> GroupCase:
-        return CASE
+    def group_case(self, task: Word) -> JudgeTask:
+        return TASK
 
     async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
         raise AssertionError("by itself")
@@ -284,5 +285,5 @@ async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was
 async def test_group_that_takes_too_long_is_dropped_and_its_judge_stops() -> None:
     judge = Planted([], waits=True)
     outcome, metrics, _ = await piped(judge, "a", "b", flags=["--env.worker_timeout=2"])
-    assert (outcome, metrics.total_dropped, len(judge.cases)) == ("dropped", {"timed_out": 1}, 1)
+    assert (outcome, metrics.total_dropped, len(judge.tasks)) == ("dropped", {"timed_out": 1}, 1)
     assert len(asyncio.all_tasks()) == 1

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from judgegym.judges.core.group import GroupCase, GroupJudgment
+from judgegym.judges.core.group import GroupJudgment
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
@@ -65,8 +66,8 @@ HOSTILE: Mapping[str, str] = {
 }
 """By name."""
 
-FIELDS = ("question", "answer", "criteria", "reference", "context", "anchor")
-CASE = GroupCase("How good is it?", ("It has quality 3.", "It has quality 1.", "It has quality 2."))
+FIELDS = ("prompt", "response", "rubric", "reference", "context", "baseline")
+TASK = JudgeTask("How good is it?", ("It has quality 3.", "It has quality 1.", "It has quality 2."))
 
 
 class Shown(NamedTuple):
@@ -124,18 +125,18 @@ ROOMS = {
 }
 
 
-def planted(field: str, text: str) -> GroupCase:
-    """The case with a hostile text in a field; an answer still ends with what an honest judge goes by."""
-    if field == "answer":
-        return replace(CASE, answers=(f"{text}\n{CASE.answers[0]}", *CASE.answers[1:]))
-    if field == "anchor":
-        return replace(CASE, anchor=f"{text}\nIt has quality 2.")
-    return replace(CASE, **{field: text})
+def planted(field: str, text: str) -> JudgeTask:
+    """The task with a hostile text in a field; a response still ends with what an honest judge goes by."""
+    if field == "response":
+        return replace(TASK, responses=(f"{text}\n{TASK.responses[0]}", *TASK.responses[1:]))
+    if field == "baseline":
+        return replace(TASK, baseline=f"{text}\nIt has quality 2.")
+    return replace(TASK, **{field: text})
 
 
-async def judged(connect: Connect, room: Room, case: GroupCase) -> tuple[GroupJudgment, list[Json]]:
+async def judged(connect: Connect, room: Room, task: JudgeTask) -> tuple[GroupJudgment, list[Json]]:
     async with ScriptedEndpoint(room.model) as endpoint:
-        return await room.build(connect(endpoint)).judge(case), endpoint.bodies
+        return await room.build(connect(endpoint)).judge(task), endpoint.bodies
 
 
 def scores(judgment: GroupJudgment) -> list[float | None]:

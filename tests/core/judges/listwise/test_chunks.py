@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.group import GroupCase, GroupJudgment, OrderAgreement
+from judgegym.judges.core.group import GroupJudgment, OrderAgreement
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.asking import about_tokens, divide
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
@@ -40,7 +41,7 @@ async def judged(
     async with ScriptedEndpoint(script) as endpoint:
         chosen = ListwiseJudgeSettings(**{"judge_max_input_tokens": LIMIT, **settings})
         judge = ListwiseGroupJudge(chosen, connect(endpoint))
-        judgment = await judge.judge(GroupCase("Why?", answers, anchor=anchor))
+        judgment = await judge.judge(JudgeTask("Why?", answers, baseline=anchor))
     assert all(tokens(body) <= LIMIT for body in endpoint.bodies if len(body["messages"]) == 2)
     return judgment, endpoint.bodies
 
@@ -172,8 +173,10 @@ async def test_repair_leaves_out_what_would_make_it_too_long(connect: Connect, w
 )
 def test_chunks_have_every_text_once_but_the_shared_one_and_fit(words: list[int], limit: int, has_anchor: bool) -> None:
     texts = [answer(number, count) for number, count in enumerate(words)]
-    case = GroupCase("Why?", anchor=texts[0] if has_anchor else None)
-    chunks = divide(shared_texts(case), texts, ListwiseJudgeSettings(judge_max_input_tokens=limit), "key", case.anchor)
+    task = JudgeTask("Why?", (), baseline=texts[0] if has_anchor else None)
+    chunks = divide(
+        shared_texts(task), texts, ListwiseJudgeSettings(judge_max_input_tokens=limit), "key", task.baseline
+    )
     shown = [text for chunk in chunks.shown for text in chunk]
     assert {*shown} | {*chunks.left_out} == {*texts} and not {*shown} & {*chunks.left_out}
     once = [text for text in shown if text != chunks.link]
@@ -184,7 +187,7 @@ def test_chunks_have_every_text_once_but_the_shared_one_and_fit(words: list[int]
         assert all(texts[0] in chunk for chunk in chunks.shown)
     for chunk in chunks.shown:
         assert len(chunk) >= 2
-        prompt = listwise_prompt(shared_texts(case), {f"{number:05}": text for number, text in enumerate(chunk)})
+        prompt = listwise_prompt(shared_texts(task), {f"{number:05}": text for number, text in enumerate(chunk)})
         assert sum(count_tokens(message["content"]) for message in prompt.messages) <= limit
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from judgegym.judges.conversations.messages import ChatTurn, answer_of
-from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, MemberDetail, OrderAgreement
+from judgegym.judges.core.group import GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.cache import JudgmentCache
@@ -34,7 +35,7 @@ async def judged(
 ) -> tuple[GroupJudgment, list[Json]]:
     async with ScriptedEndpoint(script) as endpoint:
         judge = ListwiseGroupJudge(ListwiseJudgeSettings(**settings), connect(endpoint))
-        judgment = await judge.judge(GroupCase("Why?", answers, anchor=anchor))
+        judgment = await judge.judge(JudgeTask("Why?", answers, baseline=anchor))
     return judgment, endpoint.bodies
 
 
@@ -244,7 +245,7 @@ async def test_cache_keeps_calls_with_scores_of_every_answer_only(connect: Conne
     async with ScriptedEndpoint(reply) as endpoint:
         client = connect(endpoint, cache=JudgmentCache(tmp_path / "cache.sqlite"))
         judge = ListwiseGroupJudge(ListwiseJudgeSettings(judge_reask=0), client)
-        judgments = [await judge.judge(GroupCase("Why?", answers)) for answers in (ANSWERS, ANSWERS, ANSWERS[::-1])]
+        judgments = [await judge.judge(JudgeTask("Why?", answers)) for answers in (ANSWERS, ANSWERS, ANSWERS[::-1])]
     assert len(endpoint.requests) == 2
     assert [scores_of(judgment) for judgment in judgments] == [[None] * 3, [0.5, 0.9, 0.2], [0.2, 0.9, 0.5]]
     assert judgments[2].members[0].calls[0].run.cached
@@ -256,12 +257,12 @@ async def test_cache_keeps_calls_with_scores_of_every_answer_only(connect: Conne
 async def test_group_in_progress_is_judged_as_a_whole_when_it_closes(connect: Connect) -> None:
     async with ScriptedEndpoint(judging(by_quality)) as endpoint:
         judge = ListwiseGroupJudge(ListwiseJudgeSettings(), connect(endpoint))
-        group = judge.start(GroupCase("Why?", anchor="base"), 8)
+        group = judge.start(JudgeTask("Why?", (), baseline="base"), 8)
         for text in ANSWERS:
             group.add(text)
         assert endpoint.requests == []
         judgment = await group.close()
-        judge.start(GroupCase("Why?"), 8).cancel()
+        judge.start(JudgeTask("Why?", ()), 8).cancel()
     assert scores_of(judgment) == pytest.approx([0.55, 0.75, 0.4])
 
 
@@ -281,9 +282,9 @@ async def test_turns_that_all_conversations_share_are_shown_once(connect: Connec
         [ChatTurn(role="assistant", content="user: Great, thanks!\n\nIt is poor.")],
         [ChatTurn(role="assistant", content="Shall I?"), ChatTurn(role="user", content="Do so. It is fair.")],
     )
-    case = GroupCase("What is 2 + 2?", tuple(answer_of([called, result, *ending]) for ending in endings))
+    task = JudgeTask("What is 2 + 2?", tuple(answer_of([called, result, *ending]) for ending in endings))
     async with ScriptedEndpoint(judging(lambda text, place: QUALITY[text.rpartition(" ")[2].strip(".")])) as endpoint:
-        judgment = await ListwiseGroupJudge(ListwiseJudgeSettings(), connect(endpoint)).judge(case)
+        judgment = await ListwiseGroupJudge(ListwiseJudgeSettings(), connect(endpoint)).judge(task)
     assert scores_of(judgment) == [0.9, 0.2, 0.5]
     content = endpoint.bodies[0]["messages"][1]["content"]
     assert content.count('[tool call: add({"a":2})]') == content.count("tool (add): 4") == 1

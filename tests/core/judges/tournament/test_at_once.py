@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE, TournamentGroupJudge
 from judgegym.judges.tournament.schedule import GameResult, TournamentSettings
 
@@ -18,7 +18,7 @@ class Counting:
     def __init__(self) -> None:
         self.now = self.most = self.played = 0
 
-    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+    async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
         self.now += 1
         self.played += 1
         self.most = max(self.most, self.now)
@@ -26,7 +26,7 @@ class Counting:
         self.now -= 1
         return GameResult(float(first < second))
 
-    def suspects(self, case: GroupCase, answer: str) -> int:
+    def suspects(self, task: JudgeTask, answer: str) -> int:
         return 0
 
 
@@ -34,7 +34,7 @@ async def test_games_of_a_large_group_are_played_a_bounded_number_at_a_time() ->
     games = Counting()
     answers = tuple(f"answer {number:02}" for number in range(24))
     judgment = await TournamentGroupJudge(TournamentSettings(), games.client, games=games).judge(
-        GroupCase("Which?", answers)
+        JudgeTask("Which?", answers)
     )
     scores = [member.score or 0.0 for member in judgment.members]
     assert scores == sorted(scores, reverse=True)

@@ -11,8 +11,9 @@ import pytest
 
 from judgegym.judges.config import extras
 from judgegym.judges.config.extras import MissingExtraError
-from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, OrderAgreement
+from judgegym.judges.core.group import GroupJudgment, Look, OrderAgreement
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import GameResult, PairJudge, Schedule, TournamentSettings
 from judgegym.llm.errors import SettingsError
@@ -23,12 +24,12 @@ Connect = Callable[..., Any]
 
 
 async def play(
-    connect: Connect, case: GroupCase, script: Script | Reply | str = by_quality, **settings: Any
+    connect: Connect, task: JudgeTask, script: Script | Reply | str = by_quality, **settings: Any
 ) -> tuple[GroupJudgment, list[tuple[int, int]]]:
-    """The judgment of a case, and the qualities of all games that were shown, reasks left out."""
+    """The judgment of a task, and the qualities of all games that were shown, reasks left out."""
     async with ScriptedEndpoint(script) as endpoint:
         judge = TournamentGroupJudge(TournamentSettings.model_validate(settings), connect(endpoint))
-        judgment = await judge.judge(case)
+        judgment = await judge.judge(task)
         return judgment, [shown(body) for body in endpoint.bodies if len(body["messages"]) == 2]
 
 
@@ -144,13 +145,13 @@ async def test_equal_answers_are_one_player(connect: Connect) -> None:
     assert scores[0] > scores[4] > scores[1]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("case", [group(7, 7, 7), group(7, anchor=7), group(7, 7, anchor=7)])
+@pytest.mark.parametrize("task", [group(7, 7, 7), group(7, anchor=7), group(7, 7, anchor=7)])
 async def test_answers_that_are_all_equal_are_as_good_as_the_mean_without_a_call(
-    connect: Connect, case: GroupCase
+    connect: Connect, task: JudgeTask
 ) -> None:
-    judgment, played = await play(connect, case)
+    judgment, played = await play(connect, task)
     assert not played
-    assert [(member.score, member.status) for member in judgment.members] == [(0.5, Status.OK)] * len(case.answers)
+    assert [(member.score, member.status) for member in judgment.members] == [(0.5, Status.OK)] * len(task.responses)
 
 
 async def test_single_answer_has_no_score(connect: Connect) -> None:
@@ -224,7 +225,7 @@ async def test_game_that_raises_ends_the_others(connect: Connect) -> None:
     ended: list[str] = []
 
     class Broken(PairJudge):
-        async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+        async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
             if name == "game_1_2":
                 raise LookupError("a fault in the judge")
             try:
@@ -284,7 +285,7 @@ async def test_swiss_plays_no_round_upon_results_that_are_not_there(connect: Con
 
 async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(connect: Connect) -> None:
     async with ScriptedEndpoint(by_quality) as endpoint:
-        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(GroupCase("How good?"), 8)
+        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(JudgeTask("How good?", ()), 8)
         in_progress.add(text_of(3))
         await asyncio.sleep(0.05)
         assert not endpoint.requests
@@ -305,7 +306,7 @@ async def test_every_schedule_compares_those_who_came(connect: Connect) -> None:
         for orders in ("both", "balanced"):
             settings = TournamentSettings(schedule=schedule, game_orders=orders)
             async with ScriptedEndpoint(by_quality) as endpoint:
-                in_progress = TournamentGroupJudge(settings, connect(endpoint)).start(GroupCase("How good?"), 12)
+                in_progress = TournamentGroupJudge(settings, connect(endpoint)).start(JudgeTask("How good?", ()), 12)
                 for number in (5, 3, 8, 1, 2):
                     in_progress.add(text_of(number))
                 judgment = await in_progress.close()
@@ -340,13 +341,13 @@ async def test_cancelled_group_leaves_no_game_running(connect: Connect) -> None:
 
 @pytest.mark.parametrize("game", ["arena_hard", "choice"])
 async def test_every_game_shows_criteria_reference_and_context(connect: Connect, game: str) -> None:
-    case = GroupCase("How good?", (text_of(1), text_of(2)), "The shortest wins.", "It is 9.", "Known: 9.")
+    task = JudgeTask("How good?", (text_of(1), text_of(2)), "It is 9.", "The shortest wins.", context="Known: 9.")
     async with ScriptedEndpoint({"choice": "[[A]]", "arena_hard": "[[A>B]]"}[game]) as endpoint:
         judge = TournamentGroupJudge(TournamentSettings.model_validate({"tournament_game": game}), connect(endpoint))
-        await judge.judge(case)
+        await judge.judge(task)
     assert len(endpoint.bodies) == 2
     for body in endpoint.bodies:
-        assert all(text in body["messages"][1]["content"] for text in (case.criteria, case.reference, case.context))
+        assert all(text in body["messages"][1]["content"] for text in (task.reference, task.rubric, task.context))
 
 
 @pytest.mark.parametrize("layout", ["published", "shared_first"])
@@ -359,9 +360,9 @@ async def test_first_answer_of_a_game_is_assistant_a_in_both_layouts(connect: Co
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", get_args(Schedule))
 async def test_equal_seeds_play_equal_games(connect: Connect, schedule: Schedule) -> None:
-    case = group(3, 1, 4, 2, 5, 9, 7)
+    task = group(3, 1, 4, 2, 5, 9, 7)
     games = [
-        (await play(connect, case, schedule=schedule, game_orders="balanced", seed=seed))[1] for seed in (0, 0, 1, 2, 3)
+        (await play(connect, task, schedule=schedule, game_orders="balanced", seed=seed))[1] for seed in (0, 0, 1, 2, 3)
     ]
     assert sorted(games[0]) == sorted(games[1])
     assert len({frozenset(each) for each in games}) > 1  # who is first, or who meets, is up to the seed
