@@ -18,7 +18,7 @@ from typing import cast
 
 from judgegym.llm.wire import JSON, Choice, Token, text_of
 
-_KEPT_TOKENS = "judgegym_tokens"
+KEPT_TOKENS = "judgegym_tokens"
 LONGEST_REASON = 64
 _TEXT_PARTS = frozenset({None, "text", "output_text"})
 _REASONING_PARTS = frozenset({"reasoning", "reasoning_text", "thinking"})
@@ -34,7 +34,7 @@ def choice_to_json(choice: Choice) -> JSON:
     message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
     sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
     if choice.tokens is not None:
-        sent[_KEPT_TOKENS] = [
+        sent[KEPT_TOKENS] = [
             {"token": token.text, "top_logprobs": [{"token": text, "logprob": logprob} for text, logprob in token.top]}
             for token in choice.tokens
         ]
@@ -59,7 +59,7 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     logprobs = choice.get("logprobs")
     ids, of_ids = _sampled(choice.get("token_ids"), logprobs, token_count)
     entries = logprobs.get("content") if isinstance(logprobs, dict) else None
-    tokens = _kept_tokens(choice.get(_KEPT_TOKENS)) or _kept_tokens(entries, is_sent=True)
+    tokens = _kept_tokens(choice.get(KEPT_TOKENS)) or _kept_tokens(entries, is_sent=True)
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.

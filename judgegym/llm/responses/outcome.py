@@ -28,7 +28,7 @@ import aiohttp
 
 from judgegym.llm import wire
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.responses.choices import LONGEST_REASON, NotACompletion, choice_from_json, token_ids
+from judgegym.llm.responses.choices import KEPT_TOKENS, LONGEST_REASON, NotACompletion, choice_from_json, token_ids
 from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules, normalized
 from judgegym.llm.retries.limits import is_out_of_credit, stated_wait
 from judgegym.llm.retries.retry import retry_after_seconds
@@ -229,6 +229,42 @@ def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON]
         return AttemptFailure(FailureKind.REJECTED, refused, status, is_account=True)
     except ValueError:
         return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
+    return read_plain(body, habits) or read_body(body, response, habits)
+
+
+_OF_BODY = ("error", "prompt_token_ids")
+_OF_CHOICE = ("error", "logprobs", "token_ids", KEPT_TOKENS)
+_OF_MESSAGE = ("reasoning_content", "reasoning", "refusal", "tool_calls", "function_call")
+_ABSENT = [None] * len((*_OF_BODY, *_OF_CHOICE))
+
+
+def read_plain(body: JSON, habits: Habits) -> ChatSuccess | None:
+    """Read the body that nearly all responses have as `read_body` does, in half of its time.
+
+    Returns:
+        The one choice, a text with the finish reason `stop` and nothing else that counts, of an endpoint that has given
+        this reason before; `None` for any other body, of which nothing is noted.
+    """
+    choices = body.get("choices") if isinstance(body, dict) else None
+    choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(body, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
+        return None
+    text = message.get("content")
+    if not isinstance(text, str) or choice.get("finish_reason") != "stop" or any(map(message.get, _OF_MESSAGE)):
+        return None
+    if [*map(body.get, _OF_BODY), *map(choice.get, _OF_CHOICE)] != _ABSENT or len(text) > LONGEST_TEXT:
+        return None
+    if is_blank(text) or not habits.gives_known or "stop" not in habits.reasons:
+        return None
+    habits.reasons["stop"] += 1
+    served = habits.note_served(body)
+    return ChatSuccess((Choice(text, None, "stop"),), 1, _token_counts(body.get("usage")), None, served)
+
+
+def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
+    """Read any body; arguments as of `of_answer`."""
+    status, data, retry_after, _ = response
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
@@ -391,11 +427,14 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
 
 def _token_counts(said: JSON) -> Usage:
     usage = mapping_of(said)
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     details = mapping_of(usage.get("prompt_tokens_details"))
     cached = details.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
     written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")  # by OpenRouter; by litellm
-    given = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, written)
-    prompt, completion, read, kept = (
-        value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given
-    )
-    return Usage(prompt, completion, 0.0, min(prompt, read), min(max(0, prompt - read), kept))
+    read = min(prompt, _count(cached))
+    return Usage(prompt, completion, 0.0, read, min(prompt - read, _count(written)))
+
+
+def _count(value: JSON) -> int:
+    """A number of tokens; 0 for what no endpoint can mean."""
+    return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0
