@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -71,13 +71,15 @@ ACTIVITY: ContextVar[Activity | None] = ContextVar("activity", default=None)
 _ROW: ContextVar[int] = ContextVar("row_in_progress", default=0)
 
 
+def _counted(counts_of: Callable[[Activity], Counter[int]]) -> AbstractContextManager[None]:
+    """Count the row for the duration of the block, if the run's requests go into batches."""
+    activity = ACTIVITY.get()
+    return nullcontext() if activity is None else _count(activity, counts_of(activity))
+
+
 @contextmanager
-def _counted(counts_of: Callable[[Activity], Counter[int]]) -> Iterator[None]:
-    """Count the row for the duration of the block."""
-    if (activity := ACTIVITY.get()) is None:
-        yield
-        return
-    counts, row = counts_of(activity), _ROW.get()
+def _count(activity: Activity, counts: Counter[int]) -> Iterator[None]:
+    row = _ROW.get()
     counts[row] += 1
     activity.note()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import cast
+from functools import lru_cache
 
 import aiohttp
 
@@ -85,9 +85,10 @@ class Exchange:
 
     async def _respond(self, replica: Replica, call: RequestRecord, timeout_s: float) -> RawResponse:
         """Send a request once; raises whatever the HTTP client does."""
-        body = cast("Mapping[str, JSON]", {**(call.body or {}), "model": replica.endpoint.model})
+        filled: dict[str, JSON] = {**(call.body or {}), "model": replica.endpoint.model}
+        body: Mapping[str, JSON] = filled
         if call.path is None:
-            body = self._api.request(self._fields.changed({**body}, call), call.cached)
+            body = self._api.request(self._fields.changed(filled, call), call.cached)
             if self._api.is_in_process:
                 return await self._api.send(body, replica.endpoint, timeout_s)
         if self._session is None:
@@ -103,11 +104,16 @@ class Exchange:
             data=data,
             headers=headers,
             proxy=replica.proxy,
-            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
+            timeout=_timeout(timeout_s),
             allow_redirects=False,  # a redirected POST would lose its body
         ) as response:
-            given = (response.headers.get(name) for name in ("Retry-After", "Location"))
-            return RawResponse(response.status, await _body_of(response, most), *given)
+            data, headers = await _body_of(response, most), response.headers
+            return RawResponse(response.status, data, headers.get("Retry-After"), headers.get("Location"))
+
+
+@lru_cache(maxsize=16)  # all first attempts have the same
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_S)
 
 
 async def _body_of(response: aiohttp.ClientResponse, most: int) -> bytes:
