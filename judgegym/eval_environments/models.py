@@ -423,11 +423,6 @@ def open_candidates(
     return [Candidate(model.name, policy, config, answers=model.answers) for model, policy in both]
 
 
-def with_url(models: Sequence[ModelSettings], old: str, new: str | None) -> list[ModelSettings]:
-    """The models, those at the URL `old` moved to `new`."""
-    return [model.model_copy(update={"base_url": new}) if model.base_url == old else model for model in models]
-
-
 def urls_of(models: Sequence[ModelSettings]) -> tuple[str, ...]:
     """The base URLs of the models that have an endpoint."""
     return tuple(model.base_url for model in models if model.base_url is not None)

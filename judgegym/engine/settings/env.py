@@ -155,11 +155,23 @@ class EnvConfig(
         """The base URLs of a model that plays the user; none without one."""
         return ()
 
-    def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
-        """A copy in which the URLs of the stand-ins of judge and policy take the place of `url`."""
-        if not judge or self.judge_base_url != url:
-            return self
-        return self.model_copy(update={"judge_base_url": judge, "judge_api": "openai"})
+    def with_stand_ins(self, url: str, urls: Mapping[str, str]) -> Self:
+        """A copy in which the URLs of the stand-ins, by their roles, take the place of `url`, also in lists of models.
+
+        Candidates are asked as policies, or, where a trainer samples by itself, as judges alone.
+        """
+        update: dict[str, object] = {}
+        roles = {"judge_base_url": "judge", "judges": "judge", "candidates": "policy", "user_base_url": "user"}
+        urls = {"policy": urls["judge"], **urls} if "judge" in urls else urls
+        for name, role in roles.items():
+            value = getattr(self, name, None) if role in urls else None
+            if value == url:
+                update |= {name: urls[role], f"{role}_api": "openai"}
+            elif isinstance(value, list):
+                update[name] = [
+                    each.model_copy(update={"base_url": urls[role]}) if each.base_url == url else each for each in value
+                ]
+        return self.model_copy(update=update)
 
     def run_name(self, policy: str) -> str:
         """The part of the run directory's name for what is evaluated, given whose answers are."""

@@ -207,9 +207,7 @@ async def running(
     roles = [role for role in stand_ins(settings) if with_policy or role != "policy"]
     judges = {role: role == "judge" or env.policy_is_judge for role in roles}
     async with running_stand_ins(judges, settings.faults, prompts) as urls:
-        env = env.with_stand_ins(STAND_IN_URL, judge=urls.get("judge"), policy=urls.get("policy"))
-        if "user" in urls:
-            env = env.model_copy(update={"user_base_url": urls["user"], "user_api": "openai"})
+        env = env.with_stand_ins(STAND_IN_URL, urls)
         if "policy" in urls and openai.base_url == STAND_IN_URL:
             openai = openai.model_copy(update={"base_url": urls["policy"], "api": "openai"})
         yield settings.standing_in(roles, env=env, openai=openai)

@@ -25,7 +25,7 @@ from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.juries import CaseJurySettings
-from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of, with_url
+from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.naming import slug
@@ -118,11 +118,6 @@ class ArenaHardConfig(CaseJurySettings):
         """The base URLs of the judge and of the policy, or of the candidates."""
         asked = super().endpoints_asked(verb, policy)
         return AskedEndpoints(judge=asked.judge, policy=urls_of(self.candidates)) if self.candidates else asked
-
-    def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
-        """A copy in which the URLs of the stand-ins take the place of `url`, also in candidates."""
-        standing_in = super().with_stand_ins(url, judge=judge, policy=policy)
-        return standing_in.model_copy(update={"candidates": with_url(self.candidates, url, policy)})
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""

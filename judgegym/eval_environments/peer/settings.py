@@ -14,7 +14,7 @@ from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, ROLLOUTS, Verb
-from judgegym.eval_environments.models import Models, names_of, urls_of, with_url
+from judgegym.eval_environments.models import Models, names_of, urls_of
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerJudgeSettings
@@ -67,12 +67,6 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
             answering = candidates if self.candidates else policy
             return AskedEndpoints(judge=judges or answering, policy=answering)
         return AskedEndpoints(judge=judges or candidates or (self.judge_base_url,), policy=policy)
-
-    def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
-        """A copy in which the URLs of the stand-ins take the place of `url`, also in candidates and judges."""
-        standing_in = super().with_stand_ins(url, judge=judge, policy=policy)
-        candidates, judges = with_url(self.candidates, url, policy or judge), with_url(self.judges, url, judge)
-        return standing_in.model_copy(update={"candidates": candidates, "judges": judges})
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
