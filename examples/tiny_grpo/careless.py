@@ -17,6 +17,7 @@ from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges.arena import ArenaDetail, ArenaTaskJudge, Game, row_result
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.model_judge import ask_question
 from judgegym.judges.parsing.labels import ArenaLabel
 from judgegym.judges.rubrics.judge import RubricDetail
 
@@ -42,7 +43,7 @@ class OneOrder(ArenaHardEnv):
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         (completion,) = completions
         question = self.games.game(task.judge_task(completion.answer), "model_is_a", "game_1")
-        answers = await self.games.ask(question)
+        answers = await ask_question(self.clients.judge, self.config, question)
         game, calls, suspects = Game.of("model_is_a", answers), answers.calls, question.prompt.suspects
         if game.label is None:
             return replace(failed_judgment(calls, explanation=game.error), suspects=suspects)

@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask, ask_again, collect_votes
@@ -38,7 +38,11 @@ from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import JSON, Choice, Message
+
+if TYPE_CHECKING:
+    from judgegym.judges.config.judge import JudgeSettings
 
 ValueT = TypeVar("ValueT")
 _FAILED: Literal["revised", "unchanged", "failed"] = "failed"
@@ -111,6 +115,30 @@ class Answers(Generic[ValueT]):
         return replace(self, revisions={**self.revisions, component: (*earlier, call)})
 
 
+async def ask_question(client: ChatClient, settings: JudgeSettings, question: Question[ValueT]) -> Answers[ValueT]:
+    """Ask a question, without self-critique: all its votes, or a call and the repairs of its reply.
+
+    Never raises because of a judge's reply.
+    """
+    form = settings.form(question.form)
+
+    async def call(messages: Sequence[Message], name: str, vote: Vote = ONLY_VOTE) -> JudgeCall[ValueT]:
+        return await ask(client, messages, question.read, name=name, vote=vote, extra=question.extra, form=form)
+
+    messages, name = question.prompt.messages, question.name
+    if question.votes:
+        calls = await collect_votes(
+            lambda vote: call(messages, f"{name}_{vote.number + 1}", vote),
+            question.missing,
+            count=question.votes,
+            seed=settings.seed,
+            redraws=question.redraws,
+        )
+    else:
+        calls = await ask_again(call, messages, name, question.repair, at_most=question.reasks)
+    return Answers(question, tuple(calls))
+
+
 class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, ValueT]):
     """A judge that asks a model, and can critique and revise its verdicts in `judge_critique_rounds` rounds."""
 
@@ -146,9 +174,10 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
         """
         questions = self.questions(task)
         if len(questions) == 1:  # which needs no task of its own
-            answers = [await self.ask(questions[0])]
+            answers = [await ask_question(self.client, self.settings, questions[0])]
         else:
-            answers = await all_results(map(self.ask, questions))
+            asked = (ask_question(self.client, self.settings, question) for question in questions)
+            answers = await all_results(asked)
         calls = tuple(chain.from_iterable(each.calls for each in answers))
         suspects = max(question.prompt.suspects for question in questions)
         judgment = replace(self.combine(task, answers), calls=calls, suspects=suspects)
@@ -186,45 +215,13 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
-    async def ask(self, question: Question[ValueT]) -> Answers[ValueT]:
-        """Ask a question, without self-critique. Never raises because of a judge's reply."""
-        messages = question.prompt.messages
-        if question.votes:
-            calls = await collect_votes(
-                lambda vote: self._call(question, messages, f"{question.name}_{vote.number + 1}", vote),
-                question.missing,
-                count=question.votes,
-                seed=self.settings.seed,
-                redraws=question.redraws,
-            )
-        else:
-            calls = await ask_again(
-                lambda messages, name: self._call(question, messages, name),
-                messages,
-                question.name,
-                question.repair,
-                at_most=question.reasks,
-            )
-        return Answers(question, tuple(calls))
-
     async def _critique(self, number: int, question: Question[ValueT], request: CritiqueRequest) -> JudgeCall[ValueT]:
+        """Ask to critique and revise a verdict: the object that is asked for begins with the critique."""
+        form, read = self.settings.form(question.form), question.read
+        form = None if form is None else form.with_critique()
         name = "_".join(filter(None, (f"critique_{number}", request.component)))
-        return await self._call(question, request.messages, name, Vote(number), critiques=True)
-
-    async def _call(
-        self,
-        question: Question[ValueT],
-        messages: Sequence[Message],
-        name: str,
-        vote: Vote = ONLY_VOTE,
-        *,
-        critiques: bool = False,
-    ) -> JudgeCall[ValueT]:
-        """Ask for a verdict; in a critique the object that is asked for begins with that."""
-        form = self.settings.form(question.form)
-        if form is not None and critiques:
-            form = form.with_critique()
-        return await ask(self.client, messages, question.read, name=name, vote=vote, extra=question.extra, form=form)
+        vote, extra = Vote(number), question.extra
+        return await ask(self.client, request.messages, read, name=name, vote=vote, extra=extra, form=form)
 
     def _round(self, number: int, request: CritiqueRequest, call: JudgeCall[ValueT]) -> CritiqueRound:
         """The history's entry of a round."""

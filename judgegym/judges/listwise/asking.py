@@ -22,10 +22,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import NamedTuple
 
-from judgegym.judges.core.calls import NoVerdict, ask, ask_again, failed_judgment
+from judgegym.judges.core.calls import NoVerdict, failed_judgment
 from judgegym.judges.core.delimiters import without_tokens
 from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement, response_number
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.model_judge import Question, ask_question
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import (
@@ -200,17 +201,13 @@ async def ask_order(
             said = said if fits else _LEFT_OUT
         return said, request
 
-    form, by_id = settings.form(LISTWISE_FORM), dict(zip(ids, shown, strict=True))
-    calls = await ask_again(
-        lambda messages, name: ask(client, messages, read, name=name, form=form),
-        listwise_prompt(shared, by_id, system_prompt=settings.judge_system_prompt).messages,
-        name,
-        repair,
-        at_most=settings.judge_reask,
-    )
-    value = calls[-1].value
+    by_id = dict(zip(ids, shown, strict=True))
+    prompt = listwise_prompt(shared, by_id, system_prompt=settings.judge_system_prompt)
+    question = Question(name, prompt, read, LISTWISE_FORM, reasks=settings.judge_reask, repair=repair)
+    answers = await ask_question(client, settings, question)
+    value = answers.last.value
     scores = None if value is None else {text: value[own] for own, text in by_id.items()}
-    return ScoredOrder(tuple(shown), tuple(ids), scores, tuple(calls))
+    return ScoredOrder(tuple(shown), tuple(ids), scores, answers.calls)
 
 
 _DECIMALS = 12

@@ -28,7 +28,7 @@ from judgegym.judges.arena import LABEL_VALUES, STRONG_WEIGHT, ArenaJudgeSetting
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import given_texts
 from judgegym.judges.core.judgment import JudgeCall
-from judgegym.judges.core.model_judge import Question
+from judgegym.judges.core.model_judge import Question, ask_question
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceTaskJudge
 from judgegym.llm.client import ChatClient
@@ -105,7 +105,7 @@ class PairJudge:
             second: the other one.
             name: of the call, unique in its group; further calls of the game begin with it.
         """
-        answers = await self._arena.ask(self._question(task, first, second, name))
+        answers = await ask_question(self.client, self._settings, self._question(task, first, second, name))
         call = answers.last
         points, is_strong = (None, False) if call.value is None else _VALUES[call.value]
         weight = float(STRONG_WEIGHT[self._settings.judge_protocol]) if is_strong else 1.0
