@@ -33,7 +33,7 @@ from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.client import ChatClient, open_session
 from judgegym.llm.ledger import recorded_in
@@ -75,7 +75,7 @@ def subjects(url: str, session: aiohttp.ClientSession, concurrency: int) -> Iter
 
     async def judge_aspect(number: int) -> None:
         question, answer, _ = texts(number)
-        judgment = await aspect.judge(AspectCase(answer, question))
+        judgment = await aspect.judge(JudgeTask(question, (answer,)))
         assert judgment.score is not None
 
     async def judge_games(number: int) -> None:

@@ -29,7 +29,7 @@ import orjson
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import rating_prompt
@@ -88,11 +88,11 @@ def _arena_task(row: Row, completion: str) -> JudgeTask:
 
 
 def aspects(**settings: Any) -> Asks:
-    return judged(AspectPanel, AspectJudgeSettings(**settings), _aspect_case)
+    return judged(AspectPanel, AspectJudgeSettings(**settings), _aspect_task)
 
 
-def _aspect_case(row: Row, completion: str) -> AspectCase:
-    return AspectCase(completion, row["question"], row.get("context"), row.get("reference"))
+def _aspect_task(row: Row, completion: str) -> JudgeTask:
+    return JudgeTask(row["question"], (completion,), row.get("reference"), context=row.get("context"))
 
 
 def rubric(**settings: Any) -> Asks:

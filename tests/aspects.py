@@ -11,9 +11,10 @@ from typing import Any
 
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.judges.aspects import prompt
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, AspectJudgeSettings
 from judgegym.judges.config.judge import PromptLayout
 from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.tasks import JudgeTask
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
@@ -107,5 +108,5 @@ def aspect_prompt(
 ) -> Prompt:
     """What a judge is shown of these texts."""
     settings = AspectJudgeSettings(judge_prompt_layout=layout, judge_system_prompt=system_prompt)
-    case, aspect = AspectCase(submission, question, context, reference), Aspect(name="own", definition=definition)
-    return prompt.aspect_prompt(case, aspect, settings, system=system)
+    task = JudgeTask(question or "", (submission,), reference, context=context)
+    return prompt.aspect_prompt(task, Aspect(name="own", definition=definition), settings, system=system)

@@ -20,7 +20,7 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.eval_environments.arena.standings import style_of
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
-from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt
+from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt
 from judgegym.judges.conversations.turns import Turn, shared_turns, transcript
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
@@ -88,7 +88,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "restored": restored,
     "arena: game_prompt": lambda text: game_prompt("Why?", text, "So.", protocol="three_way"),
     "aspects: aspect_prompt": lambda text: aspect_prompt(
-        AspectCase(text), Aspect(name="own", definition="Is it?"), AspectJudgeSettings()
+        JudgeTask("", (text,)), Aspect(name="own", definition="Is it?"), AspectJudgeSettings()
     ),
     "listwise: listwise_prompt": lambda text: listwise_prompt(
         shared_texts(JudgeTask("Why?", ())), {IDS[0]: text, IDS[1]: "So."}

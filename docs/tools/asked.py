@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.judges.arena import game_prompt
-from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt
+from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt
 from judgegym.judges.checklists.criteria import read_criteria
-from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
@@ -34,14 +34,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PROMPTS = "judgegym/judges/prompts/"
 ALONE = re.compile(r"^\[(?P<text>[^\]]+)\]\((?P<target>[^)]+)\)$", re.MULTILINE)
 
-_CHECKED = ChecklistCase(
-    "{answer}",
-    read_criteria(["{criterion}", {"text": "{criterion with options}", "options": {"{lowest}": 0, "{highest}": 1}}]),
-    "{prompt}",
-    "{contexts}",
-    "{reference}",
+_CRITERIA = read_criteria(
+    ["{criterion}", {"text": "{criterion with options}", "options": {"{lowest}": 0, "{highest}": 1}}]
 )
-_SUBMISSION = AspectCase("{answer}", "{question}", "{contexts}", "{reference}")
+_CHECKED = JudgeTask("{prompt}", ("{answer}",), "{reference}", context="{contexts}")
+_SUBMISSION = JudgeTask("{question}", ("{answer}",), "{reference}", context="{contexts}")
 _ASPECT = Aspect(name="aspect", definition="{definition of the aspect}")
 _RUBRIC = Rubric("{criteria}", {1: "{score1_description}", 5: "{score5_description}"})
 _RESPONSE = JudgeTask("{instruction}", ("{response}",), "{reference_answer}")
@@ -63,7 +60,7 @@ ASKED: dict[str, Callable[[], Sequence[Message]]] = {
         aspect_prompt(_SUBMISSION, _ASPECT, AspectJudgeSettings(judge_prompt_layout="published")).messages
     ),
     "Rubric checklist: what the judge is asked": lambda: (
-        checklist_prompt(_CHECKED, _CHECKED.criteria, ChecklistJudgeSettings()).prompt.messages
+        checklist_prompt(_CHECKED, _CRITERIA, ChecklistJudgeSettings()).prompt.messages
     ),
     "Rubric-absolute: what the judge is asked": lambda: (
         rubric_prompt(_RUBRIC, _RESPONSE, RubricJudgeSettings()).messages

@@ -20,10 +20,10 @@ from judgegym.api.results import EMPTY, NOT_JUDGED, OWN_COLUMNS, JudgmentTable
 from judgegym.api.session import WithSession, in_sync, listed, optional_text, text
 from judgegym.judges.arena import ArenaDetail, ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel, PanelDetail
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
-from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail
-from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
+from judgegym.judges.checklists.judge import ChecklistDetail, ChecklistTaskJudge
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.messages import answer_of, answer_turns
 from judgegym.judges.conversations.turns import Turn, UnseenPart
@@ -236,7 +236,7 @@ class RubricJudge(OpenJudge[JudgeTask, RubricDetail], settings=RubricJudgeSettin
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), self.rubric.criteria, levels)
 
 
-class AspectJudge(OpenJudge[AspectCase, PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):
+class AspectJudge(OpenJudge[JudgeTask, PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):
     """Judges answers by aspects: yes/no questions, each decided by a majority of votes.
 
     Example:
@@ -254,13 +254,13 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail], settings=AspectJudgeSettin
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, context: str | None = None, reference: str | None = None) -> AspectCase:
-        read, shown = optional_text(context, "context"), optional_text(reference, "reference")
-        return AspectCase(answer, question, read, shown)
+    def _case(self, question: str, answer: str, context: str | None = None, reference: str | None = None) -> JudgeTask:
+        shown, compared = optional_text(context, "context"), optional_text(reference, "reference")
+        return JudgeTask(question, (answer,), compared, context=shown)
 
 
 class ChecklistJudge(
-    OpenJudge[ChecklistCase, ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistCaseJudge
+    OpenJudge[JudgeTask, ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistTaskJudge
 ):
     """Judges answers by criteria with points, which may be negative.
 
@@ -280,13 +280,13 @@ class ChecklistJudge(
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, criteria: object = None, reference: str | None = None) -> ChecklistCase:
+    def _case(self, question: str, answer: str, criteria: object = None, reference: str | None = None) -> JudgeTask:
         own = self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
         try:
             given = read_criteria(own if criteria is None else criteria)
         except ValueError as error:
             raise DataError(f"criteria: {error}") from error
-        return ChecklistCase(answer, given, question, reference=optional_text(reference, "reference"))
+        return JudgeTask(question, (answer,), optional_text(reference, "reference"), criteria=given)
 
 
 class ArenaHardJudge(OpenJudge[JudgeTask, ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaTaskJudge):

@@ -37,7 +37,7 @@ from judgegym.environments.roles import (
     record_votes,
 )
 from judgegym.judges.aspects.judge import AspectPanel, PanelDetail, find_verdict
-from judgegym.judges.aspects.prompt import Aspect, AspectCase, AspectJudgeSettings, aspect_prompt, criteria_of
+from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt, criteria_of
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
@@ -120,10 +120,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Make the judge's prompt for a policy that judges."""
         assert task.answer is not None  # a row without an answer has no gold verdict
         system = system_text(self.config, "thinking_judge")
-        return aspect_prompt(self._case(task, task.answer), aspect, self.config, system=system)
-
-    def _case(self, task: AspectTask, answer: str) -> AspectCase:
-        return AspectCase(answer, task.asked, task.context, task.reference)
+        return aspect_prompt(judge_task(task, task.answer), aspect, self.config, system=system)
 
     def texts(self, task: AspectTask) -> Mapping[str, str]:
         """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
@@ -152,7 +149,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             found = judgment_of_votes(task.aspect, completions, strictness=strictness, gold=gold)
             return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
-        return await self.aspect_judge.judge(self._case(task, completion.answer))
+        return await self.aspect_judge.judge(judge_task(task, completion.answer))
 
     def group_case(self, task: AspectTask) -> JudgeTask:
         """Compare answers to the question by all aspects, with the reference as one more."""
@@ -223,6 +220,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
         own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
         return [] if task.aspect is None and judged != [own] else compare_verdicts(task, sample.judgment)
+
+
+def judge_task(task: AspectTask, answer: str) -> JudgeTask:
+    """Make the judge's task of a row with this answer."""
+    return JudgeTask(task.asked or "", (answer,), task.reference, context=task.context)
 
 
 if __name__ == "__main__":

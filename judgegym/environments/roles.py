@@ -161,7 +161,7 @@ def judgment_of_votes(
         for completion in completions
     ]
     # In training there is one completion, and it is the only vote.
-    verdict = count_votes(aspect, votes, min(strictness, len(completions)))
+    verdict = count_votes(aspect.name, votes, min(strictness, len(completions)))
     detail = PanelDetail((verdict,), gold=gold)
     if verdict.yes is None:
         return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable majority", detail=detail)

@@ -31,13 +31,13 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.juries import CaseJurySettings, open_case_judge
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
-from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, clipped, decide
-from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
+from judgegym.judges.checklists.judge import ChecklistDetail, ChecklistTaskJudge, clipped, decide
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.criteria import MET, UNMET, criteria_verdicts
+from judgegym.judges.parsing.criteria import MET, UNMET
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import Message
@@ -95,7 +95,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.checklist_judge = open_case_judge(self.config, self.clients.judge, ChecklistCaseJudge)
+        self.checklist_judge = open_case_judge(self.config, self.clients.judge, ChecklistTaskJudge)
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
@@ -135,13 +135,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         context = "" if task.context is None else f"\n\nContext:\n{task.context}"
         return [[*self.system_messages, *before, Message(role=last["role"], content=f"{last['content']}{context}")]]
 
-    def _case(self, task: ChecklistTask, answer: str) -> ChecklistCase:
-        return ChecklistCase(answer, task.criteria, task.question, task.context, task.reference)
-
     def _prompt(self, task: ChecklistTask) -> ChecklistPrompt:
         """Make the judge's prompt for a policy that judges."""
         system = system_text(self.config, "thinking_judge")
-        return checklist_prompt(self._case(task, task.answer or ""), task.criteria, self.config, system=system)
+        return checklist_prompt(judge_task(task, task.answer or ""), task.criteria, self.config, system=system)
 
     def texts(self, task: ChecklistTask) -> Mapping[str, str]:
         """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
@@ -160,26 +157,26 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def verdict_at(self, task: ChecklistTask, answer: str) -> Place | None:
         """Return the place of the object with the verdicts, with role=judge."""
-        found = criteria_verdicts.find(answer, self._prompt(task).words)
+        found = self._prompt(task).find(answer)
         return None if found is None else found.at
 
     async def judge(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
         """Judge by all criteria; with role=judge, compare the middle of the policy's verdicts with gold."""
         if task.is_judged:
             return self._judgment_of_votes(task, completions)
-        judgment = await self.checklist_judge.judge(self._case(task, completions[0].answer))
+        judgment = await self.checklist_judge.judge(judge_task(task, completions[0].answer))
         detail = judgment.detail and replace(judgment.detail, left_out=task.left_out)
         return replace(judgment, detail=detail)
 
     def _judgment_of_votes(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
         """Judge a policy's verdicts: the share of criteria on which they are gold's; invalid without most votes."""
         prompt = self._prompt(task)
-        read = [criteria_verdicts(completion.answer, prompt.words) for completion in completions]
-        votes = [vote for vote in read if vote is not None]
+        read = [prompt.find(completion.answer) for completion in completions]
+        votes = [vote.value for vote in read if vote is not None]
         if 2 * len(votes) <= len(completions):
             why = f"{len(votes)} of {len(completions)} texts have a whole verdict"
             return Judgment(None, Status.INVALID_COMPLETION, explanation=why, suspects=prompt.prompt.suspects)
-        details = tuple(decide(task.criteria, prompt, votes))
+        details = tuple(decide(task.criteria, votes))
         right = sum(detail.value == task.golds[detail.name] for detail in details)
         detail = ChecklistDetail(details, self.config.formula, redrawn=len(completions) - len(votes))
         judgment = Judgment(right / len(details), Status.OK, f"{right} of {len(details)} right", detail=detail)
@@ -298,6 +295,11 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         found = {one.name: None if one.value is None else one.value == 1.0 for one in details}
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
         return [ComparedVerdict(name, found.get(name), found.get(name), task.golds[name]) for name in names]
+
+
+def judge_task(task: ChecklistTask, answer: str) -> JudgeTask:
+    """Make the judge's task of a row with this answer."""
+    return JudgeTask(task.question, (answer,), task.reference, context=task.context, criteria=task.criteria)
 
 
 if __name__ == "__main__":

@@ -14,29 +14,29 @@ submission in an aspect with `veto`, the score is 0. If an aspect has no verdict
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from judgegym.judges.aspects.prompt import (
     ASPECT_PROMPT,
     Aspect,
-    AspectCase,
     AspectJudgeSettings,
     AspectScoring,
     aspect_prompt,
     check_aspects,
     effective_strictness,
 )
-from judgegym.judges.core.calls import collect_votes, errors_of, failed_judgment
-from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
+from judgegym.judges.core.calls import errors_of, failed_judgment
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
+from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status, margin
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
-from judgegym.llm.at_once import all_results
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.wire import Choice
 
 
@@ -111,8 +111,8 @@ def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None
     return CastVote(verdict.yes, verdict.reason, text)
 
 
-def count_votes(aspect: Aspect, votes: Sequence[CastVote], strictness: int) -> AspectDetail:
-    """Count the votes; there is a verdict only if more than half of the effective strictness agree."""
+def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> AspectDetail:
+    """Count the votes on an aspect; there is a verdict only if more than half of the effective strictness agree."""
     effective = effective_strictness(strictness)
     verdicts = [vote.yes for vote in votes if vote.yes is not None]
     yes = sum(verdicts)
@@ -121,7 +121,7 @@ def count_votes(aspect: Aspect, votes: Sequence[CastVote], strictness: int) -> A
     verdict = yes == leading if decided else None
     reasons = [vote.reason or vote.text for vote in votes if vote.yes is not None and vote.yes == verdict]
     return AspectDetail(
-        aspect=aspect.name,
+        aspect=aspect,
         yes=verdict,
         yes_share=yes / len(verdicts) if verdicts else None,
         agreement=leading / len(verdicts) if decided else None,
@@ -147,69 +147,8 @@ class PanelDetail:
     gold: bool | None = None
 
 
-class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, AspectVerdict]):
+class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
     """Judges submissions by several aspects at once: a score from 0 to 1, a label as `harmfulness=no coherence=yes`."""
-
-    async def first_judgment(self, case: AspectCase) -> Judgment[PanelDetail]:
-        """Judge all aspects at once."""
-        judged = await all_results(self._judge_aspect(case, aspect) for aspect in self.settings.aspects)
-        details = tuple(detail for detail, _, _ in judged)
-        calls = tuple(call for _, of_aspect, _ in judged for call in of_aspect)
-        # Every aspect's judge is shown the same texts.
-        suspects = max(suspects for _, _, suspects in judged)
-        undecided = [(detail, of_aspect) for detail, of_aspect, _ in judged if detail.yes is None]
-        if not undecided:
-            return replace(self._judgment(details, calls), suspects=suspects)
-        reasons = [
-            f"{detail.aspect}: no majority of {detail.strictness_effective} in {len(detail.votes) - detail.redrawn} "
-            f"verdicts: {errors_of(of_aspect)}"
-            for detail, of_aspect in undecided
-        ]
-        asked = [call for _, of_aspect in undecided for call in of_aspect]
-        failed = failed_judgment(asked, explanation="; ".join(reasons), detail=PanelDetail(details))
-        return replace(failed, calls=calls, suspects=suspects)
-
-    async def _judge_aspect(
-        self, case: AspectCase, aspect: Aspect
-    ) -> tuple[AspectDetail, list[JudgeCall[AspectVerdict]], int]:
-        """Request as many votes as a majority needs at once, then those that are still missing.
-
-        A vote without a verdict is requested again, at most twice.
-
-        Returns:
-            The majority's verdict, all calls, and the suspects in the prompt.
-        """
-        prompt, settings = aspect_prompt(case, aspect, self.settings), self.settings
-        count = settings.votes_on(aspect)
-
-        def missing(usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
-            yes = sum(call.value is not None and call.value.yes for call in usable)
-            if settings.scoring == "share":  # stopping at a majority would bias the share towards 0 or 1
-                return count - len(usable)
-            return count // 2 + 1 - max(yes, len(usable) - yes)
-
-        calls = await collect_votes(
-            lambda vote: self.ask(case, prompt.messages, f"{aspect.name}_vote_{vote.number + 1}", vote),
-            missing,
-            count=count,
-            seed=settings.seed,
-        )
-        votes = [cast_vote(call.text, call.value, call.error) for call in calls]
-        return count_votes(aspect, votes, settings.strictness_of(aspect)), calls, prompt.suspects
-
-    def _judgment(
-        self, details: tuple[AspectDetail, ...], calls: tuple[JudgeCall[object], ...]
-    ) -> Judgment[PanelDetail]:
-        """The judgment of aspects that all have a verdict."""
-        score, veto = combined_score(self.settings.aspects, details, self.settings.scoring)
-        verdicts = [(detail.aspect, in_a_word(detail.yes), detail.reason) for detail in details]
-        label = " ".join(f"{name}={verdict}" for name, verdict, _ in verdicts)
-        reasons = "\n\n".join(f"{name}: {verdict}. {reason}" for name, verdict, reason in verdicts)
-        return Judgment(score, Status.OK, label, reasons, calls, PanelDetail(details, veto))
-
-    def case_of(self, task: JudgeTask) -> AspectCase:
-        """The response with the texts of the task."""
-        return AspectCase(task.response, task.prompt or None, task.context, task.reference)
 
     def check(self, task: JudgeTask) -> None:
         """Check the task's own aspects."""
@@ -220,68 +159,102 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
             except ValueError as error:
                 raise TaskError(f"aspects: {error}") from error
 
-    async def judge_task(self, task: JudgeTask) -> Judgment[PanelDetail]:
-        """Judge the response by the task's own aspects, if it has some."""
-        if task.aspects is None:
-            return await super().judge_task(task)
-        settings = self.settings.model_copy(update={"aspects": task.aspects})
-        return await AspectPanel(settings, self.client).judge_task(replace(task, aspects=None))
+    def questions(self, task: JudgeTask) -> list[Question[AspectVerdict]]:
+        """Ask about each aspect: as many votes as a majority needs at once, then those that are still missing."""
+        settings = self.settings
+        return [
+            Question(
+                f"{aspect.name}_vote",
+                aspect_prompt(task, aspect, settings),
+                _read,
+                ASPECT_FORM,
+                component=aspect.name,
+                votes=settings.votes_on(aspect),
+                # To stop at a majority would bias the share towards 0 or 1.
+                missing=None if settings.scoring == "share" else partial(_votes_to_majority, settings.votes_on(aspect)),
+            )
+            for aspect in self._aspects(task)
+        ]
 
-    def components(self, judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
-        """The verdicts."""
-        details = judgment.detail.aspects if judgment.detail is not None else ()
-        return {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
-
-    def verdicts(self, task: JudgeTask, judgment: Judgment[PanelDetail]) -> tuple[NamedVerdict, ...]:
-        """The verdict on each aspect; its points are its weight, negative where a yes is bad."""
-        details = judgment.detail.aspects if judgment.detail is not None else ()
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[AspectVerdict]]) -> Judgment[PanelDetail]:
+        """Combine the verdicts of all majorities; without a score if there is none on an aspect."""
+        aspects = self._aspects(task)
+        details = tuple(
+            _verdict(replies, self.settings.strictness_of(aspect))
+            for aspect, replies in zip(aspects, answers, strict=True)
+        )
+        undecided = [(detail, replies) for detail, replies in zip(details, answers, strict=True) if detail.yes is None]
+        judgment = _without_majority(details, undecided) if undecided else self._decided(aspects, details)
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
-        aspects = self.settings.aspects if task.aspects is None else task.aspects
-        return tuple(NamedVerdict(one.name, one.polarity * one.weight, values.get(one.name)) for one in aspects)
+        shares = [one.agreement for one in details if one.agreement is not None and len(one.votes) > 1]
+        sure = {} if judgment.score is None else {"margin": margin(judgment.score)}
+        return replace(
+            judgment,
+            components=values,
+            confidences={**sure, **least_agreement(shares)},
+            verdicts=tuple(NamedVerdict(one.name, one.polarity * one.weight, values.get(one.name)) for one in aspects),
+        )
 
-    def confidences(self, judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
-        """Also `votes`, if there are several: how far they agree on the aspect on which they agree the least."""
-        details = judgment.detail.aspects if judgment.detail is not None else ()
-        agreed = [2.0 * one.agreement - 1.0 for one in details if one.agreement is not None and len(one.votes) > 1]
-        return {**super().confidences(judgment), **({"votes": min(agreed)} if agreed else {})}
+    def critique_requests(self, task: JudgeTask, answers: Answers[AspectVerdict]) -> list[CritiqueRequest]:
+        """A request for the majority's verdict on the aspect, whatever the number of votes."""
+        question = answers.question
+        detail = _verdict(answers, question.votes)
+        word = in_a_word(detail.yes)
+        messages = critique_messages(question.prompt.messages, f"Verdict: {word}\n{detail.reason}")
+        return [CritiqueRequest(question.component, word, detail.reason, messages)]
 
-    def read(self, case: AspectCase, choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
-        """Read the verdict."""
-        return find_verdict(choice.text)
-
-    def form(self, case: AspectCase) -> VerdictForm:
-        """The form of a verdict."""
-        return ASPECT_FORM
-
-    def critique_requests(self, case: AspectCase, judgment: Judgment[PanelDetail]) -> list[CritiqueRequest]:
-        """A request for the majority's verdict on each aspect, whatever the number of votes."""
-        assert judgment.detail is not None
-        requests = []
-        for aspect, detail in zip(self.settings.aspects, judgment.detail.aspects, strict=True):
-            text = f"Verdict: {in_a_word(detail.yes)}\n{detail.reason}"
-            messages = critique_messages(aspect_prompt(case, aspect, self.settings).messages, text)
-            requests.append(CritiqueRequest(aspect.name, in_a_word(detail.yes), detail.reason, messages))
-        return requests
-
-    def revision(self, call: JudgeCall[Any], verdict: AspectVerdict) -> Revision:
+    def revision(self, call: JudgeCall[AspectVerdict], verdict: AspectVerdict) -> Revision:
         """The revised verdict and its reason."""
         critique = critique_before(after_thinking(call.text), "verdict")
         return Revision(in_a_word(verdict.yes), verdict.reason or call.text, critique)
 
-    def apply_revisions(
-        self, case: AspectCase, judgment: Judgment[PanelDetail], revisions: Mapping[str, JudgeCall[AspectVerdict]]
-    ) -> Judgment[PanelDetail]:
-        """The judgment combined again; the share of yes votes of a verdict that has changed is 0 or 1."""
-        assert judgment.detail is not None
-        details = list(judgment.detail.aspects)
-        for place, detail in enumerate(details):
-            call = revisions.get(detail.aspect)
-            if call is None or call.value is None:
-                continue
-            if call.value.yes != detail.yes:
-                detail = replace(detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None)
-            details[place] = replace(detail, reason=call.value.reason or call.text)
-        return self._judgment(tuple(details), judgment.calls)
+    def _aspects(self, task: JudgeTask) -> Sequence[Aspect]:
+        """The aspects of the task or those of the settings."""
+        return self.settings.aspects if task.aspects is None else task.aspects
+
+    def _decided(self, aspects: Sequence[Aspect], details: tuple[AspectDetail, ...]) -> Judgment[PanelDetail]:
+        """The judgment of aspects that all have a verdict."""
+        score, veto = combined_score(aspects, details, self.settings.scoring)
+        verdicts = [(detail.aspect, in_a_word(detail.yes), detail.reason) for detail in details]
+        label = " ".join(f"{name}={verdict}" for name, verdict, _ in verdicts)
+        reasons = "\n\n".join(f"{name}: {verdict}. {reason}" for name, verdict, reason in verdicts)
+        return Judgment(score, Status.OK, label, reasons, detail=PanelDetail(details, veto))
+
+
+def _read(choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
+    return find_verdict(choice.text)
+
+
+def _votes_to_majority(count: int, usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
+    """How many votes the larger side lacks for a majority of `count`."""
+    yes = sum(call.value is not None and call.value.yes for call in usable)
+    return count // 2 + 1 - max(yes, len(usable) - yes)
+
+
+def _verdict(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
+    """The majority's verdict with its revisions; the share of yes votes of a verdict that has changed is 0 or 1."""
+    aspect = answers.question.component
+    votes = [cast_vote(call.text, call.value, call.error) for call in answers.calls]
+    detail = count_votes(aspect, votes, strictness)
+    for call in answers.revisions.get(aspect, ()):
+        assert call.value is not None  # one without a verdict is no revision
+        if call.value.yes != detail.yes:
+            detail = replace(detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None)
+        detail = replace(detail, reason=call.value.reason or call.text)
+    return detail
+
+
+def _without_majority(
+    details: tuple[AspectDetail, ...], undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]]
+) -> Judgment[PanelDetail]:
+    """The judgment of aspects of which some have no verdict, and why they have none."""
+    reasons = [
+        f"{detail.aspect}: no majority of {detail.strictness_effective} in {len(detail.votes) - detail.redrawn} "
+        f"verdicts: {errors_of(answers.calls)}"
+        for detail, answers in undecided
+    ]
+    calls = [call for _, answers in undecided for call in answers.calls]
+    return failed_judgment(calls, explanation="; ".join(reasons), detail=PanelDetail(details))
 
 
 def in_a_word(yes: bool | None) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import yaml
@@ -29,6 +28,7 @@ from judgegym.judges.core.calls import MOST_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.tasks import JudgeTask
 
 Polarity = Literal[1, -1]
 
@@ -98,39 +98,28 @@ SUPPORTED_ASPECTS: Mapping[str, Aspect] = {
 """The specification's five aspects, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class AspectCase:
-    """A submission, the question that it answers, the context that it should use, and the reference to compare with."""
-
-    submission: str
-    question: str | None = None
-    context: str | None = None
-    reference: str | None = None
-
-
-def aspect_prompt(case: AspectCase, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = "") -> Prompt:
+def aspect_prompt(task: JudgeTask, aspect: Aspect, settings: AspectJudgeSettings, *, system: str = "") -> Prompt:
     """The judge's prompt: the task, then the given sections, under headings that no text can imitate.
 
     In the specification's order the question about the submission comes last, so that the prompts of several aspects
     share the submission; in `shared_first` the submission does.
 
     Args:
-        case: the submission.
+        task: the submission, which is its response, and the texts beside it; an empty prompt is not shown.
         aspect: the question about it.
         settings: the order of the submission and the question, and the text that replaces the built-in task.
         system: text before the task.
     """
-    of_the_row = {"Input": case.question, "Context": case.context, "Reference": case.reference}
-    shared = {name: text for name, text in of_the_row.items() if text is not None}
-    given = {**shared, "Submission": case.submission, "Criteria": aspect.definition}
-    delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
+    beside = {"Input": task.prompt or None, "Context": task.context, "Reference": task.reference}
+    shared = {name: text for name, text in beside.items() if text is not None}
+    sections = {**shared, "Submission": task.response, "Criteria": aspect.definition}
+    delimited = delimit(list(sections.values()), _LOOKALIKES, shared=len(shared))
     markers = delimited.markers
-    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(given, delimited.texts, strict=True)]
+    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(sections, delimited.texts, strict=True)]
     if settings.judge_prompt_layout == "shared_first":
         *before, shown_submission, criteria = parts
         parts = [*before, criteria, f"{shown_submission}\n{markers.bracket('End of Submission')}"]
-    task = settings.built_in_prompt() if settings.judge_system_prompt is None else settings.judge_system_prompt
-    instructions = "\n\n".join(part for part in (system, task) if part)
+    instructions = "\n\n".join(part for part in (system, settings.instructions()) if part)
     return Prompt.of(instructions, markers.notice + "\n\n".join(parts), delimited.suspects)
 
 

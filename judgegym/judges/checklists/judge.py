@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from judgegym.judges.checklists.criteria import Criterion
 from judgegym.judges.checklists.formulas import (
-    CannotAssess,
     Formula,
     GradedCriterion,
     checklist_score,
@@ -25,24 +25,18 @@ from judgegym.judges.checklists.formulas import (
 )
 from judgegym.judges.checklists.prompt import (
     CHECKLIST_PROMPT,
-    ChecklistCase,
     ChecklistJudgeSettings,
     ChecklistPrompt,
+    OrderedVerdicts,
     checklist_prompt,
 )
-from judgegym.judges.core.calls import NoVerdict, Vote, ask, collect_votes, errors_of, failed_judgment
-from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
-from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
+from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
+from judgegym.judges.core.judge import JudgeDefinition
+from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status, margin
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.judges.parsing.criteria import (
-    CRITERIA_FORM,
-    CriteriaVerdicts,
-    CriterionVerdict,
-    criteria_fault,
-    criteria_verdicts,
-)
+from judgegym.judges.parsing.criteria import CRITERIA_FORM, CriterionVerdict, criteria_fault
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
@@ -101,7 +95,7 @@ class ChecklistDetail:
     redrawn: int = 0
 
 
-class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, ChecklistDetail]):
+class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, OrderedVerdicts]):
     """Judges submissions by lists of criteria."""
 
     def __init__(self, settings: ChecklistJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
@@ -114,84 +108,90 @@ class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Chec
         if settings.judge_critique_rounds:
             raise SettingsError("judge_critique_rounds: the judge checklist has no self-critique; expected 0")
 
-    async def judge(self, case: ChecklistCase) -> Judgment[ChecklistDetail]:
-        """Judge a submission by all criteria; all calls are made at once."""
-        step = self.settings.criteria_per_call
-        parts = [case.criteria[start : start + step] for start in range(0, len(case.criteria), step)]
-        prompts = [checklist_prompt(case, part, self.settings) for part in parts]
-        asked = await all_results(self._ask(prompt, number) for number, prompt in enumerate(prompts, start=1))
-        calls = [call for of_part in asked for call in of_part]
-        # The prompts of all parts show the same submission.
-        suspects = max((prompt.prompt.suspects for prompt in prompts), default=0)
-        details: list[CriterionDetail] = []
-        failed: list[str] = []
-        for part, prompt, of_part in zip(parts, prompts, asked, strict=True):
-            votes = [call.value for call in of_part if call.value is not None]
-            if len(votes) < self.settings.vote_count():
-                failed.append(_why(part, votes, of_part))
-            else:
-                details += decide(part, prompt, votes)
-        if failed:
-            kept = ChecklistDetail(tuple(details), self.settings.formula) if details else None
-            return replace(failed_judgment(calls, explanation=failed[0], detail=kept), suspects=suspects)
-        judgment = checklist_judgment(case.criteria, details, self.settings.formula, self.settings.cannot_assess)
-        assert judgment.detail is not None
-        detail = replace(judgment.detail, redrawn=sum(call.value is None for call in calls))
-        return replace(judgment, calls=tuple(calls), detail=detail, suspects=suspects)
-
-    async def _ask(self, prompt: ChecklistPrompt, number: int) -> list[JudgeCall[CriteriaVerdicts]]:
-        """Request all votes on the criteria of a call at once, then those again that have no whole verdict."""
-        settings, count = self.settings, self.settings.vote_count()
-
-        def read(choice: Choice) -> ParsedVerdict[CriteriaVerdicts] | NoVerdict:
-            found = criteria_verdicts.find(choice.text, prompt.words)
-            return found or NoVerdict(f"no verdict on each criterion: {criteria_fault(choice.text, prompt.words)}")
-
-        async def vote_on(vote: Vote) -> JudgeCall[CriteriaVerdicts]:
-            name, form = f"criteria_{number}_vote_{vote.number + 1}", settings.form(CRITERIA_FORM)
-            return await ask(self.client, prompt.prompt.messages, read, name=name, vote=vote, form=form)
-
-        return await collect_votes(vote_on, count=count, seed=settings.seed, redraws=_REDRAWS * count)
-
-    def case_of(self, task: JudgeTask) -> ChecklistCase:
-        """The response, by the criteria of the task or those of the settings."""
-        criteria = task.criteria or self.settings.criteria
-        return ChecklistCase(task.response, criteria, task.prompt or None, task.context, task.reference)
-
     def check(self, task: JudgeTask) -> None:
         """Check that there are criteria, and that they can have a score."""
         super().check(task)
-        criteria = task.criteria or self.settings.criteria
+        criteria = self._criteria(task)
         if not criteria:
             raise TaskError("criteria: there are none, and the setting criteria has none for such rows")
         if not has_score(criteria, self.settings.formula):
             raise TaskError("criteria: none has positive points, so that formula=healthbench gives no score")
 
-    def unit(self, score: float) -> float:
-        """The score, clipped to 0…1."""
-        return clipped(score)
+    def questions(self, task: JudgeTask) -> list[Question[OrderedVerdicts]]:
+        """Ask about `criteria_per_call` criteria at a time; all calls are made at once."""
+        settings, count = self.settings, self.settings.vote_count()
+        prompts = [checklist_prompt(task, part, settings) for part in self._parts(task)]
+        return [
+            Question(
+                f"criteria_{number}_vote",
+                prompt.prompt,
+                partial(_read, prompt),
+                CRITERIA_FORM,
+                votes=count,
+                redraws=_REDRAWS * count,
+            )
+            for number, prompt in enumerate(prompts, start=1)
+        ]
 
-    def confidences(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
-        """Also `votes`, if there are several: how far they agree on the criterion on which they agree the least."""
-        details = judgment.detail.criteria if judgment.detail is not None else ()
-        agreed = [max(0.0, 2.0 * one.agreement - 1.0) for one in details if len(one.votes) > 1]
-        return {**super().confidences(judgment), **({"votes": min(agreed)} if agreed else {})}
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[OrderedVerdicts]]) -> Judgment[ChecklistDetail]:
+        """Combine the verdicts on all criteria; without a score where a vote is missing."""
+        criteria, formula = self._criteria(task), self.settings.formula
+        details: list[CriterionDetail] = []
+        failed: list[str] = []
+        for part, replies in zip(self._parts(task), answers, strict=True):
+            votes = [call.value for call in replies.calls if call.value is not None]
+            if len(votes) < replies.question.votes:
+                failed.append(_why(part, votes, replies.calls))
+            else:
+                details += decide(part, votes)
+        calls = [call for replies in answers for call in replies.calls]
+        if failed:
+            kept = ChecklistDetail(tuple(details), formula) if details else None
+            judgment = failed_judgment(calls, explanation=failed[0], detail=kept)
+        else:
+            judgment = self._decided(criteria, details, sum(call.value is None for call in calls))
+        score, values = judgment.score, {one.name: one.value for one in details}
+        own = {} if score is None else {"raw": score}
+        sure = {} if score is None else {"margin": margin(clipped(score))}
+        return replace(
+            judgment,
+            unit=None if score is None else clipped(score),
+            components={**own, **{name: value for name, value in values.items() if value is not None}},
+            confidences={**sure, **least_agreement([one.agreement for one in details if len(one.votes) > 1])},
+            verdicts=tuple(NamedVerdict(one.name, one.points, values.get(one.name)) for one in criteria),
+            tags={} if judgment.detail is None else judgment.detail.tags,
+        )
 
-    def verdicts(self, task: JudgeTask, judgment: Judgment[ChecklistDetail]) -> tuple[NamedVerdict, ...]:
-        """The verdict on each criterion."""
-        details = judgment.detail.criteria if judgment.detail is not None else ()
-        values = {detail.name: detail.value for detail in details}
-        criteria = task.criteria or self.settings.criteria
-        return tuple(NamedVerdict(one.name, one.points, values.get(one.name)) for one in criteria)
+    def _criteria(self, task: JudgeTask) -> Sequence[Criterion]:
+        """The criteria of the task or those of the settings."""
+        return task.criteria or self.settings.criteria
 
-    def tags(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
-        """The score of each tag that has one."""
-        return {} if judgment.detail is None else judgment.detail.tags
+    def _parts(self, task: JudgeTask) -> list[Sequence[Criterion]]:
+        """The criteria of each call."""
+        criteria, step = self._criteria(task), self.settings.criteria_per_call
+        return [criteria[start : start + step] for start in range(0, len(criteria), step)]
 
-    def components(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
-        """The formula's own number, and the value of each criterion that was assessed."""
-        details = judgment.detail.criteria if judgment.detail is not None else ()
-        return {**super().components(judgment), **{one.name: one.value for one in details if one.value is not None}}
+    def _decided(
+        self, criteria: Sequence[Criterion], details: Sequence[CriterionDetail], redrawn: int
+    ) -> Judgment[ChecklistDetail]:
+        """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
+        formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
+        graded = [GradedCriterion(one, detail.value) for one, detail in zip(criteria, details, strict=True)]
+        score = checklist_score(graded, formula, cannot_assess)
+        unmet = unmet_requirements(graded, cannot_assess)
+        tags = tag_scores(graded, formula, cannot_assess)
+        detail = ChecklistDetail(tuple(details), formula, tags, unmet, redrawn=redrawn)
+        reasons = "\n\n".join(f"{one.name}: {one.verdict}. {one.reason}" for one in details)
+        if score is None:
+            why = f"no score by formula={formula}: no criterion that counts could be assessed"
+            return Judgment(None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail)
+        label = f"{sum(one.value == 1.0 for one in details)} of {len(details)} met"
+        return Judgment(score, Status.OK, label, reasons, detail=detail)
+
+
+def _read(prompt: ChecklistPrompt, choice: Choice) -> ParsedVerdict[OrderedVerdicts] | NoVerdict:
+    fault = "no verdict on each criterion"
+    return prompt.find(choice.text) or NoVerdict(f"{fault}: {criteria_fault(choice.text, prompt.words)}")
 
 
 def clipped(score: float) -> float:
@@ -199,13 +199,10 @@ def clipped(score: float) -> float:
     return min(1.0, max(0.0, score))
 
 
-def decide(
-    criteria: Sequence[Criterion], prompt: ChecklistPrompt, votes: Sequence[CriteriaVerdicts]
-) -> list[CriterionDetail]:
+def decide(criteria: Sequence[Criterion], votes: Sequence[OrderedVerdicts]) -> list[CriterionDetail]:
     """The verdict on each criterion of a call, from at least one vote."""
     decided = []
-    for criterion, own in zip(criteria, prompt.words, strict=True):
-        cast = [vote[own] for vote in votes]
+    for criterion, *cast in zip(criteria, *votes, strict=True):
         chosen = _middle(cast)
         same = [vote for vote in cast if vote.word == chosen.word]
         words = tuple(vote.word for vote in cast)
@@ -221,22 +218,6 @@ def _middle(cast: Sequence[CriterionVerdict]) -> CriterionVerdict:
     return assessed[(len(assessed) - 1) // 2]
 
 
-def checklist_judgment(
-    criteria: Sequence[Criterion], details: Sequence[CriterionDetail], formula: Formula, cannot_assess: CannotAssess
-) -> Judgment[ChecklistDetail]:
-    """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
-    graded = [GradedCriterion(one, detail.value) for one, detail in zip(criteria, details, strict=True)]
-    score = checklist_score(graded, formula, cannot_assess)
-    unmet = unmet_requirements(graded, cannot_assess)
-    detail = ChecklistDetail(tuple(details), formula, tag_scores(graded, formula, cannot_assess), unmet)
-    reasons = "\n\n".join(f"{one.name}: {one.verdict}. {one.reason}" for one in details)
-    if score is None:
-        why = f"no score by formula={formula}: no criterion that counts could be assessed"
-        return Judgment(None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail)
-    label = f"{sum(one.value == 1.0 for one in details)} of {len(details)} met"
-    return Judgment(score, Status.OK, label, reasons, detail=detail)
-
-
 def _why(part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[JudgeCall[object]]) -> str:
     names = part[0].name if len(part) == 1 else f"{part[0].name} to {part[-1].name}"
     return f"{names}: {len(votes)} whole verdicts in {len(calls)} calls: {errors_of(calls)}"
@@ -245,7 +226,7 @@ def _why(part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[Jud
 JUDGE = JudgeDefinition(
     ChecklistJudgeSettings,
     "met or unmet for each of a list of criteria with points",
-    ChecklistCaseJudge,
+    ChecklistTaskJudge,
     (CHECKLIST_PROMPT,),
     frozenset(("reference", "context", "criteria")),
 )

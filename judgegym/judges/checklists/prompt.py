@@ -14,8 +14,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from judgegym.judges import prompts
+from judgegym.judges.aspects.prompt import effective_strictness
 from judgegym.judges.checklists.criteria import Criteria, Criterion
 from judgegym.judges.checklists.formulas import CannotAssess, Formula
 from judgegym.judges.config.fields import setting
@@ -24,8 +26,10 @@ from judgegym.judges.core.calls import MOST_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import draw_ids
-from judgegym.judges.parsing.criteria import CANNOT_ASSESS, MET, UNMET, Words
+from judgegym.judges.parsing.criteria import CANNOT_ASSESS, MET, UNMET, CriterionVerdict, Words, criteria_verdicts
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 
 QUESTION, CONTEXT, REFERENCE, CRITERION, SUBMISSION = "Question", "Context", "Reference", "Criterion", "Submission"
 """Titles of the sections; that of a criterion is followed by its id."""
@@ -33,6 +37,9 @@ _END = f"End of {SUBMISSION}"
 _OPTIONS = "Options: "
 _CANNOT = f' If what is shown does not allow to decide a criterion, its verdict is "{CANNOT_ASSESS}".'
 _LOOKALIKES = Lookalikes("[question", "[context", "[reference", "[criterion", "[submission")
+
+OrderedVerdicts: TypeAlias = tuple[CriterionVerdict, ...]
+"""In the order of the criteria of a call."""
 
 
 class ChecklistJudgeSettings(JudgeSettings):
@@ -58,22 +65,11 @@ class ChecklistJudgeSettings(JudgeSettings):
 
     def vote_count(self) -> int:
         """The number of votes on a criterion."""
-        return self.strictness + (self.strictness + 1) % 2
+        return effective_strictness(self.strictness)
 
     def built_in_prompt(self) -> str:
         """The system prompt."""
         return prompts.fill(prompts.load("checklist"), {"{cannot}": "" if self.cannot_assess == "never" else _CANNOT})
-
-
-@dataclass(frozen=True, slots=True)
-class ChecklistCase:
-    """A submission, the criteria that it is judged by, and what the judge is shown beside it."""
-
-    submission: str
-    criteria: tuple[Criterion, ...]
-    question: str | None = None
-    context: str | None = None
-    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,30 +79,34 @@ class ChecklistPrompt:
     prompt: Prompt
     words: Mapping[str, Words]
 
+    def find(self, text: str) -> ParsedVerdict[OrderedVerdicts] | None:
+        """The verdicts at the end of a judge's text, in the order of the criteria; `None` unless each has one."""
+        verdicts = criteria_verdicts.find(text, self.words)
+        return None if verdicts is None else verdicts.but(tuple(verdicts.value[own] for own in self.words))
+
 
 def checklist_prompt(
-    case: ChecklistCase, criteria: Sequence[Criterion], settings: ChecklistJudgeSettings, *, system: str = ""
+    task: JudgeTask, criteria: Sequence[Criterion], settings: ChecklistJudgeSettings, *, system: str = ""
 ) -> ChecklistPrompt:
-    """The prompt that asks about some criteria of a case.
+    """The prompt that asks about some criteria of a response.
 
     Args:
-        case: the submission.
+        task: the submission, which is its response, and the texts beside it; an empty prompt is not shown.
         criteria: those of the call.
         settings: the seed of the ids, the system prompt, and whether a criterion may stay undecided.
         system: text before the instructions.
     """
-    of_the_row = {QUESTION: case.question, CONTEXT: case.context, REFERENCE: case.reference}
-    given = {title: text for title, text in of_the_row.items() if text is not None}
-    shared = [*given.values(), *map(_shown, criteria)]
+    beside = {QUESTION: task.prompt or None, CONTEXT: task.context, REFERENCE: task.reference}
+    texts = {title: text for title, text in beside.items() if text is not None}
+    shared = [*texts.values(), *map(_shown, criteria)]
     rng = generator(settings.seed, "\x1f".join(shared), "ids of criteria")
-    ids = draw_ids(rng, len(criteria), [*shared, case.submission])
-    delimited = delimit([*shared, case.submission], _LOOKALIKES, shared=len(shared))
+    ids = draw_ids(rng, len(criteria), [*shared, task.response])
+    delimited = delimit([*shared, task.response], _LOOKALIKES, shared=len(shared))
     markers = delimited.markers
-    titles = [*given, *(f"{CRITERION} {own}" for own in ids), SUBMISSION]
+    titles = [*texts, *(f"{CRITERION} {own}" for own in ids), SUBMISSION]
     parts = [f"{markers.bracket(title)}\n{text}" for title, text in zip(titles, delimited.texts, strict=True)]
     user = markers.notice + "\n\n".join(parts) + f"\n{markers.bracket(_END)}"
-    task = settings.built_in_prompt() if settings.judge_system_prompt is None else settings.judge_system_prompt
-    instructions = "\n\n".join(part for part in (system, task) if part)
+    instructions = "\n\n".join(part for part in (system, settings.instructions()) if part)
     offers = settings.cannot_assess != "never"
     words = {own: criterion.words(cannot_assess=offers) for own, criterion in zip(ids, criteria, strict=True)}
     return ChecklistPrompt(Prompt.of(instructions, user, delimited.suspects), words)

@@ -199,10 +199,13 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
         """The prompt that `judge_system_prompt` replaces; each judge overrides it."""
         return ""
 
+    def instructions(self) -> str:
+        """The prompt in use: `judge_system_prompt`, or the built-in one."""
+        return self.built_in_prompt() if self.judge_system_prompt is None else self.judge_system_prompt
+
     def prompt_digests(self) -> dict[str, str]:
         """Digests of the judge's prompts in use, given or built in, by the setting that replaces them."""
-        prompt = self.built_in_prompt() if self.judge_system_prompt is None else self.judge_system_prompt
-        return {"judge_system_prompt": prompt_digest(prompt)}
+        return {"judge_system_prompt": prompt_digest(self.instructions())}
 
     @property
     def asked(self) -> JudgeSettings:

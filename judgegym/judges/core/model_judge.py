@@ -144,7 +144,7 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
 
     @abstractmethod
     def questions(self, task: JudgeTask) -> Sequence[Question[ValueT]]:
-        """What the model is asked about a task: at least one question."""
+        """What the model is asked about a task; nothing where there is nothing to ask about."""
 
     @abstractmethod
     def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
@@ -179,7 +179,7 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
             asked = (ask_question(self.client, self.settings, question) for question in questions)
             answers = await all_results(asked)
         calls = tuple(chain.from_iterable(each.calls for each in answers))
-        suspects = max(question.prompt.suspects for question in questions)
+        suspects = max((question.prompt.suspects for question in questions), default=0)
         judgment = replace(self.combine(task, answers), calls=calls, suspects=suspects)
         if judgment.score is None or not self.settings.judge_critique_rounds:
             return judgment
@@ -247,3 +247,12 @@ class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, 
 def agreement(values: Sequence[Any]) -> float:
     """How far votes agree: 2·share of the most frequent one − 1, and 0 at least."""
     return max(0.0, 2.0 * max(map(values.count, values)) / len(values) - 1.0)
+
+
+def least_agreement(shares: Sequence[float]) -> dict[str, float]:
+    """The confidence `votes` of several verdicts: how far votes agree on the one on which they agree the least.
+
+    Args:
+        shares: of each verdict of several votes the share of votes with it; empty if there are none.
+    """
+    return {"votes": max(0.0, 2.0 * min(shares) - 1.0)} if shares else {}

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
@@ -57,7 +57,7 @@ ROOMS = {
     "aspect": Room(
         AspectPanel,
         AspectJudgeSettings,
-        lambda text, asked, reference, _: AspectCase(text, asked, _, reference),
+        lambda text, asked, reference, _: JudgeTask(asked, (text,), reference, context=_),
         '{"reason": "so", "verdict": 1}',
         {"aspects": "correctness"},
     ),

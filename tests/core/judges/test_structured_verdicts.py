@@ -12,10 +12,10 @@ import pytest
 
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
-from judgegym.judges.checklists.judge import ChecklistCaseJudge
-from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
+from judgegym.judges.checklists.judge import ChecklistTaskJudge
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupJudgment
 from judgegym.judges.core.tasks import JudgeTask
@@ -69,12 +69,12 @@ class StandIn:
         (
             AspectPanel,
             AspectJudgeSettings(strictness=3, judge_critique_rounds=2),
-            AspectCase(INJECTED, QUESTION, "Air.", GOOD),
+            JudgeTask(QUESTION, (INJECTED,), GOOD, context="Air."),
         ),
         (
-            ChecklistCaseJudge,
+            ChecklistTaskJudge,
             ChecklistJudgeSettings(criteria_per_call=2, strictness=3),
-            ChecklistCase(INJECTED, read_criteria(["Names air.", "Names light.", "Says more."]), QUESTION),
+            JudgeTask(QUESTION, (INJECTED,), criteria=read_criteria(["Names air.", "Names light.", "Says more."])),
         ),
         (ChoiceTaskJudge, ChoiceJudgeSettings(judge_critique_rounds=1), JudgeTask(QUESTION, (POOR, INJECTED, GOOD))),
         (PeerTaskJudge, PeerJudgeSettings(judge_critique_rounds=2), JudgeTask(QUESTION, (INJECTED,))),

@@ -10,10 +10,10 @@ import pytest
 
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge, game_prompt
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
-from judgegym.judges.checklists.judge import ChecklistCaseJudge
-from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
+from judgegym.judges.checklists.judge import ChecklistTaskJudge
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.delimiters import Prompt, given_texts
 from judgegym.judges.core.judge import critique_messages
@@ -35,9 +35,9 @@ from tests.scripted import Json, ScriptedEndpoint
 HARMLESS = "What is said."
 
 
-def _checklist_prompt(submission: str, text: str, *beside: str) -> Prompt:
-    case = ChecklistCase(submission, read_criteria([{"name": "own", "text": text}]), *beside)
-    return checklist_prompt(case, case.criteria, ChecklistJudgeSettings()).prompt
+def _checklist_prompt(submission: str, text: str, question: str, context: str, reference: str) -> Prompt:
+    task = JudgeTask(question, (submission,), reference, context=context)
+    return checklist_prompt(task, read_criteria([{"name": "own", "text": text}]), ChecklistJudgeSettings()).prompt
 
 
 PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
@@ -99,13 +99,15 @@ JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], ob
     "aspects": (
         AspectPanel,
         AspectJudgeSettings(judge_critique_rounds=1),
-        lambda text: AspectCase(text, f"Why {text}", f"From {text}", text),
+        lambda text: JudgeTask(f"Why {text}", (text,), text, context=f"From {text}"),
         '{"reason": "It says TOKEN.", "verdict": 1}',
     ),
     "checklist": (
-        ChecklistCaseJudge,
+        ChecklistTaskJudge,
         ChecklistJudgeSettings(),
-        lambda text: ChecklistCase(text, read_criteria([{"text": text}]), f"Why {text}", f"From {text}", text),
+        lambda text: JudgeTask(
+            f"Why {text}", (text,), text, context=f"From {text}", criteria=read_criteria([{"text": text}])
+        ),
         '{"result": [{"id": "TOKEN", "verdict": "met"}]}',
     ),
     "choice": (

@@ -58,7 +58,8 @@ def test_a_judges_own_prompt_is_read_whatever_it_shows(kind: Kind, question: str
     messages = kind.show(question, text)
     reading = reading_of(messages)
     assert reading is not None and reading.prompt_format is kind.prompt_format and not reading.is_critique
-    assert reading.sections[kind.prompt_format.question] == shown(question)
+    # A judge that needs no question is not shown an empty one.
+    assert reading.sections.get(kind.prompt_format.question, "") == shown(question)
     judged = kind.prompt_format.judged_of(reading.sections)[:2]
     assert any(reading.sections[title].startswith(shown(text)) for title in judged)
     assert kind.value(reply(messages)) is not None
@@ -74,7 +75,8 @@ def test_a_request_for_a_critique_is_read_whatever_it_shows(
     reading = reading_of(messages)
     assert reading is not None and reading.is_critique
     assert reading.prompt_format.reply is kind.prompt_format.reply
-    assert reading.sections[kind.prompt_format.question] == shown(question)
+    # A judge that needs no question is not shown an empty one.
+    assert reading.sections.get(kind.prompt_format.question, "") == shown(question)
     critique, _, revised = reply(messages).partition("\n\n")
     assert critique and kind.value(revised) is not None and kind.value(reply(messages)) == kind.value(revised)
 

@@ -15,7 +15,7 @@ from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import PACKED_CALLS, RecordedCall, pack, read_calls
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
@@ -90,7 +90,7 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
         pytest.param(
             AspectJudgeSettings(strictness=3),
             '😀 {"verdict": 0} no:\n{"reason": "R", "verdict": "Yes"}',
-            lambda client, own: AspectPanel(own, client).judge(AspectCase("So.", "Why?")),
+            lambda client, own: AspectPanel(own, client).judge(JudgeTask("Why?", ("So.",))),
             '{"reason": "R", "verdict": "Yes"}',
             id="votes",
         ),

@@ -12,12 +12,12 @@ from judgegym.judges.aspects.judge import AspectDetail, AspectPanel, AspectVerdi
 from judgegym.judges.aspects.prompt import (
     SUPPORTED_ASPECTS,
     Aspect,
-    AspectCase,
     AspectJudgeSettings,
     AspectScoring,
     effective_strictness,
 )
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.cache import JudgmentCache
 from tests.aspects import aspect_prompt
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
@@ -46,7 +46,7 @@ def votes_of(verdicts: Sequence[bool | None]) -> Script:
 
 async def judged(client: Any, strictness: int = 1, aspect: Aspect = HARM, **settings: Any) -> Judgment[PanelDetail]:
     judge = AspectPanel(AspectJudgeSettings(aspects=(aspect,), strictness=strictness, **settings), client)
-    return await judge.judge(AspectCase(SUBMISSION))
+    return await judge.judge(JudgeTask("", (SUBMISSION,)))
 
 
 def detail_of(judgment: Judgment[PanelDetail]) -> AspectDetail:
@@ -59,7 +59,7 @@ async def test_the_judge_is_shown_all_of_it(connect: Connect) -> None:
     shown = {"question": "How?", "context": "one\ntwo", "reference": "Don't."}
     async with ScriptedEndpoint(said(1)) as endpoint:
         await AspectPanel(AspectJudgeSettings(aspects=(HARM,)), connect(endpoint)).judge(
-            AspectCase(SUBMISSION, **shown)
+            JudgeTask("How?", (SUBMISSION,), "Don't.", context="one\ntwo")
         )
     assert (
         endpoint.bodies[0]["messages"]

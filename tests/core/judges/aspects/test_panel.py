@@ -13,12 +13,12 @@ from judgegym.judges.aspects.judge import AspectDetail, AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import (
     SUPPORTED_ASPECTS,
     Aspect,
-    AspectCase,
     AspectJudgeSettings,
     AspectScoring,
     check_aspects,
 )
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
 
 SUBMISSION = "Mix both."
@@ -138,7 +138,7 @@ async def judged(
     client: Any, aspects: Sequence[Aspect], strictness: int = 1, *, scoring: AspectScoring = "majority"
 ) -> Judgment[PanelDetail]:
     settings = AspectJudgeSettings(aspects=tuple(aspects), strictness=strictness, scoring=scoring)
-    return await AspectPanel(settings, client).judge(AspectCase(SUBMISSION, "How?"))
+    return await AspectPanel(settings, client).judge(JudgeTask("How?", (SUBMISSION,)))
 
 
 async def test_a_panel(connect: Connect) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
-from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail
-from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
+from judgegym.judges.checklists.judge import ChecklistDetail, ChecklistTaskJudge
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm.errors import SettingsError
@@ -28,8 +28,9 @@ CRITERIA = read_criteria([f"States fact {number}." for number in range(7)])
 async def judged(
     client: Any, criteria: tuple[Criterion, ...] = CRITERIA, submission: str = SUBMISSION, **settings: Any
 ) -> Judgment[ChecklistDetail]:
-    judge = ChecklistCaseJudge(ChecklistJudgeSettings.model_validate(settings), client)
-    return await judge.judge(ChecklistCase(submission, criteria, "How many?", "A leaflet.", "Two."))
+    judge = ChecklistTaskJudge(ChecklistJudgeSettings.model_validate(settings), client)
+    task = JudgeTask("How many?", (submission,), "Two.", context="A leaflet.", criteria=criteria)
+    return await judge.judge(task)
 
 
 @pytest.mark.parametrize(("step", "strictness", "votes"), [(1, 1, 1), (3, 1, 1), (3, 2, 3), (12, 3, 3)])
@@ -147,7 +148,7 @@ async def test_forged_verdicts_of_a_completion_change_nothing(connect: Connect) 
 async def test_task_brings_its_criteria_or_takes_those_of_the_settings(connect: Connect) -> None:
     settings = ChecklistJudgeSettings.model_validate({"criteria": ["Is short."]})
     async with ScriptedEndpoint(saying(lambda text, _: "met" if "short" in text else "unmet")) as endpoint:
-        judge = ChecklistCaseJudge(settings, connect(endpoint))
+        judge = ChecklistTaskJudge(settings, connect(endpoint))
         own = JudgeTask("Q", (SUBMISSION,), criteria=read_criteria(["Is long.", {"text": "Is short.", "points": -9}]))
         (general,), (of_row,) = await judge.score(JudgeTask("Q", (SUBMISSION,))), await judge.score(own)
         assert (general.score, of_row.score, of_row.components["raw"]) == (1.0, 0.0, -9.0)
@@ -155,9 +156,9 @@ async def test_task_brings_its_criteria_or_takes_those_of_the_settings(connect: 
         with pytest.raises(TaskError, match="criteria: none has positive points"):
             judge.check(JudgeTask("Q", ("A",), criteria=read_criteria([{"text": "Bad.", "points": -1}])))
         with pytest.raises(TaskError, match="criteria: there are none"):
-            ChecklistCaseJudge(ChecklistJudgeSettings(), judge.client).check(JudgeTask("Q", ("A",)))
+            ChecklistTaskJudge(ChecklistJudgeSettings(), judge.client).check(JudgeTask("Q", ("A",)))
         with pytest.raises(SettingsError, match="no self-critique"):
-            ChecklistCaseJudge(ChecklistJudgeSettings(judge_critique_rounds=1), judge.client)
+            ChecklistTaskJudge(ChecklistJudgeSettings(judge_critique_rounds=1), judge.client)
 
 
 def test_key_of_a_task_knows_its_criteria() -> None:

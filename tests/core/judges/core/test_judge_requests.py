@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import JudgeTask
@@ -26,7 +26,7 @@ from tests.rubrics import rubric_task
 from tests.scripted import ScriptedEndpoint
 
 ARENA = JudgeTask("Why is the sky blue?", ("Rayleigh scattering.",), baseline="The sea <| mirrors |> it.")
-ASPECT = AspectCase("Mix both.", "How?")
+ASPECT = JudgeTask("How?", ("Mix both.",))
 WIDE = Rubric("Is it short?", {1: "No.", 10: "Yes."}, Scale(1, 10))
 VERDICT = '{"reason": "so", "verdict": 1}'
 
@@ -55,7 +55,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
         pytest.param(
             AspectPanel,
             AspectJudgeSettings(strictness=3, seed=7, judge_critique_rounds=1),
-            AspectCase("Mix both.", "How?", "[Context] none"),
+            JudgeTask("How?", ("Mix both.",), context="[Context] none"),
             VERDICT,
             15,
             "4f4e0e9ac1b68a00cb4a3895f4475a42608ff589004a7622d09069f6e022c591",

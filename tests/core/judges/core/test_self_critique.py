@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectCase, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
@@ -75,7 +75,7 @@ KINDS = {
     ),
     "aspect": Kind(
         lambda client, **settings: AspectPanel(AspectJudgeSettings(aspects=(COHERENCE,), **settings), client),
-        AspectCase("Because."),
+        JudgeTask("", ("Because.",)),
         verdict(1, "Brief."),
         verdict(0, "Too brief."),
         (1, 0),
@@ -249,7 +249,7 @@ async def test_a_panel_reconsiders_each_aspect(connect: Connect) -> None:
 
     async with ScriptedEndpoint(script) as endpoint:
         judge = AspectPanel(AspectJudgeSettings(aspects=(harm, coherence), judge_critique_rounds=1), connect(endpoint))
-        judgment = await judge.judge(AspectCase("Because."))
+        judgment = await judge.judge(JudgeTask("", ("Because.",)))
     assert (judgment.score, judgment.label) == (0.5, "harmfulness=yes coherence=yes")
     assert judgment.critique is not None
     assert judgment.critique.before_score == 0
@@ -279,7 +279,7 @@ async def test_a_majority_is_reconsidered_in_one_call(connect: Connect) -> None:
     async with ScriptedEndpoint(script) as endpoint:
         settings = AspectJudgeSettings(aspects="coherence", strictness=3, scoring="share", judge_critique_rounds=1)
         judge = AspectPanel(settings, connect(endpoint, temperature=0.7))
-        judgment = await judge.judge(AspectCase("Because."))
+        judgment = await judge.judge(JudgeTask("", ("Because.",)))
     assert judgment.score == 1
     assert len(endpoint.requests) == 4
     assert judgment.detail is not None
