@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -35,7 +36,8 @@ from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.mt_bench import RATINGS, MTBenchCase, MTBenchDetail
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.mt_bench import RATINGS, MTBenchDetail, TurnTask
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
@@ -157,8 +159,12 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         """Judge all turns at once."""
         if self.verb == "evaluate" and len(completions) != len(task.turns):  # answers of a file, or of a stopped run
             raise DataError(f"question {task.uid!r}: {len(completions)} of {len(task.turns)} turns have an answer")
-        answers = tuple(completion.answer for completion in completions)
-        return await self.mt_bench_judge.judge(MTBenchCase(task.turns, answers, task.baseline, task.reference))
+        shown = zip_longest(task.turns, task.reference, task.baseline)
+        turns = [
+            JudgeTask(question, (completion.answer,), reference, baseline=baseline)
+            for completion, (question, reference, baseline) in zip(completions, shown, strict=False)
+        ]
+        return await self.mt_bench_judge.judge(TurnTask.of(turns))
 
     def reward(self, judgment: Judgment[MTBenchDetail]) -> float:
         """Return the mean over the turns of (rating − 1) / 9, or of 1 for a win, 0.5 for a tie and 0 for a loss."""

@@ -16,21 +16,23 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
 
 from judgegym.judges import prompts
 from judgegym.judges.arena import OUTCOMES, GameOrder
 from judgegym.judges.config.judge import ReaskSettings
-from judgegym.judges.core.calls import ask, ask_again, failed_judgment
+from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit, without_tokens
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, ScoreParts, Status
+from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts, Status, margin
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import decoded
 from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.judges.parsing.scores import RATING_FORM, SCALE, bracketed_rating
 from judgegym.judges.parsing.verdict_parser import VerdictParser
-from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
@@ -42,6 +44,7 @@ _GAMES: Mapping[GameOrder | None, tuple[str, Mapping[str, float]]] = {
     "model_is_b": ("_game_2", {"A": 0.0, "B": 1.0, "C": 0.5}),
 }
 """How the call of a game is named, and what each letter is worth for the model."""
+_ORDERS: Sequence[GameOrder] = ("model_is_a", "model_is_b")
 _TITLE = r"\[(?:User )?Question|(?:\[|<\|)The (?:Start|End) of .+?|### (?:User|Assistant [AB]|Reference answer)"
 _MARKER = re.compile(rf"^({_TITLE})(\|>|\]|:)$", re.MULTILINE)
 _SECTION = re.compile(rf"{_MARKER.pattern}\n\{{(\w+)\}}(?=\n+{_MARKER.pattern})", re.MULTILINE)
@@ -50,37 +53,72 @@ _LIKE = Lookalikes("<|", "[question", "[the start of", "[the end of", "#user", "
 
 
 @dataclass(frozen=True, slots=True)
-class MTBenchCase:
-    """The turns of a conversation.
+class TurnTask(JudgeTask):
+    """The last turn of a conversation, as a task with the turns before it.
 
     Attributes:
-        questions: what the user says in each turn.
-        answers: the answers under judgment, without their thinking; at most one for each question.
-        baseline: the answers to compare them with; empty where they are rated.
-        references: reference answers; empty without any.
+        earlier: the turns before it, each with its prompt, response, reference and baseline.
     """
 
-    questions: tuple[str, ...]
-    answers: tuple[str, ...]
-    baseline: tuple[str, ...] = ()
-    references: tuple[str, ...] = ()
+    earlier: tuple[JudgeTask, ...] = ()
+
+    @classmethod
+    def of(cls, turns: Sequence[JudgeTask]) -> TurnTask:
+        """The task of a conversation of at least one turn."""
+        *earlier, last = turns
+        return cls(last.prompt, last.responses, last.reference, baseline=last.baseline, earlier=tuple(earlier))
+
+
+class Look(NamedTuple):
+    """What one prompt shows: all turns until the one under judgment, with the answers in one order.
+
+    Attributes:
+        turns: the turns, of which the last is judged.
+        order: whose answer is shown as Assistant A's; `None` where the answer is rated.
+    """
+
+    turns: Sequence[JudgeTask]
+    order: GameOrder | None
 
     @property
-    def looks(self) -> list[tuple[int, GameOrder | None]]:
-        """The prompts of a row: of each turn, from 1, its only one, or one for each order of the answers."""
-        orders: Sequence[GameOrder | None] = ("model_is_a", "model_is_b") if self.baseline else (None,)
-        return [(turn, order) for turn in range(1, len(self.answers) + 1) for order in orders]
+    def template(self) -> str:
+        """The name of the prompt."""
+        plain = "v2" if self.order else "v1"
+        with_references = self.turns[-1].reference is not None
+        name = f"{'pair' if self.order else 'single'}-{'math-v1' if with_references else plain}"
+        return f"{name}-multi-turn" if len(self.turns) > 1 else name
 
-    def texts(self, turn: int, order: GameOrder | None) -> tuple[str, dict[str, str], int]:
-        """The name of a prompt, its texts by placeholder, and how many of them all answers of a row share."""
-        own, other = ("_b", "_a") if order == "model_is_b" else ("_a", "_b") if order else ("", "")
-        name = f"{'pair' if order else 'single'}-{'math-v1' if self.references else 'v2' if order else 'v1'}"
-        of_turns = [f"_{number}" for number in range(1, turn + 1)]
-        given = {"question": self.questions, f"answer{other}": self.baseline, f"answer{own}": self.answers}
-        texts = {f"ref_answer{which}": text for which, text in zip(of_turns, self.references, strict=False)}
-        for title, of in given.items():
-            texts |= {f"{title}{which if turn > 1 else ''}": text for which, text in zip(of_turns, of, strict=False)}
-        return f"{name}{'-multi-turn' if turn > 1 else ''}", texts, len(texts) - turn
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts by placeholder: the answers of the model come last."""
+        own, other = {None: ("", ""), "model_is_a": ("_a", "_b"), "model_is_b": ("_b", "_a")}[self.order]
+        columns: Mapping[str, Sequence[str | None]] = {
+            "ref_answer": [turn.reference for turn in self.turns],
+            "question": [turn.prompt for turn in self.turns],
+            f"answer{other}": [turn.baseline for turn in self.turns],
+            f"answer{own}": [turn.response for turn in self.turns],
+        }
+        texts = {
+            f"{title}_{number}": text
+            for title, column in columns.items()
+            for number, text in enumerate(column, start=1)
+            if text is not None
+        }
+        if len(self.turns) > 1:
+            return texts
+        return {name if name.startswith("ref_") else name.removesuffix("_1"): text for name, text in texts.items()}
+
+    @property
+    def name(self) -> str:
+        """The name of its call."""
+        return f"turn_{len(self.turns)}{_GAMES[self.order][0]}"
+
+
+def looks_of(task: JudgeTask) -> list[Look]:
+    """What is asked about a conversation: of each turn its rating, or both games; a plain task has one turn."""
+    turns = (*task.earlier, task) if isinstance(task, TurnTask) else (task,)
+    orders: Sequence[GameOrder | None] = (None,) if task.baseline is None else _ORDERS
+    return [Look(turns[:number], order) for number in range(1, len(turns) + 1) for order in orders]
 
 
 Templates = Mapping[str, tuple[str, str]]
@@ -101,17 +139,17 @@ def read_templates(text: str) -> Templates:
         raise SettingsError(
             "judge_prompts: expected @FILE with lines of JSON, as MT-Bench's judge_prompts.jsonl has them"
         )
-    two, templates = ("", ""), dict[str, tuple[str, str]]()
-    for case in (MTBenchCase(two, two, baseline, references) for baseline in ((), two) for references in ((), two)):
-        for name, texts, _ in (case.texts(*look) for look in case.looks):
-            fields = given.get(name, {})
-            system, user = str(fields.get("system_prompt", "")), str(fields.get("prompt_template", ""))
-            verdict, placed = "[[A]]" if case.baseline else "[[rating]]", [each[2] for each in _SECTION.findall(user)]
-            found = fields.get("output_format"), {*placed}, user.count("{")
-            if not system or found != (verdict, {*texts}, len(placed)):
-                wanted = f"{', '.join(texts)} in braces, each on a line between two of MT-Bench's markers"
-                raise SettingsError(f"judge_prompts, {name}: expected {verdict}, a system_prompt, and {wanted}")
-            templates[name] = system, user
+    templates = dict[str, tuple[str, str]]()
+    turns = [JudgeTask("", ("",), reference, baseline=baseline) for baseline in (None, "") for reference in (None, "")]
+    for look in chain.from_iterable(looks_of(TurnTask.of([turn, turn])) for turn in turns):
+        fields, texts = given.get(look.template, {}), look.texts
+        system, user = str(fields.get("system_prompt", "")), str(fields.get("prompt_template", ""))
+        verdict, placed = "[[A]]" if look.order else "[[rating]]", [each[2] for each in _SECTION.findall(user)]
+        found = fields.get("output_format"), {*placed}, user.count("{")
+        if not system or found != (verdict, {*texts}, len(placed)):
+            wanted = f"{', '.join(texts)} in braces, each on a line between two of MT-Bench's markers"
+            raise SettingsError(f"judge_prompts, {look.template}: expected {verdict}, a system_prompt, and {wanted}")
+        templates[look.template] = system, user
     return templates
 
 
@@ -135,6 +173,15 @@ class TurnVerdict:
     reasoning: str | None = None
     error: str | None = None
 
+    @classmethod
+    def of(cls, order: GameOrder | None, answers: Answers[Any]) -> TurnVerdict:
+        """The verdict in the replies to a prompt."""
+        calls, points = answers.calls, _GAMES[order][1]
+        last = next((call for call in reversed(calls) if call.text), calls[-1])
+        value: Any = calls[-1].value
+        earlier = tuple(call.text for call in calls[: calls.index(last)])
+        return cls(order, points.get(value, value), last.text, earlier, last.reasoning, calls[-1].error)
+
 
 @dataclass(frozen=True, slots=True)
 class MTBenchDetail(ScoreParts):
@@ -151,58 +198,63 @@ class MTBenchDetail(ScoreParts):
     turn_2: tuple[TurnVerdict, ...] = ()
 
 
-_Look = tuple[TurnVerdict, list[JudgeCall[Any]], int]
-"""A verdict, its calls, and the suspects in the texts that the judge was shown."""
-
-
-class MTBenchJudge:
+class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
     """Judges conversations: the mean of the ratings of their turns, or of their wins (1), ties (0.5) and losses (0)."""
 
     def __init__(self, settings: ReaskSettings, client: ChatClient, templates: Templates) -> None:
         """Judge as the settings say through `client`, by the prompts of `read_templates`."""
-        self.settings, self.client, self.templates = settings, client, templates
+        super().__init__(settings, client)
+        self.templates = templates
 
-    async def judge(self, case: MTBenchCase) -> Judgment[MTBenchDetail]:
-        """Ask for all verdicts of all turns at once. Never raises because of a judge's answer."""
-        asked = await all_results(self._look(case, turn, order) for turn, order in case.looks)
-        verdicts, calls = [verdict for verdict, *_ in asked], tuple(call for _, calls, _ in asked for call in calls)
-        size, suspects = len(asked) // len(case.answers), asked[-1][2]  # the last prompt shows the texts of all turns
-        turns = [tuple(verdicts[at : at + size]) for at in range(0, len(asked), size)]
+    def questions(self, task: JudgeTask) -> Sequence[Question[Any]]:
+        """Ask for all verdicts of all turns."""
+        return [self._question(look) for look in looks_of(task)]
+
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[Any]]) -> Judgment[MTBenchDetail]:
+        """The mean over the turns; two games that disagree are a tie."""
+        looks = looks_of(task)
+        verdicts = [TurnVerdict.of(look.order, replies) for look, replies in zip(looks, answers, strict=True)]
+        size = 1 if task.baseline is None else len(_ORDERS)
+        turns = [tuple(verdicts[at : at + size]) for at in range(0, len(verdicts), size)]
         parts: dict[str, float] = {}
         for number, turn in enumerate(turns, start=1):
             points = [verdict.points for verdict in turn if verdict.points is not None]
-            if len(points) == size:  # two games that disagree are a tie
+            if len(points) == size:
                 parts[f"turn_{number}"] = points[0] if len({*points}) == 1 else 0.5
         detail = MTBenchDetail(parts, {}, *turns)
         if len(parts) < len(turns):
-            return replace(failed_judgment(calls, detail=detail), suspects=suspects)
-        label = ", ".join(OUTCOMES[score] if case.baseline else f"{score:g}" for score in parts.values())
-        words = "\n\n".join(verdict.text for verdict in verdicts)
-        return Judgment(statistics.fmean(parts.values()), Status.OK, label, words, calls, detail, suspects=suspects)
+            return failed_judgment([call for replies in answers for call in replies.calls], detail=detail)
+        label = ", ".join(f"{score:g}" if task.baseline is None else OUTCOMES[score] for score in parts.values())
+        mean = statistics.fmean(parts.values())
+        unit = RATINGS.unit(mean) if task.baseline is None else mean
+        return Judgment(
+            mean,
+            Status.OK,
+            label,
+            "\n\n".join(verdict.text for verdict in verdicts),
+            detail=detail,
+            unit=unit,
+            components={"raw": mean},
+            confidences={"margin": margin(unit)},
+        )
 
-    async def _look(self, case: MTBenchCase, turn: int, order: GameOrder | None) -> _Look:
-        """Ask for one verdict, with a question in the same conversation for each answer without one."""
-        title, texts, shared = case.texts(turn, order)
-        system, template = self.templates[title]
-        shown, markers, suspects = delimit([*texts.values()], _LIKE, shared=shared)
+    def _question(self, look: Look) -> Question[Any]:
+        """Ask for one verdict, and in the same conversation again after each reply without one."""
+        system, template = self.templates[look.template]
+        texts, letters = look.texts, [*_GAMES[look.order][1]]
+        shown, markers, suspects = delimit([*texts.values()], _LIKE, shared=len(texts) - len(look.turns))
         template = _MARKER.sub(rf"\1 {markers.tag}\2", template) if markers.tag else template
         values = {f"{{{placeholder}}}": text for placeholder, text in zip(texts, shown, strict=True)}
-        name, points = _GAMES[order]
-        read: VerdictParser[[], Any] = choice_letter.given([*points]) if order else bracketed_rating
-        form = self.settings.form(choice_form([*points]) if order else RATING_FORM)
-        again = prompts.load("arena_hard_reask").replace("label", "label" if order else "rating")
-        calls = await ask_again(
-            lambda messages, name: ask(self.client, messages, read, name=name, form=form),
-            Prompt.of(system, markers.notice + prompts.fill(template, values), suspects).messages,
-            f"turn_{turn}{name}",
-            lambda _, call: (without_tokens(call.text), again),
-            at_most=self.settings.judge_reask,
+        read: VerdictParser[[], Any] = choice_letter.given(letters) if look.order else bracketed_rating
+        again = prompts.load("arena_hard_reask").replace("label", "label" if look.order else "rating")
+        return Question(
+            look.name,
+            Prompt.of(system, markers.notice + prompts.fill(template, values), suspects),
+            read,
+            choice_form(letters) if look.order else RATING_FORM,
+            reasks=self.settings.judge_reask,
+            repair=lambda _, call: (without_tokens(call.text), again),
         )
-        last = next((call for call in reversed(calls) if call.text), calls[-1])
-        value: Any = calls[-1].value
-        earlier = tuple(call.text for call in calls[: calls.index(last)])
-        verdict = TurnVerdict(order, points.get(value, value), last.text, earlier, last.reasoning, calls[-1].error)
-        return verdict, calls, suspects
 
 
 _ANSWER = ("The Start of Assistant's Answer", "The End of Assistant's Answer")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
-from judgegym.judges.mt_bench import MTBenchCase, read_templates
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.mt_bench import TurnTask, looks_of, read_templates
 from tests.command import RunFiles, in_process, write_lines
 
 _FOLDER = os.environ.get("MT_BENCH")
@@ -69,9 +70,8 @@ def test_public_prompts_are_read_and_named_as_the_published_code_names_them() ->
     published = {line["name"]: line for line in lines("judge_prompts.jsonl")}
     templates = read_templates((FOLDER / "judge_prompts.jsonl").read_text("utf-8"))
     assert templates.keys() == published.keys()
-    two = ("q", "q")
     for name, line in published.items():
         assert templates[name] == (line["system_prompt"], line["prompt_template"])
-        baseline, references = two if line["type"] == "pairwise" else (), two if "math" in name else ()
-        case = MTBenchCase(two, two, baseline, references)
-        assert name in {case.texts(*look)[0] for look in case.looks}
+        baseline, reference = "q" if line["type"] == "pairwise" else None, "q" if "math" in name else None
+        turn = JudgeTask("q", ("q",), reference, baseline=baseline)
+        assert name in {look.template for look in looks_of(TurnTask.of([turn, turn]))}
