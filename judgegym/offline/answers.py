@@ -170,8 +170,8 @@ _CRITIQUES = (
 )
 
 
-Opinion: TypeAlias = "Callable[[Sequence[str], bool], Mapping[str, float]]"
-"""The merits of the sections under judgment, by their titles; the second argument says whether it is a critique."""
+Opinion: TypeAlias = "Callable[[Sequence[str]], Mapping[str, float]]"
+"""The merits of the sections under judgment, by their titles."""
 
 
 def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None) -> str:
@@ -191,7 +191,7 @@ def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int, opinion
     try:
         shown = _shown(reading, request.model, lambda: rng.uniform(-spread, spread))
         if opinion is not None:
-            shown = replace(shown, merits=opinion([*shown.merits], reading.is_critique))
+            shown = replace(shown, merits=opinion([*shown.merits]))
         reply = reading.prompt_format.reply(shown)
     except Exception as error:  # of a user's own judge; any other status would be asked for again
         raise BadRequest(f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}") from error

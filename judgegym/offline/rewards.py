@@ -31,7 +31,7 @@ def reward_answer(path: str, body: bytes, opinion: Opinion | None = None) -> byt
         pairs = _pairs(path, asked)
         merits = [merit(quality(response, prompt)) for prompt, response in pairs]
         if opinion is not None:
-            merits = [min(max(opinion([""], False)[""], _LEAST), 1.0 - _LEAST) for _ in pairs]
+            merits = [min(max(opinion([""])[""], _LEAST), 1.0 - _LEAST) for _ in pairs]
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise BadRequest(f"{path}: not a request to a reward model: {error!r}") from None
     tokens = sum(len(prompt) + len(response) for prompt, response in pairs) // _CHARACTERS_PER_TOKEN

@@ -9,13 +9,14 @@ escalates where its cheap judge is unsure. An `Opinion` takes the place of the s
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from judgegym.engine.plan.tally import Load, Tally, add_load, price_request, role_of
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -35,7 +36,6 @@ from judgegym.offline.answers import BUILT_IN, Opinion, answers
 from judgegym.offline.request import ChatRequest, completion
 from judgegym.offline.rewards import reward_answer
 
-_NUMBER = re.compile(r"\d+\Z")
 _BEST = 0.999
 """The highest merit; some judges round a higher one up, beyond their scale."""
 _CLASSES = (1, 2, 8, 64, 1024)
@@ -44,42 +44,36 @@ _LONG = 20
 """Characters of a reply that is told apart from others where a later prompt shows it."""
 
 
-class Call(NamedTuple):
-    """Which call of a judge a request is of.
-
-    Attributes:
-        vote: which of several votes on one question, from 0.
-        round: the number at the end of the call's name, such as that of a critique; 0 without one.
-    """
-
-    vote: int = 0
-    round: int = 0
-
-
-_CALL: ContextVar[Call | None] = ContextVar("call", default=None)
+_CRITIQUE, _NUMBER = re.compile(r"critique_(\d+)_?"), re.compile(r"\d+\Z")
+"""How the name of a call of self-critique begins, before that of the call under critique; and how names end."""
+_TURN: ContextVar[int] = ContextVar("turn", default=0)
+"""The number of a vote, game or order, and of the round of critique; equal calls of a judge have different ones."""
 _SHOWN: ContextVar[dict[str, float]] = ContextVar("replies shown")
 """The replies to a row's calls, each with the tokens by which one of the assumed length is longer."""
 
 
-def agreeing(titles: Sequence[str], is_critique: bool) -> Mapping[str, float]:
+def agreeing(titles: Sequence[str]) -> Mapping[str, float]:
     """The first text is best, in every vote and round."""
     return {title: _BEST - place / len(titles) for place, title in enumerate(titles)}
 
 
-def changing(titles: Sequence[str], is_critique: bool) -> Mapping[str, float]:
-    """The first text is best in every second vote and round, and worst in the others."""
-    merits = agreeing(titles, is_critique)
-    call = _CALL.get() or Call()
-    is_odd = (call.vote + call.round * is_critique + len(current_component())) % 2
-    return {title: 1.0 - merit for title, merit in merits.items()} if is_odd else merits
+def opposing(titles: Sequence[str]) -> Mapping[str, float]:
+    """The first text is worst, in every vote and round."""
+    return {title: 1.0 - merit for title, merit in agreeing(titles).items()}
 
 
-def undecided(titles: Sequence[str], is_critique: bool) -> Mapping[str, float]:
+def changing(titles: Sequence[str]) -> Mapping[str, float]:
+    """The first text is best in every second vote and round, for every second judge, and worst in the others."""
+    is_odd = (_TURN.get() + sum(current_component().encode())) % 2
+    return opposing(titles) if is_odd else agreeing(titles)
+
+
+def undecided(titles: Sequence[str]) -> Mapping[str, float]:
     """No text is good or bad."""
     return dict.fromkeys(titles, 0.5)
 
 
-OPINIONS: Sequence[Opinion] = (agreeing, changing, undecided)
+OPINIONS: Sequence[Opinion] = (agreeing, opposing, changing, undecided)
 """Between the judges that have these, calls vary as far as verdicts can make them."""
 
 
@@ -187,9 +181,8 @@ class DryClient(ChatClient):
         return DryClient(settings, self._dry, cache=self._cache, budget=self._budget)
 
     async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # of `ChatClient.chat`
-        """Note which call of a judge it is, for its opinion."""
-        number = _NUMBER.search(how.get("name", ""))
-        with holding(_CALL, Call(how.get("vote", 0), int(number[0]) if number is not None else 0)):
+        """Note which vote, game or round it is."""
+        with holding(_TURN, _turn(how.get("name", ""))):
             return await super().chat(messages, **how)
 
     async def call_beside(
@@ -224,10 +217,27 @@ class DryClient(ChatClient):
         request = ChatRequest.model_validate({"model": settings.endpoints[0].model, **fields})
         request._data = {"model": settings.endpoints[0].model, **fields}
         reply = completion(request, answers(request, dry.formats, opinion=dry.opinion))
+        if dry.opinion is undecided:
+            _level(reply)
         choices = tuple(map(choice_from_json, reply["choices"]))
         record.received = len(choices)
         dry.count(settings, messages, choices, reply["usage"]["completion_tokens"])
         return ChatResponse(choices)
+
+
+def _turn(name: str) -> int:
+    """The number at the end of a call's name, and the round of critique."""
+    critique = _CRITIQUE.match(name)
+    number = _NUMBER.search(name if critique is None else name[critique.end() :])
+    return (int(number[0]) if number is not None else 0) + (int(critique[1]) if critique is not None else 0)
+
+
+def _level(reply: Mapping[str, Any]) -> None:
+    """Make all alternatives of a token equally likely."""
+    for choice in reply["choices"]:
+        for token in (choice["logprobs"] or {}).get("content", ()):
+            for alternative in token.get("top_logprobs", ()):
+                alternative["logprob"] = -math.log(len(token["top_logprobs"]))
 
 
 def _with_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:

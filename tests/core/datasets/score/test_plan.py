@@ -250,3 +250,35 @@ def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(
     else:
         in_batch = float(plan.words["in a batch"].removeprefix("$"))
         assert in_batch == pytest.approx(policy + share * judge, abs=0.02)
+
+
+RUBRICS = '{"a": {"judge": "rubric"}, "b": {"judge": "rubric"}}'
+VOTING = '{"a": {"judge": "aspect", "aspects": "correctness", "strictness": 3}, "b": {"judge": "rubric"}}'
+JURY = '{"a": {"judge": "jury", "judges": ["a", "b", "c"]}, "b": {"judge": "rubric"}}'
+SURE = '{"a": {"judge": "rubric", "weighting": "logprobs"}, "b": {"judge": "rubric"}}'
+REWARDED = '{"a": {"judge": "reward_model"}, "b": {"judge": "rubric"}}'
+GAMES = '{"a": {"judge": "arena_hard"}, "b": {"judge": "arena_hard"}}'
+GATED = '{"gate": {"judge": "rubric", "gate": 0.5}, "other": {"judge": "rubric"}}'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "low", "high"),
+    [
+        ([f"--cascade={RUBRICS}"], 1, 2),
+        ([f"--cascade={VOTING}", "--cascade_confidence=votes"], 2, 4),
+        ([f"--cascade={JURY}", "--cascade_confidence=members"], 3, 4),
+        ([f"--cascade={SURE}", "--cascade_confidence=probability"], 1, 2),
+        ([f"--cascade={REWARDED}"], 1, 2),
+        ([f"--cascade={GAMES}", "--cascade_confidence=orders"], 2, 4),
+        (["--judge=composite", f"--reward={GATED}"], 1, 2),
+        (["--judge=rubric", "--samples_per_item=3", "--judge_critique_rounds=3"], 6, 12),
+    ],
+    ids=["margin", "votes", "members", "probability", "rewards", "orders", "gate", "critique"],
+)
+def test_bounds_are_what_verdicts_can_make_of_it(tmp_path: Path, words: Sequence[str], low: int, high: int) -> None:
+    row = {"prompt": "Why?", "response": "Because of the tide.", "baseline": "It is so."}
+    threshold = ["--cascade_threshold=0.5", "--cascade_recheck=0"] if "--cascade" in words[0] else []
+    plan = planned(write_lines(tmp_path / "data.jsonl", [row]), [*words, *threshold])
+    assert (plan.calls.low, plan.calls.high) == (low, high)
+    assert low <= plan.calls.usual <= high
