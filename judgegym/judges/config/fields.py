@@ -86,7 +86,7 @@ class DeclaredSetting:
         found = alternatives(self.info.annotation)
         words = ["|".join(map(str, get_args(each))) for each in found if get_origin(each) is Literal]
         others = [each for each in found if get_origin(each) is not Literal]
-        if others and others != [bool] and len(found) > 1:
+        if others not in ([], [int], [bool]) and len(found) > 1:
             return "JSON"
         return "|".join([*(_KINDS.get(each, "JSON") for each in others), *words])
 
