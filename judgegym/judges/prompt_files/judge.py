@@ -1,0 +1,209 @@
+"""The judge of a prompt file: the score of the label in its reply, pooled over several independent votes."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
+
+from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, ShownVerdict, critique_messages
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status, margin
+from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
+from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.judges.parsing.json_objects import critique_before, explained
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, text_field
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.prompt_files.template import PLACEHOLDERS
+from judgegym.judges.prompt_files.verdicts import reply_parser
+from judgegym.judges.rubrics.prompt import REQUEST, Rubric, mean_score, score_probabilities
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import Choice
+
+
+class PromptVerdict(NamedTuple):
+    """The label of a reply; with `weighting=logprobs` the expected score of the scale and the label's probability."""
+
+    label: str
+    expected: float | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptVote:
+    """One of the judgments of a response.
+
+    Attributes:
+        label: the label of the reply; `None` if none could be read.
+        score: its score on the judge's own scale.
+        text: the judge's whole text.
+        error: why there is no label.
+    """
+
+    label: str | None
+    score: float | None
+    text: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDetail:
+    """The votes of which a score is pooled: every call, in the order of its number."""
+
+    votes: tuple[PromptVote, ...]
+
+
+class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdict]):
+    """Judges responses by a prompt file."""
+
+    def __init__(self, settings: PromptJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
+        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
+        super().__init__(settings, client, rubric)
+        self.file = settings.prompt_file
+        self._labels, self._template = self.file.labels, self.file.template
+        self._parser = reply_parser(self.file.verdict, self._labels)
+        self._form = VerdictForm(
+            "verdict", {"explanation": text_field("your reasons"), self.file.verdict.field_name: self._labels.form}
+        )
+
+    def check(self, task: JudgeTask) -> None:
+        """Check that the task has what the prompt shows, and describes scores of the scale alone."""
+        super().check(task)
+        texts = self._texts(task)
+        lacking = [name for name in self._template.names if name not in texts and name not in self.file.optional]
+        if lacking:
+            raise TaskError(
+                f"{lacking[0]}: the prompt shows it, and there is none; where rows may lack it, name it under optional in "
+                "the prompt file"
+            )
+        levels = () if self._labels.scale is None else self._labels.scale.levels
+        beyond = next((level for level, _ in task.levels if level not in levels), None)
+        if beyond is not None and "rubric" in texts:
+            raise TaskError(f"rubric: a description of score {beyond}, which the prompt's scale does not have")
+
+    def questions(self, task: JudgeTask) -> Sequence[Question[PromptVerdict]]:
+        """Ask for the verdict, in as many independent judgments as the settings say."""
+        settings = self.settings
+        system = self.file.system if settings.judge_system_prompt is None else settings.judge_system_prompt
+        question = Question(
+            "verdict",
+            self._template.fill(self._texts(task), system=system),
+            self._read,
+            self._form,
+            votes=settings.samples_per_item,
+            extra=REQUEST if settings.weighting == "logprobs" else {},
+        )
+        return [question]
+
+    def combine(self, task: JudgeTask, answers: Sequence[Answers[PromptVerdict]]) -> Judgment[PromptDetail]:
+        """Pool the scores of the labels."""
+        (replies,) = answers
+        settings, scale = self.settings, self._labels.scale
+        calls = [replies.revised(call.name, call) for call in replies.calls]
+        votes = tuple(self._vote(call) for call in calls)
+        labels = [vote.label for vote in votes if vote.label is not None]
+        scores = [vote.score for vote in votes if vote.score is not None]
+        confidences = self._confidences(labels, replies)
+        if len(scores) < settings.samples_per_item:
+            errors = errors_of(replies.calls)
+            explanation = f"{len(scores)} of {settings.samples_per_item} judgments have a verdict: {errors}"
+            failed = failed_judgment(replies.calls, explanation=explanation, detail=PromptDetail(votes))
+            return replace(failed, confidences=confidences)
+        pooled = float(statistics.fmean(scores) if settings.samples_pooling == "mean" else statistics.median(scores))
+        unit = pooled if scale is None else scale.unit(pooled)
+        return Judgment(
+            pooled,
+            Status.OK,
+            max(labels, key=labels.count) if scale is None else f"{pooled:g}",
+            "\n\n".join(self._reasons(call.text) for call in calls if call.value is not None),
+            detail=PromptDetail(votes),
+            unit=unit,
+            components={"raw": pooled},
+            confidences={"margin": margin(unit), **confidences},
+        )
+
+    def critique_requests(self, answers: Answers[PromptVerdict]) -> list[CritiqueRequest]:
+        """One request for each vote with a verdict; each is reconsidered separately."""
+        messages = answers.question.prompt.messages
+        calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
+        return [
+            CritiqueRequest(
+                name,
+                self._shown(call.value),
+                self._reasons(call.text),
+                critique_messages(messages, after_thinking(call.text)),
+            )
+            for name, call in calls
+            if call.value is not None
+        ]
+
+    def revision(self, call: JudgeCall[PromptVerdict], verdict: PromptVerdict) -> Revision:
+        """The revised verdict, its reasons, and what stands before it."""
+        critique = critique_before(after_thinking(call.text), self.file.verdict.field_name)
+        return Revision(self._shown(verdict), self._reasons(call.text), critique)
+
+    def _texts(self, task: JudgeTask) -> Mapping[str, str]:
+        """What the task has for each placeholder."""
+        texts = {name: getattr(task, name) for name in PLACEHOLDERS if name != "rubric"}
+        criteria = task.rubric or self.rubric
+        if criteria is not None:
+            scale = self._labels.scale
+            texts["rubric"] = criteria if scale is None else Rubric(criteria, dict(task.levels), scale).text
+        return {name: text for name, text in texts.items() if text}
+
+    def _read(self, choice: Choice) -> ParsedVerdict[PromptVerdict] | NoVerdict | None:
+        """Read the label, and the probabilities of all scores if they count."""
+        label, scale = self._parser.find(choice.text), self._labels.scale
+        if label is None:
+            return None
+        if self.settings.weighting != "logprobs" or scale is None:
+            return label.but(PromptVerdict(label.value))
+        rule = self.file.verdict
+        is_object = label.at is not None and choice.text.startswith("{", label.at[0])
+        tag = rule.after if rule.after is not None else "[["
+        field = re.compile(rf'"{re.escape(rule.field_name)}"\s*:', re.IGNORECASE)
+        probabilities = score_probabilities(choice, scale, tag=field if is_object else tag)
+        if isinstance(probabilities, NoVerdict):
+            return probabilities
+        probability = probabilities.get(int(label.value), 0.0)
+        return ParsedVerdict(PromptVerdict(label.value, mean_score(probabilities), probability))
+
+    def _vote(self, call: JudgeCall[PromptVerdict]) -> PromptVote:
+        if call.value is None:
+            return PromptVote(None, None, call.text, call.error)
+        label, expected, _ = call.value
+        if expected is None:
+            expected = float(label) if self._labels.scale is not None else self._labels.scores[label]
+        return PromptVote(label, expected, call.text)
+
+    def _shown(self, verdict: PromptVerdict) -> ShownVerdict:
+        """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
+        if self._labels.scale is None:
+            return verdict.label
+        return int(verdict.label) if verdict.expected is None else round(verdict.expected, 1)
+
+    def _reasons(self, text: str) -> str:
+        """The reasons of a verdict: the explanation of an object, or the whole text."""
+        return explained(after_thinking(text).strip(), self.file.verdict.field_name)[1]
+
+    @staticmethod
+    def _confidences(labels: Sequence[str], replies: Answers[PromptVerdict]) -> dict[str, float]:
+        """`votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all calls."""
+        confidences = {"votes": agreement(labels)} if len(labels) > 1 else {}
+        verdicts = [call.value for call in chain(replies.calls, *replies.revisions.values()) if call.value is not None]
+        probabilities = [verdict.probability for verdict in verdicts if verdict.probability is not None]
+        return {**confidences, "probability": min(probabilities)} if probabilities else confidences
+
+
+JUDGE = JudgeDefinition(
+    PromptJudgeSettings,
+    "by a prompt file, also as --judge=FILE.yaml",
+    PromptTaskJudge,
+    (),
+    frozenset(("reference", "rubric", "context", "baseline")),
+    reads_rubric=True,
+)

@@ -1,0 +1,82 @@
+"""The settings of a judge from a prompt file."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, model_validator
+from typing_extensions import Self
+
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.calls import MOST_VOTES
+from judgegym.judges.prompt_files.file import SUFFIXES, PromptFile, load_prompt_file
+from judgegym.judges.prompt_files.template import PlaceholderName
+
+logger = logging.getLogger(__name__)
+
+
+def _from_path(value: object) -> object:
+    """The prompt file at a path; any other value as it is."""
+    if not isinstance(value, str | Path):
+        return value
+    prompt_file, notes = load_prompt_file(Path(str(value).removeprefix("@")))
+    for note in notes:
+        logger.info("%s", note)
+    return prompt_file
+
+
+def is_prompt_file(name: object) -> bool:
+    """Whether the name of a judge is the path of a prompt file."""
+    return isinstance(name, str) and name.lower().endswith(SUFFIXES)
+
+
+class PromptJudgeSettings(JudgeSettings):
+    """How a response is judged by a prompt file."""
+
+    judge_prompt: Annotated[PromptFile | None, BeforeValidator(_from_path)] = setting(None, common=True)
+    """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML file; --judge=FILE.yaml
+    does the same."""
+    samples_per_item: int = setting(1, ge=1, le=MOST_VOTES)
+    """Ask for this many independent judgments of each response, one call each."""
+    samples_pooling: Literal["mean", "median"] = setting("mean")
+    """Pool the judgments of one response into their mean or their median."""
+    weighting: Literal["none", "logprobs"] = setting("none")
+    """Choose how a score is read. none: from the text. logprobs: the expected score over the scale's tokens; the
+    endpoint must return top_logprobs."""
+
+    @property
+    def prompt_file(self) -> PromptFile:
+        """The prompt file.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if self.judge_prompt is None:
+            raise ValueError("judge_prompt: the judge prompt needs a prompt file; expected --judge=FILE.yaml")
+        return self.judge_prompt
+
+    @property
+    def shown_names(self) -> frozenset[PlaceholderName]:
+        """What the prompt shows."""
+        return frozenset(() if self.judge_prompt is None else self.judge_prompt.template.names)
+
+    @model_validator(mode="after")
+    def _weights_digits(self) -> Self:
+        if self.judge_prompt is None or self.weighting != "logprobs":
+            return self
+        scale = self.judge_prompt.labels.scale
+        if scale is None or scale.low < 0 or scale.high > 9:
+            raise ValueError("weighting: logprobs needs a scale of whole numbers of one digit")
+        return self
+
+    def vote_count(self) -> int:
+        """The number of judgments of each response."""
+        return self.samples_per_item
+
+    def built_in_prompt(self) -> str:
+        """The prompt file's system message and prompt."""
+        found = self.judge_prompt
+        return "" if found is None else "\n\n".join(filter(None, (found.system, found.prompt)))

@@ -1,0 +1,53 @@
+"""What the offline stand-in replies to the prompt of a prompt file: made of the file itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.prompt_files.file import PromptFile
+from judgegym.judges.prompt_files.template import Section
+from judgegym.judges.prompt_files.verdicts import ordered
+from judgegym.llm.wire import JSON
+
+_REASONS = "By the words that the response shares with the rest of the prompt."
+
+
+def prompt_format(prompt_file: PromptFile) -> PromptFormat:
+    """The sections of its prompt, and a plausible reply in its own form."""
+    sections = {section.name: section for section in prompt_file.template.sections}
+    optional = [sections[name] for name in prompt_file.optional]
+    required = [section for section in sections.values() if section not in optional]
+    last = prompt_file.template.parts[-1]
+    labels, rule = ordered(prompt_file.labels.scores), prompt_file.verdict
+    is_number = prompt_file.labels.scale is not None
+
+    def label(shown: ShownPrompt) -> str:
+        return labels[min(len(labels) - 1, int(len(labels) * shown.merit))]
+
+    def reply(shown: ShownPrompt) -> str:
+        written = rule.written(label(shown), is_number=is_number)
+        return f"{_REASONS}\n\n{written}"
+
+    def fields(said: str) -> Mapping[str, JSON]:
+        end = said.rpartition("\n\n")[2]
+        by_reply = {rule.written(each, is_number=is_number): each for each in labels}
+        found = by_reply[end]
+        return {"explanation": _REASONS, rule.field_name: json.loads(found) if is_number else found}
+
+    return PromptFormat(
+        sections=tuple(title for section in required for title in _titles(section)),
+        judged=(sections["response"].title,),
+        reply=reply,
+        optional=tuple(title for section in optional for title in _titles(section)),
+        question=sections["prompt"].title if "prompt" in sections else "",
+        references=(sections["reference"].title,) if "reference" in sections else (),
+        ending=last.strip("\n") if isinstance(last, str) else "",
+        fields=fields,
+    )
+
+
+def _titles(section: Section) -> list[str]:
+    """The titles of a section's markers; the line `---` has none."""
+    return [title for title in (section.title, section.ending) if title not in (None, "---")]
