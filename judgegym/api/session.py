@@ -24,6 +24,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.prompt_files.stand_in import references
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 
@@ -104,7 +105,7 @@ async def stand_in_settings(
     from judgegym.offline import StandIn  # late: only offline use starts a child process
 
     try:
-        stand_in = await stack.enter_async_context(StandIn(prompts=prompts))
+        stand_in = await stack.enter_async_context(StandIn(prompts=[*prompts, *references(settings)]))
     except (ValueError, RuntimeError) as error:
         raise SettingsError(f"offline: {error}") from error
     return settings.model_copy(

@@ -41,6 +41,8 @@ from judgegym.judges.core.prompt_format import (
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
+from judgegym.judges.prompt_files.file import PromptFile
+from judgegym.judges.prompt_files.stand_in import prompt_format
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
 
@@ -227,16 +229,22 @@ BUILT_IN: tuple[PromptFormat, ...] = (*(known for judge in JUDGES.values() for k
 
 
 def load_prompt(reference: str) -> PromptFormat:
-    """The format that a reference names; raises `ValueError` with one line that says what is wrong."""
+    """The format that a reference names, or that of a prompt file as JSON.
+
+    Raises:
+        ValueError: it cannot be loaded; one line says why.
+    """
+    if reference.startswith("{"):
+        return prompt_format(PromptFile.model_validate_json(reference))
     place, _, name = reference.rpartition(":")
     try:
         names = runpy.run_path(place) if place.endswith(".py") else vars(importlib.import_module(place))
     except Exception as error:  # whatever a user's module raises is why it cannot be loaded
         raise ValueError(f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}") from error
-    prompt_format = names.get(name)
-    if not isinstance(prompt_format, PromptFormat):
+    found = names.get(name)
+    if not isinstance(found, PromptFormat):
         raise ValueError(f"--prompt {reference}: {place!r} has no PromptFormat named {name!r}")
-    return prompt_format
+    return found
 
 
 def reference_of(prompt: PromptFormat | str) -> str:

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
+from judgegym.judges.prompt_files.stand_in import references
 from judgegym.judges.scorers.registry import MOST_TOGETHER
 from judgegym.llm import tracing
 from judgegym.llm.at_once import holding
@@ -96,7 +97,7 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
     """
     settings = loaded.settings
     judges = {"judge": True} if settings.offline else {}
-    async with running_stand_ins(judges, settings.faults) as urls:
+    async with running_stand_ins(judges, settings.faults, references(settings)) as urls:
         # With `--offline` all judges get these settings, whatever theirs name.
         endpoint = {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"} if urls else {}
         mounts = _mounted(settings, endpoint)

@@ -27,6 +27,7 @@ from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.prompt_files.stand_in import references
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense
@@ -85,7 +86,7 @@ async def open_clients(
             from judgegym.offline import running_stand_ins  # late: only offline use starts a child process
 
             judges = {role: role == "judge" for role in settings.stand_ins}
-            urls = await stack.enter_async_context(running_stand_ins(judges, settings.faults))
+            urls = await stack.enter_async_context(running_stand_ins(judges, settings.faults, references(settings)))
         judge = settings
         if "judge" in urls:
             judge = settings.at_stand_in(urls["judge"], STAND_IN_JUDGE)

@@ -20,6 +20,7 @@ from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, STAND_IN_JUDGE, S
 from judgegym.judges.config.fields import Values, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.prompt_files.stand_in import references
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
@@ -206,7 +207,7 @@ async def running(
     env, openai = settings.env, settings.openai
     roles = [role for role in stand_ins(settings) if with_policy or role != "policy"]
     judges = {role: role == "judge" or env.policy_is_judge for role in roles}
-    async with running_stand_ins(judges, settings.faults, prompts) as urls:
+    async with running_stand_ins(judges, settings.faults, [*prompts, *references(env)]) as urls:
         env = env.with_stand_ins(STAND_IN_URL, urls)
         if "policy" in urls and openai.base_url == STAND_IN_URL:
             openai = openai.model_copy(update={"base_url": urls["policy"], "api": "openai"})

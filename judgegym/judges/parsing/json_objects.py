@@ -188,12 +188,14 @@ def is_on_its_own_line(own: str, start: int) -> bool:
     return _ON_ITS_OWN_LINE.search(own, max(0, own.rfind("\n", 0, start)), start) is not None
 
 
-def explained(text: str) -> tuple[str, str]:
+def explained(text: str, name: str = "verdict") -> tuple[str, str]:
     """The critique and the explanation of a verdict in a judge's text: two fields, or the text as both.
+
+    `name` is the field of the verdict in an object.
 
     A text outside of an object does not separate its reasons from the critique.
     """
-    written = written_object(after_thinking(text), "verdict")
+    written = written_object(after_thinking(text), name)
     if written is None:
         return text, text
     return written.text(CRITIQUE) or written.before, written.text("explanation") or text

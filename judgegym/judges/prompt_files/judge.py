@@ -77,7 +77,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         lacking = [name for name in self._template.names if name not in texts and name not in self.file.optional]
         if lacking:
             raise TaskError(
-                f"{lacking[0]}: the prompt shows it, and there is none; where rows may lack it, name it under optional in "
+                f"{lacking[0]}: the prompt shows it, and there is none; if rows may lack it, name it under optional in "
                 "the prompt file"
             )
         levels = () if self._labels.scale is None else self._labels.scale.levels
@@ -122,11 +122,11 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
             "\n\n".join(self._reasons(call.text) for call in calls if call.value is not None),
             detail=PromptDetail(votes),
             unit=unit,
-            components={"raw": pooled},
+            components={} if scale is None else {"raw": pooled},
             confidences={"margin": margin(unit), **confidences},
         )
 
-    def critique_requests(self, answers: Answers[PromptVerdict]) -> list[CritiqueRequest]:
+    def critique_requests(self, task: JudgeTask, answers: Answers[PromptVerdict]) -> list[CritiqueRequest]:
         """One request for each vote with a verdict; each is reconsidered separately."""
         messages = answers.question.prompt.messages
         calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
@@ -148,7 +148,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def _texts(self, task: JudgeTask) -> Mapping[str, str]:
         """What the task has for each placeholder."""
-        texts = {name: getattr(task, name) for name in PLACEHOLDERS if name != "rubric"}
+        texts: dict[str, str | None] = {name: getattr(task, name) for name in PLACEHOLDERS if name != "rubric"}
         criteria = task.rubric or self.rubric
         if criteria is not None:
             scale = self._labels.scale

@@ -37,8 +37,8 @@ class PromptJudgeSettings(JudgeSettings):
     """How a response is judged by a prompt file."""
 
     judge_prompt: Annotated[PromptFile | None, BeforeValidator(_from_path)] = setting(None, common=True)
-    """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML file; --judge=FILE.yaml
-    does the same."""
+    """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML file, as
+    --judge=FILE.yaml does."""
     samples_per_item: int = setting(1, ge=1, le=MOST_VOTES)
     """Ask for this many independent judgments of each response, one call each."""
     samples_pooling: Literal["mean", "median"] = setting("mean")

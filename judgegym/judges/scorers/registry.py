@@ -37,6 +37,8 @@ from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.parts.part import Part, PartFields, PartOptions, check_fields
 from judgegym.judges.parts.steps import StepsJudge, StepsSettings
 from judgegym.judges.peers import PeerJudgeSettings
+from judgegym.judges.prompt_files import judge as prompt_files
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings, is_prompt_file
 from judgegym.judges.reward_models import judge as reward_models
 from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics import judge as rubrics
@@ -67,7 +69,7 @@ class _Made(NamedTuple):
     judge: Callable[[Any, ChatClient, Sequence[Part[Any]]], SingleJudge[Any, Any, Any]]
 
 
-COMPOSITE = "composite"
+COMPOSITE, PROMPT = "composite", "prompt"
 MADE_OF_JUDGES: Mapping[str, _Made] = {
     COMPOSITE: _Made("reward", TermOptions, None, ("jury", "cascade", "steps"), CompositeJudge),
     "jury": _Made("judges", PartOptions, "rubric", (), JuryJudge),
@@ -94,6 +96,7 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "tournament": tournament.JUDGE,
     "reward_model": reward_models.JUDGE,
     "rule": rules.JUDGE,
+    PROMPT: prompt_files.JUDGE,
     COMPOSITE: JudgeDefinition(
         CompositeJudgeSettings, "several parts, each a judge or a rule (--reward)", _open_made, ()
     ),
@@ -125,7 +128,10 @@ def scale_of(kind: str, settings: JudgeSettings) -> Scale | None:
 
 def shown_fields(settings: ScorerSettings) -> frozenset[str]:
     """The fields of a task that the judge is shown; of a reward of several parts, that any part is shown."""
-    return frozenset(name for name, kinds in TASK_FIELDS.items() if not kinds.isdisjoint(settings.kinds))
+    if settings.judge in MADE_OF_JUDGES:
+        return frozenset(name for part in part_settings(settings) for name in shown_fields(part.settings))
+    shown = JUDGES[settings.judge].fields
+    return shown & settings.shown_names if settings.judge_prompt is not None else shown
 
 
 def about(kinds: Collection[str]) -> str:
@@ -147,6 +153,7 @@ if TYPE_CHECKING:
         JurySettings,
         ListwiseJudgeSettings,
         PeerJudgeSettings,
+        PromptJudgeSettings,
         RewardModelSettings,
         RubricJudgeSettings,
         RuleSettings,
@@ -261,6 +268,8 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
             fields = getattr(self, made.field)[name]
             of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
             of_files |= {"rule_digest"} if settings.rule_digest is not None else set()
+            if settings.judge_prompt is not None:
+                of_files |= {"judge", "judge_prompt"}
             fields |= settings.model_dump(mode="json", include=of_files)
         if self.judge == "cascade":
             self._check_confidence(parts[0].settings)
@@ -287,8 +296,12 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
     @model_validator(mode="before")
     @classmethod
     def _is_of_the_kind_that_has_judges(cls, values: object) -> object:
-        """Who gives judges of a jury or a cascade need not name the kind."""
-        if not isinstance(values, dict) or "judge" in values:
+        """Who gives judges of a jury or a cascade need not name the kind; the path of a prompt file is a judge, too."""
+        if not isinstance(values, dict):
+            return values
+        if is_prompt_file(values.get("judge")):
+            return {**values, "judge": PROMPT, "judge_prompt": values["judge"]}
+        if "judge" in values:
             return values
         given = [kind for kind, made in MADE_OF_JUDGES.items() if kind != COMPOSITE and values.get(made.field)]
         return {**values, "judge": given[0]} if len(given) == 1 else values
@@ -318,7 +331,7 @@ def part_settings(settings: ScorerSettings) -> list[PartSettings]:
 def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> PartSettings:
     place, kind = f"{made.field}.{name}.", fields.get("judge", made.usual)
     single = [one for one in (*SINGLE, "arena_hard") if one not in MADE_OF_JUDGES or one in made.of]
-    if kind not in single:
+    if kind not in single and not is_prompt_file(kind):
         raise ValueError(
             f"{place}judge: expected one that sees each response by itself ({', '.join(single)}), found {kind!r}"
         )
