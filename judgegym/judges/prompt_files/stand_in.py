@@ -49,7 +49,6 @@ def prompt_format(prompt_file: PromptFile) -> PromptFormat:
     sections = {section.name: section for section in prompt_file.template.sections}
     optional = [sections[name] for name in prompt_file.optional]
     required = [section for section in sections.values() if section not in optional]
-    last = prompt_file.template.parts[-1]
     labels, rule = ordered(prompt_file.labels.scores), prompt_file.verdict
     is_number = prompt_file.labels.scale is not None
 
@@ -73,11 +72,10 @@ def prompt_format(prompt_file: PromptFile) -> PromptFormat:
         optional=tuple(title for section in optional for title in _titles(section)),
         question=sections["prompt"].title if "prompt" in sections else "",
         references=(sections["reference"].title,) if "reference" in sections else (),
-        ending=last.strip("\n") if isinstance(last, str) else "",
         fields=fields,
     )
 
 
 def _titles(section: Section) -> list[str]:
-    """The titles of a section's markers; the line `---` has none."""
-    return [title for title in (section.title, section.ending) if title not in (None, "---")]
+    """The titles of a section's markers."""
+    return [section.title] if section.ending is None else [section.title, section.ending]

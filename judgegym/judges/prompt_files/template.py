@@ -30,7 +30,6 @@ _LABELLED = re.compile(r"[ \t]*(#{1,6} )?\**(?P<label>[^\s{}:*#][^{}:\n*]{0,59}?
 _NAMED = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?!\})")
 _ESCAPED = re.compile(r"\{(\{[A-Za-z_]\w*\})\}")
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)>")
-_RULE = "---"
 
 
 class TemplateError(ValueError):
@@ -54,8 +53,7 @@ class Section:
         name: of the placeholder.
         title: of its marker.
         gap: what stands between the marker and the text: one or more line breaks.
-        ending: the title of the marker behind the text, or `---` for a line; `None` where the next section begins or
-            the template ends.
+        ending: the title of the marker behind the text; `None` where the next section begins or the template ends.
         end_gap: what stands between the text and that marker.
         line: the number of the placeholder's line, from 1.
     """
@@ -126,8 +124,7 @@ class PromptTemplate:
         opening = self.style.format(section.title + tag)
         if section.ending is None:
             return f"{opening}{section.gap}{text}"
-        ending = f"{_RULE}{tag}" if section.ending == _RULE else self.style.format(section.ending + tag)
-        return f"{opening}{section.gap}{text}{section.end_gap}{ending}"
+        return f"{opening}{section.gap}{text}{section.end_gap}{self.style.format(section.ending + tag)}"
 
 
 def parse_template(text: str, *, first_line: int = 1) -> PromptTemplate:
@@ -261,9 +258,7 @@ def _section_end(lines: Sequence[_Line], position: int) -> int | None:
 
 
 def _is_end(lines: Sequence[_Line], position: int) -> bool:
-    """Whether the line behind a placeholder is its end: a line, or a marker that begins no section."""
-    if lines[position].text.rstrip() == _RULE:
-        return True
+    """Whether the line behind a placeholder is its end: a marker that begins no section."""
     marker = lines[position].marker
     if marker is None or _section_end(lines, position) is not None:
         return False
@@ -285,7 +280,7 @@ def _section_at(lines: Sequence[_Line], position: int, end: int) -> tuple[Sectio
         title, gap = marker[1], "\n" * (placeholder - position)
     last = lines[end - 1]
     if end - 1 > placeholder:
-        ending = _RULE if last.text.rstrip() == _RULE else last.marker[1]  # type: ignore[index]  # it is a marker
+        ending = last.marker[1]  # type: ignore[index]  # it is a marker
         end_gap = "\n" * (end - 1 - placeholder)
     else:
         follower = next((line for line in lines[end:] if not line.is_blank), None)
@@ -300,7 +295,7 @@ def _section_at(lines: Sequence[_Line], position: int, end: int) -> tuple[Sectio
 def _check_titles(sections: Sequence[Section]) -> None:
     seen: dict[str, int] = {}
     for section in sections:
-        for title in filter(None, (section.title, section.ending if section.ending != _RULE else None)):
+        for title in filter(None, (section.title, section.ending)):
             lowered = title.lower()
             if lowered in seen:
                 raise TemplateError(section.line, f"two markers have the title {title!r}; expected titles that differ")
@@ -329,7 +324,7 @@ def _lookalikes(parts: Sequence[str | Section], style: MarkerStyle) -> Lookalike
         if isinstance(part, str):
             forms.update(dict.fromkeys(f"<{name.lower()}" for name in _TAG.findall(part)))
             continue
-        for title in filter(None, (part.title, part.ending if part.ending != _RULE else None)):
+        for title in filter(None, (part.title, part.ending)):
             colon = ":" if style == "{}:" else ""
             forms[f"{_OPENINGS[style]}{title.lower()}{colon}"] = None
     if style == "<|{}|>":
