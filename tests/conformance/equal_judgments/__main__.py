@@ -13,7 +13,7 @@ from tests.conformance.equal_judgments.settings import SETTINGS
 
 _SHOWN = 6
 """So many differences of a setting are printed."""
-_ROWS = 300
+_ROWS = 150
 
 
 def main() -> int:

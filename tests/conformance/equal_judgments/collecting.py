@@ -14,7 +14,7 @@ from typing import Any
 from tests.conformance.equal_runs.comparing import OF_ONE_RUN
 
 Json = dict[str, Any]
-_CASE, _ROW = re.compile(r"\(case (\d+)\)"), re.compile(r"row-\d+")
+_CASE, _ROW = re.compile(r"\(case (\d+)\)"), re.compile(r"(?:tied:)?(row-\d+)")
 """What the prompt of a row has, and what the command calls it."""
 _CALL = ("component", "vote", "part", "group", "key", "model", "parameters", "has_verdict", "verdict_at")
 _ANSWER = ("choices", "attempts", "cached", "usage", "refused")
@@ -72,23 +72,27 @@ def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, 
             task["samples"] = [{**sample, "run": None} for sample in task["samples"]]
             task["calls"] = [{**call, "usage": None, "attempts": None} for call in task["calls"]]
         task["calls"].sort(key=lambda call: json.dumps(call, sort_keys=True))
-    lines = [{"task": name, **tasks[name]} for name in sorted(tasks)]
+    lines = [{"task": name, **tasks[name]} for name in sorted(tasks, key=_number_of)]
     whole = {"code": code, "results": None if are_batched else _results(run), "said": _said(folder, code)}
     text = json.dumps([whole, lines], ensure_ascii=False).replace(address, "ENDPOINT").replace(str(folder), "FOLDER")
     return Collected(code, *json.loads(text))
 
 
 def write_collected(path: Path, collected: Collected) -> None:
-    """Write the records of a setting: a line of the whole, then a line of each task."""
+    """Write the records of a setting: a line of each task, then one of the whole."""
     with gzip.open(path, "wt", compresslevel=2, encoding="utf-8") as file:
-        for line in (collected.whole, *collected.tasks):
+        for line in (*collected.tasks, collected.whole):
             file.write(f"{json.dumps(line, ensure_ascii=False)}\n")
 
 
 def _row_of(uid: str | None) -> str:
     """The row of a sample's or call's name: `row-7.2` is a response of `row-7`."""
     found = _ROW.match(uid or "")
-    return found[0] if found else _NOBODY
+    return found[1] if found else _NOBODY
+
+
+def _number_of(task: str) -> int:
+    return 0 if task == _NOBODY else int(task.removeprefix("row-"))
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -129,7 +133,7 @@ def _whole(path: Path) -> Any:
 
 
 def _said(folder: Path, code: int) -> str:
-    if code in (0, 1) and (folder / "scored.jsonl").exists():
+    if code in (0, 1) and any(folder.rglob("samples.jsonl")):
         return ""
     said = (folder / "said.txt").read_text(encoding="utf-8").splitlines()
     return "\n".join(["", *said[-_SAID:]])

@@ -47,12 +47,12 @@ def compare(before: Path, after: Path, only: Collection[str] = ()) -> Comparison
     Args:
         before: one.
         after: the other.
-        only: kinds, whose settings alone count; all by default.
+        only: kinds, or names of settings, which alone count; all by default.
     """
     found = Comparison()
     names = [{path.name.removesuffix(_ENDING) for path in side.glob(f"*{_ENDING}")} for side in (before, after)]
     for name in sorted(names[0] | names[1]):
-        if only and name.partition("-")[0] not in only:
+        if only and not {name, name.partition("-")[0]} & {*only}:
             continue
         if name not in names[0] & names[1]:
             present = ["the setting" if name in side else ABSENT for side in names]

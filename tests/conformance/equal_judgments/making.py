@@ -10,22 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conformance.equal_judgments import benchmark_rows
 from tests.conformance.equal_judgments.collecting import Collected, collect, write_collected
 from tests.conformance.equal_judgments.endpoint import Endpoint
-from tests.conformance.equal_judgments.rows import rows_of
-from tests.conformance.equal_judgments.settings import Setting, words_of
+from tests.conformance.equal_judgments.environments import URL
+from tests.conformance.equal_judgments.rows import SHAPES, rows_of
+from tests.conformance.equal_judgments.settings import Setting
 from tests.conformance.equal_runs.driving import Driver, Job, driver_of
 from tests.conformance.equal_runs.making import MADE, commit_of
 
-ALWAYS = {"max_judge_error_rate": 1, "write_report": False, "on_bad_row": "skip"}
-ASKING = {
-    "judge_model_name": "m",
-    "retry_delay": 0,
-    "judge_max_retries": 2,
-    "judge_max_concurrency": 1,  # so that equal requests come in one order, and are answered in it
-}
-_MODELLESS = "rule"
-"""The kind that asks nobody, and refuses the flags of an endpoint."""
+_SHAPES = {**SHAPES, **benchmark_rows.SHAPES}
+_IN_PYTHON = Path(__file__).with_name("in_python.py")
 
 
 @dataclass(frozen=True)
@@ -66,15 +61,20 @@ def make(folder: Path, plan: Plan) -> int:
 def _judge(setting: Setting, plan: Plan, endpoint: Endpoint, driver: Driver, place: Path) -> Collected:
     folder = place / setting.name
     folder.mkdir()
-    rows = rows_of(setting.shape, plan.rows, plan.seed, setting.name)
-    data = folder / "rows.jsonl"
-    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    asking = {} if setting.kind == _MODELLESS else {"judge_base_url": endpoint.base_url(setting.name), **ASKING}
-    flags = {"judge": setting.kind, **asking, **ALWAYS, **setting.flags}
-    words = ["score", data.name, "--out=scored.jsonl", *words_of(flags)]
-    said = folder / "said.txt"
-    code = driver.run(Job(words, folder, said))
+    for name, shape in setting.data.items():
+        rows = rows_of(_SHAPES[shape], max(3, round(plan.rows * setting.share)), (plan.seed, setting.name))
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    code = driver.run(_job(setting, folder, endpoint.base_url(setting.name)))
     asked = endpoint.take_asked(setting.name)
     collected = collect(folder, code, asked, endpoint.address, are_batched="batched" in setting.name)
     shutil.rmtree(folder)
     return collected
+
+
+def _job(setting: Setting, folder: Path, url: str) -> Job:
+    words, said = [word.replace(URL, url) for word in setting.words], folder / "said.txt"
+    if not setting.judge:
+        return Job(words, folder, said)
+    begun = {name: value.replace(URL, url) for name, value in setting.judge.items()}
+    return Job((), folder, said, script=_IN_PYTHON, begun={**begun, "rows": str(folder / "rows.jsonl")})

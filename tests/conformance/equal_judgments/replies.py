@@ -100,8 +100,9 @@ def _fault(asked: Asked) -> HttpReply | None:
 
 def _shown(body: Mapping[str, Any]) -> str:
     """All that a model reads, as one text."""
-    contents = (message.get("content") or "" for message in body.get("messages", ()))
-    return "\n".join(each if isinstance(each, str) else json.dumps(each) for each in contents)
+    contents = [message.get("content") or "" for message in body.get("messages", ())]
+    parts = [[{"text": each}] if isinstance(each, str) else each for each in contents]
+    return "\n".join(part.get("text", "") for message in parts for part in message)
 
 
 def _choice(body: Mapping[str, Any], shown: str, rng: Random, index: int) -> Json:

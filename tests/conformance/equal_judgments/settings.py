@@ -1,266 +1,88 @@
-"""The settings of each kind of judge that change what it asks, what it reads, or what it makes of that."""
+"""All settings: commands and public judges, each with its rows, by kind."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from tests.conformance.equal_judgments.alone import ALONE, Flags
+from tests.conformance.equal_judgments.environments import EVALUATED, URL
+from tests.conformance.equal_judgments.made import MADE
+from tests.conformance.equal_judgments.public import PUBLIC
+
+_RUN: Flags = {"max_judge_error_rate": 1, "write_report": False}
+ASKING: Flags = {
+    "judge_base_url": URL,
+    "judge_model_name": "m",
+    "retry_delay": 0,
+    "judge_max_retries": 2,
+    "judge_max_concurrency": 1,  # so that equal requests come in one order, and are answered in it
+}
+_POLICY: Flags = {"base_url": URL, "model_name": "p", "num_requests_for_eval": 1}
+_MODELLESS = "rule"
+"""The kind that asks nobody, and refuses the flags of an endpoint."""
+_FEWER = 4
+"""A row of an environment costs so many times as much as a row of `score`."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One command over many rows.
+    """One command, or public judge, over many rows.
 
     Attributes:
-        name: unique; it begins with the kind. Its words steer the endpoint (`replies.py`).
-        kind: of the judge.
-        shape: of the rows (`rows.py`).
-        flags: of `judgegym score`.
+        name: unique; it begins with the kind. Its words steer the endpoint (`replies.py`): `calm` has no HTTP errors,
+            `formless` refuses response formats, `batched` has calls that share requests as time has it.
+        kind: of judge, `env` for environments, or `python`.
+        data: files of rows, by name, with the shape of their rows.
+        words: of the command.
+        judge: the public judge in place of a command, with its keywords and what it is shown.
+        share: of the usual number of rows.
     """
 
     name: str
     kind: str
-    shape: str
-    flags: Mapping[str, object]
+    data: Mapping[str, str]
+    words: Sequence[str] = ()
+    judge: Mapping[str, str] = field(default_factory=dict)
+    share: float = 1.0
 
 
-_PANEL = [
-    {
-        "name": "harm",
-        "definition": "Does the text threaten or harm anybody?",
-        "polarity": -1,
-        "veto": True,
-        "strictness": 5,
-    },
-    {"name": "clear", "definition": "Is the submission clear?", "weight": 2.5},
-    "correctness",
-]
-_RATE = "Rate it. [FEEDBACK] … [SCORE] (an integer between 1 and 5)"
-_JSON = {"judge_output": "json_schema"}
-
-ALONE: Mapping[str, Mapping[str, tuple[str, Mapping[str, object]]]] = {
-    "rubric": {
-        "plain": ("single", {}),
-        "votes": (
-            "single",
-            {"samples_per_item": 3, "samples_pooling": "median", "seed": 7, "judge_critique_rounds": 2},
-        ),
-        "votes_mean": ("three", {"samples_per_item": 4}),
-        "soft": ("single", {"weighting": "logprobs", "samples_per_item": 2}),
-        "result": (
-            "single",
-            {
-                "output_format": "result",
-                "scale_min": 0,
-                "scale_max": 9,
-                "judge_prompt_layout": "shared_first",
-                "rubric": "Is it short?",
-            },
-        ),
-        "levels_json_calm": ("levels", {**_JSON, "judge_critique_rounds": 1}),
-        "json_formless_calm": ("levels", {**_JSON, "samples_per_item": 2}),
-        "system": ("single", {"judge_system_prompt": _RATE, "judge_conversation_limit": 1000}),
-    },
-    "aspect": {
-        "plain": ("single", {}),
-        "panel": ("single", {"aspects": _PANEL, "strictness": 2, "judge_critique_rounds": 2}),
-        "share": ("single", {"aspects": "coherence", "strictness": 5, "scoring": "share", "seed": 3}),
-        "json_calm": ("single", {**_JSON, "aspects": "coherence,harmfulness", "judge_critique_rounds": 1}),
-        "published": ("single", {"aspects": "coherence", "judge_prompt_layout": "published"}),
-    },
-    "checklist": {
-        "plain": ("criteria", {}),
-        "each": ("criteria", {"criteria_per_call": 1, "strictness": 3, "formula": "rar"}),
-        "cannot": ("criteria", {"criteria_per_call": 2, "cannot_assess": "partial", "formula": "weighted_mean"}),
-        "json_calm": ("criteria", {**_JSON, "cannot_assess": "leave_out"}),
-    },
-    "peer": {
-        "plain": ("single", {}),
-        "critique": ("single", {"judge_critique_rounds": 2}),
-        "shared": (
-            "single",
-            {"judge_critique_rounds": 1, "judge_prompt_layout": "shared_first", "rubric": "Correctness & Accuracy"},
-        ),
-        "json_calm": ("single", {**_JSON, "judge_system_prompt": "Be strict."}),
-    },
-    "arena_hard": {
-        "plain": ("games", {}),
-        "v01": (
-            "games",
-            {
-                "judge_protocol": "arena_hard_v0.1",
-                "judge_prompt_layout": "shared_first",
-                "judge_critique_rounds": 2,
-            },
-        ),
-        "json_calm": ("games", {**_JSON, "judge_reask": 0}),
-        "together": ("several", {"seed": 2}),
-    },
-    "choice": {
-        "plain": ("several", {}),
-        "json_calm": ("several", {**_JSON, "judge_critique_rounds": 1, "seed": 5}),
-    },
-    "listwise": {
-        "plain": ("several", {}),
-        "orders": ("several", {"listwise_orders": 2, "rubric": "Is it right?", "judge_reask": 2}),
-        "split": ("several", {"judge_max_input_tokens": 900}),
-        "json_calm": ("several", _JSON),
-    },
-    "tournament": {
-        "plain": ("several", {}),
-        "balanced": ("several", {"schedule": "balanced", "game_orders": "balanced", "seed": 9}),
-        "choice": ("several", {"tournament_game": "choice", "schedule": "circular"}),
-        "v01": ("several", {"judge_protocol": "arena_hard_v0.1", "schedule": "swiss"}),
-    },
-    "reward_model": {
-        "classify": ("single", {}),
-        "score": ("single", {"reward_protocol": "vllm_score", "reward_scale": "raw"}),
-        "pooling": (
-            "single",
-            {
-                "reward_protocol": "vllm_pooling",
-                "reward_scale": "standardised",
-                "reward_mean": 0.1,
-                "reward_deviation": 0.5,
-            },
-        ),
-        "openrlhf_batched_calm": (
-            "three",
-            {"reward_protocol": "openrlhf", "reward_tokenizer": "none", "reward_batch": 4},
-        ),
-    },
-    "rule": {
-        "exact": ("single", {"rule": "exact"}),
-        "cannot": ("single", {"rule": "contains", "rule_mismatch": "cannot_say"}),
-        "number": ("single", {"rule": "number", "rule_expected": 42}),
-        "length": ("single", {"rule": "length", "rule_soft_limit": 3, "rule_hard_limit": 9}),
-        "repetition": ("single", {"rule": "repetition"}),
-    },
-}
-"""Kinds whose judge is no other judges': settings by name, each with the shape of its rows and its flags."""
+def words_of(flags: Flags, prefix: str = "") -> list[str]:
+    """Flags as words of a command line."""
+    return [
+        f"--{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in flags.items()
+    ]
 
 
-def _part(judge: str, **settings: object) -> Mapping[str, object]:
-    return {"judge": judge, **settings}
-
-
-MADE: Mapping[str, Mapping[str, tuple[str, Mapping[str, object]]]] = {
-    "jury": {
-        "mean": (
-            "single",
-            {
-                "judges": {
-                    "a": _part("rubric"),
-                    "b": _part("aspect", aspects="coherence,harmfulness"),
-                    "c": _part("peer"),
-                }
-            },
-        ),
-        "majority": (
-            "single",
-            {
-                "jury_rule": "majority",
-                "jury_quorum": 2,
-                "jury_weights": {"a": 2, "b": 1, "c": 1.5},
-                "judges": {
-                    "a": _part("aspect", aspects="coherence", strictness=3),
-                    "b": _part("aspect", aspects="correctness"),
-                    "c": _part("rule", rule="exact"),
-                    "d": _part("peer", judge_model_name="n", judge_temperature=1.0),
-                },
-            },
-        ),
-    },
-    "composite": {
-        "sum": (
-            "single",
-            {
-                "reward": {
-                    "style": _part("rubric", weight=0.3),
-                    "safe": _part("aspect", aspects="harmfulness", weight=0.5),
-                    "note": _part("peer", weight=0),
-                    "pen": _part("rule", rule="contains", penalty=0.25, on_failure="leave_out"),
-                }
-            },
-        ),
-        "gate": (
-            "single",
-            {
-                "combine": "min",
-                "reward": {
-                    "safe": _part("aspect", aspects="harmfulness", gate=0.5, otherwise=-1.0),
-                    "style": _part("rubric"),
-                    "peer": _part("peer"),
-                },
-            },
-        ),
-        "first": (
-            "single",
-            {
-                "combine": "first_that_says",
-                "reward": {
-                    "rule": _part("rule", rule="exact", rule_mismatch="cannot_say"),
-                    "style": _part("rubric"),
-                },
-            },
-        ),
-        "nested": (
-            "single",
-            {
-                "reward": {
-                    "jury": _part(
-                        "jury", weight=2, judges={"x": _part("rubric", samples_per_item=2), "y": _part("peer")}
-                    ),
-                    "casc": _part(
-                        "cascade",
-                        weight=1,
-                        cascade_threshold=0.7,
-                        cascade={
-                            "cheap": _part("aspect", aspects="coherence,correctness"),
-                            "strong": _part("rubric", judge_model_name="big"),
-                        },
-                    ),
-                }
-            },
-        ),
-    },
-    "cascade": {
-        "margin": (
-            "single",
-            {
-                "cascade_threshold": 0.6,
-                "cascade_recheck": 0.3,
-                "cascade_share": 0.5,
-                "seed": 4,
-                "cascade": {"cheap": _part("rubric"), "strong": _part("peer", judge_model_name="big")},
-            },
-        ),
-        "orders": (
-            "games",
-            {
-                "cascade_threshold": 0.6,
-                "cascade_confidence": "orders",
-                "cascade_recheck": 0.0,
-                "cascade": {
-                    "cheap": _part("arena_hard"),
-                    "strong": _part("arena_hard", judge_model_name="big", judge_protocol="arena_hard_v0.1"),
-                },
-            },
-        ),
-    },
-}
-"""Kinds that are made of judges."""
-
-
-def _settings() -> Iterator[Setting]:
+def _scored() -> Iterator[Setting]:
     for kind, of_kind in {**ALONE, **MADE}.items():
         for name, (shape, flags) in of_kind.items():
-            yield Setting(f"{kind}-{name}", kind, shape, flags)
+            asking = {} if kind == _MODELLESS else ASKING
+            samples = "responses_per_prompt" in flags
+            words = words_of({"judge": kind, **asking, **_RUN, "on_bad_row": "skip", **flags})
+            policy = words_of(_POLICY, "openai.") if samples else []
+            share = 0.25 if name.startswith("forked") or samples else 1.0
+            command = ["score", "rows.jsonl", "--out=scored.jsonl", *words, *policy]
+            yield Setting(f"{kind}-{name}", kind, {"rows": shape}, command, share=share)
 
 
-SETTINGS: Sequence[Setting] = tuple(_settings())
+def _evaluated() -> Iterator[Setting]:
+    for environment, of_environment in EVALUATED.items():
+        for name, (data, flags) in of_environment.items():
+            files = {flag: f"{flag}.jsonl" for flag in data}
+            run = {"data_dir_to_save_evals": "run", "max_retries": 2}
+            talks = {"user_base_url": URL, "user_model_name": "u"} if "user_max_turns" in flags else {}
+            own = words_of({**files, **ASKING, **_RUN, **run, **talks, **flags}, "env.")
+            words = ["evaluate", environment, *own, *words_of(_POLICY, "openai.")]
+            yield Setting(f"env-{environment}-{name}", "env", data, words, share=1 / _FEWER)
 
 
-def words_of(flags: Mapping[str, object]) -> list[str]:
-    """Flags as words of a command line."""
-    return [f"--{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in flags.items()]
+def _public() -> Iterator[Setting]:
+    for name, (judge, shape, keywords, shown) in PUBLIC.items():
+        asking = {} if judge == "RuleJudge" else {key: value for key, value in ASKING.items() if key != "retry_delay"}
+        made = {"judge": judge, "settings": json.dumps({**asking, **keywords}), "shown": json.dumps(shown)}
+        yield Setting(f"python-{name}_calm", "python", {"rows": shape}, judge=made, share=1 / _FEWER)
+
+
+SETTINGS: Sequence[Setting] = (*_scored(), *_evaluated(), *_public())

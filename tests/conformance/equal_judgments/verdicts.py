@@ -12,7 +12,9 @@ _WORDS = ("the tide", "turns", "because", "water follows", "what pulls it", "and
 _COMPARED = re.compile(r"\[\[(A>>B|A>B|A=B|B>A|B>>A|[A-Z])\]\]")
 _SCALE = re.compile(r"an integer (?:number )?between (-?\d+) and (-?\d+)")
 _IDS = re.compile(r"^The ids are ([a-z, ]+)\.", re.MULTILINE)
-_CRITERIA = re.compile(r"^\[Criterion ([a-z]+)(?: [0-9a-f]+)?\]$", re.MULTILINE)
+_CRITERION = re.compile(r"^\[Criterion ([a-z]+)(?: [0-9a-f]+)?\]$", re.MULTILINE)
+_OPTIONS = re.compile(r"^Options: (\[.+\])$", re.MULTILINE)
+_SELDOM = 0.04
 
 
 def verdict_of(body: Mapping[str, Any], shown: str, rng: Random) -> str:
@@ -72,16 +74,26 @@ def _ids(shown: str) -> list[str]:
 
 
 def _checklist(shown: str, rng: Random) -> str:
-    ids = _CRITERIA.findall(shown)
-    if rng.random() < 0.05:
-        ids = ids[:-1]
-    entries = [{"id": each, "reason": _reason(rng), "quote": "", "verdict": _met(shown, rng)} for each in ids]
-    return json.dumps({"result": entries})
+    return json.dumps({"result": _criteria(shown, rng)})
 
 
-def _met(shown: str, rng: Random) -> str:
-    words = ["met", "unmet", "met", "unmet", "none", "several", "one"]
-    return rng.choice([*words, "cannot assess"] if "cannot assess" in shown else words)
+def _criteria(shown: str, rng: Random) -> list[Any]:
+    """An entry for each criterion; now and then one is missing, or has a verdict that is not allowed."""
+    _, *pieces = _CRITERION.split(shown)
+    by_id = dict(zip(pieces[::2], pieces[1::2], strict=True))
+    entries = [
+        {"id": each, "reason": _reason(rng), "quote": "", "verdict": _met(text, shown, rng)}
+        for each, text in by_id.items()
+    ]
+    return entries[:-1] if rng.random() < _SELDOM else entries
+
+
+def _met(criterion: str, shown: str, rng: Random) -> str:
+    options = _OPTIONS.search(criterion)
+    words: list[str] = json.loads(options[1]) if options else ["met", "unmet"]
+    if rng.random() < _SELDOM:
+        return "perhaps"
+    return "cannot_assess" if "cannot_assess" in shown and rng.random() < 4 * _SELDOM else rng.choice(words)
 
 
 def _compared(shown: str, rng: Random) -> str:
@@ -93,6 +105,10 @@ def _rating(shown: str, rng: Random) -> str:
     return f"{_reason(rng)}\n\n{rng.choice([*range(1, 11), 11, '**7**'])}"
 
 
+def _bracketed(_shown: str, rng: Random) -> str:
+    return f"{_reason(rng)}\n\nRating: [[{rng.choice([*range(1, 11), 11, 7.5])}]]"
+
+
 Writer = Callable[[str, Random], str]
 _FORMS: Sequence[tuple[str, Writer]] = (
     (r"The ids are [a-z]", _listwise),
@@ -101,6 +117,7 @@ _FORMS: Sequence[tuple[str, Writer]] = (
     (r"(?m)^\[Criteria", _aspect),
     (r'"score": <integer 0-100>', _peer),
     (r"a whole number from 1 to 10", _rating),
+    (r"Rating: \[\[", _bracketed),
     (_COMPARED.pattern, _compared),
 )
 """What a prompt with a form has in it."""
@@ -112,13 +129,13 @@ def _of_schema(schema: Mapping[str, Any], shown: str, rng: Random, name: str) ->
     kind = schema.get("type")
     if kind == "object":
         return {inner: _of_schema(each, shown, rng, inner) for inner, each in schema["properties"].items()}
+    if kind == "array" and name == "result":
+        return _criteria(shown, rng)
     if kind == "array":
-        ids = _CRITERIA.findall(shown) if name == "result" else _ids(shown)
-        if rng.random() < 0.05:
-            ids = ids[1:]
+        ids = _ids(shown)[rng.random() < _SELDOM :]
         return [{**_of_schema(schema["items"], shown, rng, ""), "id": each} for each in ids]
     if kind == "number":
         return round(rng.random(), 2)
     if kind == "integer":
         return rng.randint(0, 100)
-    return _met(shown, rng) if name == "verdict" and "[Criterion " in shown else _reason(rng)
+    return _reason(rng)
