@@ -2,7 +2,7 @@
 
 Each judge takes its settings as keyword arguments, with the names of the command line without `--env.`. Call `judge` in
 async code, and `judge_sync` in code without `await`. What makes a judge of one's own is in `docs/own/judge.md`: a class
-with `client` and `judge(case)` (`judgegym.judges.core.judge.Judge`).
+with `client` and `judge(task)` (`judgegym.judges.core.judge.Judge`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ _LINES = 10
 """How many lines of progress there are."""
 Answers: TypeAlias = str | Sequence[str | Messages]
 """Answers of a question, each a text or a list of messages; one text is one answer."""
-CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
 
 
@@ -70,13 +69,13 @@ def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
         raise DataError(f"{name}: {error}") from None
 
 
-class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
+class OpenJudge(WithSession[Judge[JudgeTask, DetailT]], Generic[DetailT]):
     """A judge that judges each answer by itself: a text, or a conversation as a list of messages."""
 
     _last: tuple[Sequence[str], Sequence[Judgment[DetailT] | None], Sequence[Mapping[str, object]]] | None = None
     _not_judged: ClassVar[Judgment[Any]] = Judgment(None, Status.JUDGE_FAILED, explanation=NOT_JUDGED)
-    _case: Callable[..., CaseT]
-    """Makes the case of `question`, `answer` and what else the judge is told."""
+    _task: Callable[..., JudgeTask]
+    """Makes the task of `question`, `answer` and what else the judge is told."""
 
     async def many(self, rows: Iterable[Mapping[str, object]], *, progress: bool = True) -> JudgmentTable[DetailT]:
         """Judge one answer to each of many questions, all at once, up to `judge_max_concurrency`.
@@ -96,8 +95,8 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
             RunStop: the endpoint answers no call any more. `table` of the error has all rows: those that were judged
                 before, and the others as failed.
         """
-        parameters = inspect.signature(self._case).parameters
-        answers, cases, columns = list[str](), list[CaseT](), list[Mapping[str, object]]()
+        parameters = inspect.signature(self._task).parameters
+        answers, tasks, columns = list[str](), list[JudgeTask](), list[Mapping[str, object]]()
         unread: dict[str, None] = {}
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping):
@@ -118,31 +117,29 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
                 given = {str(name): value for name, value in row.items() if name in parameters}
                 asked, answer = text(given.pop("question"), "question"), _answer(given.pop("answer"), "answer")
                 answers.append(answer[0])
-                cases.append(self._shown(asked, answer, given))
+                tasks.append(self._shown(asked, answer, given))
             except DataError as error:
                 raise DataError(f"rows[{number}].{error}") from None
         if unread:
             logger.warning(
                 "columns that this judge does not read, and that come back in the table: %s", ", ".join(unread)
             )
-        return await BACKGROUND.join(self._judge_rows(answers, cases, columns, progress=progress))
+        return await BACKGROUND.join(self._judge_rows(answers, tasks, columns, progress=progress))
 
     many_sync = in_sync(many)
 
     async def _judged(self, question: str, answers: Answers, **context: object) -> JudgmentTable[DetailT]:
         given, asked = listed(answers, "answers", _answer), text(question, "question")
-        cases = [self._shown(asked, answer, context) for answer in given]
+        tasks = [self._shown(asked, answer, context) for answer in given]
         columns = [{"question": asked}] * len(given)
-        return await BACKGROUND.join(self._judge_rows([said for said, _ in given], cases, columns))
+        return await BACKGROUND.join(self._judge_rows([said for said, _ in given], tasks, columns))
 
-    def _shown(self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]) -> CaseT:
-        """The case of an answer, with its trace if the judge reads traces."""
+    def _shown(self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]) -> JudgeTask:
+        """The task of an answer, with its trace."""
         said, trace = answer
         task = answered(JudgeTask(question, (said,), traces=(trace,)), self.settings)
-        case = self._case(task.prompt, task.response, **context)
-        if isinstance(case, JudgeTask):
-            return replace(case, traces=task.traces, written=task.written)
-        return case
+        made = self._task(task.prompt, task.response, **context)
+        return replace(made, traces=task.traces, written=task.written)
 
     @property
     def last_table(self) -> JudgmentTable[DetailT] | None:
@@ -156,7 +153,7 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
     async def _judge_rows(
         self,
         answers: Sequence[str],
-        cases: Sequence[CaseT],
+        tasks: Sequence[JudgeTask],
         columns: Sequence[Mapping[str, object]],
         *,
         progress: bool = False,
@@ -174,7 +171,7 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
         async def one(place: int) -> None:
             nonlocal done, failed
             is_blank = not self.settings.shown(answers[place]).text.strip()
-            judgment = EMPTY if is_blank else await judge.judge(cases[place])
+            judgment = EMPTY if is_blank else await judge.judge(tasks[place])
             if judgment.status.is_failure:
                 judgment = replace(judgment, explanation=self._without_flags(judgment.explanation))
             judgments[place] = judgment
@@ -200,7 +197,7 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
         return table
 
 
-class RubricJudge(OpenJudge[JudgeTask, RubricDetail], settings=RubricJudgeSettings, factory=RubricTaskJudge):
+class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory=RubricTaskJudge):
     """Scores answers on a scale by a rubric.
 
     Example:
@@ -231,12 +228,12 @@ class RubricJudge(OpenJudge[JudgeTask, RubricDetail], settings=RubricJudgeSettin
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, reference: str | None = None) -> JudgeTask:
+    def _task(self, question: str, answer: str, reference: str | None = None) -> JudgeTask:
         levels = tuple(self.rubric.levels.items())
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), self.rubric.criteria, levels)
 
 
-class AspectJudge(OpenJudge[JudgeTask, PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):
+class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):
     """Judges answers by aspects: yes/no questions, each decided by a majority of votes.
 
     Example:
@@ -254,14 +251,12 @@ class AspectJudge(OpenJudge[JudgeTask, PanelDetail], settings=AspectJudgeSetting
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, context: str | None = None, reference: str | None = None) -> JudgeTask:
+    def _task(self, question: str, answer: str, context: str | None = None, reference: str | None = None) -> JudgeTask:
         shown, compared = optional_text(context, "context"), optional_text(reference, "reference")
         return JudgeTask(question, (answer,), compared, context=shown)
 
 
-class ChecklistJudge(
-    OpenJudge[JudgeTask, ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistTaskJudge
-):
+class ChecklistJudge(OpenJudge[ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistTaskJudge):
     """Judges answers by criteria with points, which may be negative.
 
     Example:
@@ -280,7 +275,7 @@ class ChecklistJudge(
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, criteria: object = None, reference: str | None = None) -> JudgeTask:
+    def _task(self, question: str, answer: str, criteria: object = None, reference: str | None = None) -> JudgeTask:
         own = self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
         try:
             given = read_criteria(own if criteria is None else criteria)
@@ -289,7 +284,7 @@ class ChecklistJudge(
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), criteria=given)
 
 
-class ArenaHardJudge(OpenJudge[JudgeTask, ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaTaskJudge):
+class ArenaHardJudge(OpenJudge[ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaTaskJudge):
     """Compares answers with a baseline, in both orders: −1 (both games lost) to 1 (both won).
 
     Example:
@@ -305,11 +300,11 @@ class ArenaHardJudge(OpenJudge[JudgeTask, ArenaDetail], settings=ArenaJudgeSetti
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, baseline: str) -> JudgeTask:
+    def _task(self, question: str, answer: str, baseline: str) -> JudgeTask:
         return JudgeTask(question, (answer,), baseline=text(baseline, "baseline"))
 
 
-class PeerJudge(OpenJudge[JudgeTask, PeerDetail], settings=PeerJudgeSettings, factory=PeerTaskJudge):
+class PeerJudge(OpenJudge[PeerDetail], settings=PeerJudgeSettings, factory=PeerTaskJudge):
     """Scores answers from 0 to 100 by a rubric in text.
 
     Example:
@@ -334,11 +329,11 @@ class PeerJudge(OpenJudge[JudgeTask, PeerDetail], settings=PeerJudgeSettings, fa
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str) -> JudgeTask:
+    def _task(self, question: str, answer: str) -> JudgeTask:
         return JudgeTask(question, (answer,), rubric=self.rubric)
 
 
-class RuleJudge(OpenJudge[JudgeTask, RuleDetail], settings=RuleSettings, factory=RuleTaskJudge):
+class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJudge):
     """Scores answers from 0 to 1 by a rule, without a model.
 
     Example:
@@ -356,12 +351,12 @@ class RuleJudge(OpenJudge[JudgeTask, RuleDetail], settings=RuleSettings, factory
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> JudgeTask:
+    def _task(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> JudgeTask:
         shown = optional_text(context, "context")
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), context=shown)
 
 
-class _MadeOfJudges(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, factory=open_judge):
+class _MadeOfJudges(OpenJudge[PartsDetail], settings=ScorerSettings, factory=open_judge):
     """Scores answers by several judges."""
 
     async def judge(
@@ -388,7 +383,7 @@ class _MadeOfJudges(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, 
 
     judge_sync = in_sync(judge)
 
-    def _case(
+    def _task(
         self,
         question: str,
         answer: str,
@@ -488,7 +483,7 @@ class Steps(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
         super().__init__(offline=offline, judge="steps", steps_judge=steps_judge, **settings)
 
 
-class RewardModel(OpenJudge[JudgeTask, RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
+class RewardModel(OpenJudge[RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
     """Scores answers with a scalar reward model behind a server; the scores are the model's own numbers.
 
     Example:
@@ -505,7 +500,7 @@ class RewardModel(OpenJudge[JudgeTask, RewardDetail], settings=RewardModelSettin
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str) -> JudgeTask:
+    def _task(self, question: str, answer: str) -> JudgeTask:
         return JudgeTask(question, (answer,))
 
 
@@ -513,7 +508,7 @@ _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_promp
 """Settings of the built-in judges that no other judge is given."""
 
 
-class OwnJudge(OpenJudge[JudgeTask, DetailT], settings=JudgeSettings):
+class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
     """Judges answers by a judge of one's own, which takes the question and an answer as a `JudgeTask`.
 
     Example:
@@ -558,5 +553,5 @@ class OwnJudge(OpenJudge[JudgeTask, DetailT], settings=JudgeSettings):
 
     judge_sync = in_sync(judge)
 
-    def _case(self, question: str, answer: str) -> JudgeTask:
+    def _task(self, question: str, answer: str) -> JudgeTask:
         return JudgeTask(question, (answer,))

@@ -1,6 +1,6 @@
 """A judge with the resources that it needs: its client, its cache and, offline, its stand-in.
 
-Guarantees: nothing is opened before the first case; everything is closed by `close`, at the end of a `with` block, or
+Guarantees: nothing is opened before the first answer; everything is closed by `close`, at the end of a `with` block, or
 when the process ends; the judge always runs on the background loop of the process. Arguments are checked by the names
 that the caller knows, and shown to help and Tab.
 """
@@ -192,7 +192,7 @@ class WithSession(Generic[JudgeT]):
         return re.sub(rf"--({names})\b", r"\1", words)
 
     async def _close(self) -> None:
-        """Close the client; the next case opens another. To be run on the background loop."""
+        """Close the client; the next call opens another. To be run on the background loop."""
         BACKGROUND.forget(self._close)
         stack, self._stack, self._judge = self._stack, None, None
         if stack is not None:
