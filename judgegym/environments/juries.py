@@ -80,8 +80,8 @@ class CaseJurySettings(GroupJudgeSettings, JurySettings):
         return self.jury_settings().judge_name() if self.judges else super().judge_name()
 
     @property
-    def asked(self) -> JudgeSettings:
-        """Whose model is asked: of a jury, that of its first member."""
+    def client_settings(self) -> JudgeSettings:
+        """Those of the jury; without one, these."""
         return self.jury_settings() if self.judges else self
 
 

@@ -79,7 +79,8 @@ def open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> Gold
         return None
     scorer, identity, stand_in = settings.gold_scorer(), "", place.stand_in
     if stand_in is not None:
-        scorer, identity = scorer.at_stand_in(stand_in.judge_base_url, stand_in.judge_model_name), STAND_IN_IDENTITY
+        scorer = scorer.replace_endpoint(stand_in.judge_base_url, stand_in.judge_model_name)
+        identity = STAND_IN_IDENTITY
     chat = scorer.chat_settings(retry_delay=place.retry_delay, identity=identity, section=f"{place.section}gold_judge.")
     client = place.make(chat, session=place.session, budget=place.budget)
     return GoldJudge(settings, open_judge(scorer, client), name=scorer.judge_name(), seed=seed, close=client.close)

@@ -334,7 +334,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
                 "several; set --group_size to the number of samples for each prompt"
             )
         for name, values in self.mounts.items():
-            mounted[name] = _mount(name, mounted[""].inherited(values, _inheritable(values.get("judge", self.judge))))
+            mounted[name] = _mount(name, mounted[""].fill_in(values, _inheritable(values.get("judge", self.judge))))
             mounted[name].cohorts(self.deadline, f"mounts.{name}.")
         return mounted
 

@@ -89,7 +89,7 @@ async def open_clients(
             urls = await stack.enter_async_context(running_stand_ins(judges, settings.faults, references(settings)))
         judge = settings
         if "judge" in urls:
-            judge = settings.at_stand_in(urls["judge"], STAND_IN_JUDGE)
+            judge = settings.replace_endpoint(urls["judge"], STAND_IN_JUDGE)
         identity = STAND_IN_IDENTITY if "judge" in urls else ""
         shared: dict[str, Any] = {"budget": budget, "make": make}
         delay = settings.retry_delay

@@ -208,12 +208,12 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
         return {"judge_system_prompt": prompt_digest(self.instructions())}
 
     @property
-    def asked(self) -> JudgeSettings:
-        """Whose model is asked: its own; of a judge that is made of judges, that of the first one that asks a model."""
+    def client_settings(self) -> JudgeSettings:
+        """The settings of the judge whose client this judge is opened with: its own, unless it is made of judges."""
         return self
 
-    def at_stand_in(self, url: str, model: str) -> Self:
-        """A copy that asks a stand-in, which needs no key."""
+    def replace_endpoint(self, url: str, model: str) -> Self:
+        """A copy that asks a model elsewhere, without a key, such as a stand-in."""
         return self.model_copy(update={"judge_base_url": url, "judge_model_name": model, "judge_api_key": None})
 
     def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
@@ -227,9 +227,9 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
         Raises:
             SettingsError: the endpoint needs a key and none is set.
         """
-        asked = self if identity == STAND_IN_IDENTITY else self.asked  # a stand-in is asked for every part
-        if asked is not self:
-            return asked.chat_settings(retry_delay=retry_delay, identity=identity, section=section)
+        settings = self if identity == STAND_IN_IDENTITY else self.client_settings  # a stand-in is asked for every part
+        if settings is not self:
+            return settings.chat_settings(retry_delay=retry_delay, identity=identity, section=section)
         votes = self.vote_count()
         if votes > 1 and self.judge_temperature == 0:
             logger.warning("%d votes at temperature 0 are the same answer %d times", votes, votes)
@@ -241,8 +241,8 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
             unasked=None if self.asks_endpoint else self.judge_name(),
         )
 
-    def inherited(self, given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-        """The settings of a judge that belongs to this one: those given, and what it leaves out from those set here.
+    def fill_in(self, given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+        """Fill in what the settings of a judge that belongs to this one leave out, from those that are set here.
 
         Args:
             given: its flat settings.

@@ -248,8 +248,8 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         return JUDGES[self.judge].settings.built_in_prompt(self)
 
     @property
-    def asked(self) -> JudgeSettings:
-        """Whose model is asked."""
+    def client_settings(self) -> JudgeSettings:
+        """Those of the first part that asks a model."""
         parts = (part.settings for part in part_settings(self))
         return next((settings for settings in parts if settings.asks_endpoint), self)
 
@@ -341,8 +341,8 @@ def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> 
     options = {field: value for field, value in fields.items() if field in names}
     try:
         given = settings_from_keywords(made.options, options, prefix=place)
-        inherited = whole.inherited(own, ScorerSettings.model_fields.keys() - _OF_THE_WHOLE)
-        settings = settings_from_keywords(ScorerSettings, inherited, prefix=place, others=names)
+        filled = whole.fill_in(own, ScorerSettings.model_fields.keys() - _OF_THE_WHOLE)
+        settings = settings_from_keywords(ScorerSettings, filled, prefix=place, others=names)
     except SettingsError as error:
         raise ValueError(str(error)) from None
     return PartSettings(name, given, settings)
@@ -359,7 +359,7 @@ def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) ->
     if settings.asks_endpoint and settings.judge not in MADE_OF_JUDGES:
         has_own_rules = "judge_finish_reasons" in settings.model_fields_set
         if of_whole.identity == STAND_IN_IDENTITY:
-            settings = settings.at_stand_in(of_whole.endpoints[0].base_url, of_whole.endpoints[0].model)
+            settings = settings.replace_endpoint(of_whole.endpoints[0].base_url, of_whole.endpoints[0].model)
         section = f"{MADE_OF_JUDGES[whole.judge].field}.{part.name}."
         chat = settings.chat_settings(retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=section)
         if of_whole.batch is not None:
