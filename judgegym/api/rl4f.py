@@ -84,7 +84,8 @@ class RL4FEvaluator:
                 `api_key_env` and so on for models with their own endpoint.
             include_self: let each model score its own answer, too.
             offline: use the stand-in for all models, without key or network; its scores mean nothing.
-            settings: settings of a judge (`judge_base_url`, `judge_temperature`, …) for all models.
+            settings: settings of a judge (`judge_base_url`, `judge_temperature`, …) for all models; but keys, headers,
+                prices and limits are not those of a model with a `base_url` of its own.
 
         Raises:
             SettingsError: there are fewer than two models, two have one name, or a setting is unknown or wrong.
@@ -195,8 +196,10 @@ def _settings(model: str | Mapping[str, object], shared: Mapping[str, object]) -
     unknown = next((key for key in given if key not in _OF_A_MODEL), None)
     if unknown is not None:
         raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_OF_A_MODEL)}")
-    own = {f"judge_{key}": value for key, value in given.items() if key != "name"}
-    return settings_from_keywords(PeerJudgeSettings, {**shared, "judge_model_name": _name(model), **own})
+    own = {f"judge_{key}": value for key, value in given.items() if key not in ("name", "model_name")}
+    filled = settings_from_keywords(PeerJudgeSettings, shared).fill_in(own, PeerJudgeSettings.model_fields)
+    name = given.get("model_name", _name(model))
+    return settings_from_keywords(PeerJudgeSettings, {**filled, "judge_model_name": name})
 
 
 async def _answer(name: str, client: ChatClient, user_query: str, settings: PeerJudgeSettings) -> ModelAnswer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from judgegym import RL4FEvaluator, SettingsError
@@ -69,6 +71,16 @@ def test_models_with_endpoints_of_their_own_are_asked_there() -> None:
         evaluator.evaluate_sync("How much VRAM?", iterations=1)
     assert {request.json["model"] for request in one.requests} == {"m"}
     assert {request.json["model"] for request in other.requests} == {"beta"}
+
+
+def test_models_with_endpoints_of_their_own_have_no_key_of_the_others() -> None:
+    with serving(models) as one, serving(models) as other:
+        shared: dict[str, Any] = {"judge_base_url": one.base_url, "judge_api_key": "secret", "judge_temperature": 0.4}
+        evaluator = RL4FEvaluator("alpha", {"name": "beta", "base_url": other.base_url}, **shared)
+        evaluator.evaluate_sync("How much VRAM?", iterations=1)
+    assert {request.headers.get("Authorization") for request in one.requests} == {"Bearer secret"}
+    assert {request.headers.get("Authorization") for request in other.requests} == {None}
+    assert {request.json["temperature"] for request in (*one.requests, *other.requests)} == {0.4}
 
 
 @pytest.mark.parametrize(
