@@ -75,12 +75,8 @@ def _reply(shown: ShownPrompt) -> str:
 PROMPT = PromptFormat(_TITLES, ("ANSWER",), _reply, question="QUESTION")
 
 
-class LanguageJudge(SingleJudge[LanguageJudgeSettings, JudgeTask, LanguageDetail]):
+class LanguageJudge(SingleJudge[LanguageJudgeSettings, LanguageDetail]):
     """1.0 for an answer in the language of the question, 0.0 for one in another."""
-
-    def case_of(self, task: JudgeTask) -> JudgeTask:
-        """What is judged of a request or a row."""
-        return task
 
     async def judge(self, task: JudgeTask) -> Judgment[LanguageDetail]:
         """Judge one answer; without a verdict there is no score, and never an exception."""

@@ -118,7 +118,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         """Open the judge."""
         judge = open_judge(self.config, self.clients.judge)
         assert isinstance(judge, SingleJudge)  # the settings allow no other kind
-        self.single_judge: SingleJudge[Any, Any, Any] = judge
+        self.single_judge: SingleJudge[Any, Any] = judge
         self._shown = sorted(shown_fields(self.config) & USUAL_COLUMNS.keys())
         self._user: SimulatedUser | None = None
         if self.config.user_max_turns:

@@ -24,7 +24,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings, ReaskSettings
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
-from judgegym.judges.core.judgment import Judgment, Status, margin
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.tasks import JudgeTask
@@ -194,7 +194,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
             detail=ArenaDetail(games, row.entries),
             unit=unit,
             components={"raw": row.reward},
-            confidences={"margin": margin(unit), "orders": 1.0 - abs(as_a - as_b)},
+            confidences={"orders": 1.0 - abs(as_a - as_b)},
         )
 
 

@@ -18,7 +18,7 @@ from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status, margin
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -87,7 +87,6 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
             detail=PeerDetail(reasoning, call.text),
             unit=unit,
             components={"raw": float(score)},
-            confidences={"margin": margin(unit)},
         )
 
     def critique_requests(self, task: JudgeTask, answers: Answers[ScoreObject]) -> list[CritiqueRequest]:

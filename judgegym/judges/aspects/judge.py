@@ -30,7 +30,7 @@ from judgegym.judges.aspects.prompt import (
 )
 from judgegym.judges.core.calls import errors_of, failed_judgment
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status, margin
+from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
@@ -187,11 +187,10 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         judgment = _without_majority(details, undecided) if undecided else self._decided(aspects, details)
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
         shares = [one.agreement for one in details if one.agreement is not None and len(one.votes) > 1]
-        sure = {} if judgment.score is None else {"margin": margin(judgment.score)}
         return replace(
             judgment,
             components=values,
-            confidences={**sure, **least_agreement(shares)},
+            confidences=least_agreement(shares),
             verdicts=tuple(NamedVerdict(one.name, one.polarity * one.weight, values.get(one.name)) for one in aspects),
         )
 

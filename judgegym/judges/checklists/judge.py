@@ -32,7 +32,7 @@ from judgegym.judges.checklists.prompt import (
 )
 from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
 from judgegym.judges.core.judge import JudgeDefinition
-from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status, margin
+from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.criteria import CRITERIA_FORM, CriterionVerdict, criteria_fault
@@ -152,12 +152,11 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             judgment = self._decided(criteria, details, sum(call.value is None for call in calls))
         score, values = judgment.score, {one.name: one.value for one in details}
         own = {} if score is None else {"raw": score}
-        sure = {} if score is None else {"margin": margin(clipped(score))}
         return replace(
             judgment,
             unit=None if score is None else clipped(score),
             components={**own, **{name: value for name, value in values.items() if value is not None}},
-            confidences={**sure, **least_agreement([one.agreement for one in details if len(one.votes) > 1])},
+            confidences=least_agreement([one.agreement for one in details if len(one.votes) > 1]),
             verdicts=tuple(NamedVerdict(one.name, one.points, values.get(one.name)) for one in criteria),
             tags={} if judgment.detail is None else judgment.detail.tags,
         )

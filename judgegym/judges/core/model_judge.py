@@ -26,10 +26,10 @@ from judgegym.judges.core.delimiters import Prompt, without_tokens
 from judgegym.judges.core.judge import (
     CritiqueRequest,
     DetailT,
-    ResponseJudge,
     Revision,
     SettingsT,
     ShownVerdict,
+    SingleJudge,
     critique_messages,
 )
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
@@ -139,7 +139,7 @@ async def ask_question(client: ChatClient, settings: JudgeSettings, question: Qu
     return Answers(question, tuple(calls))
 
 
-class ModelJudge(ResponseJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, ValueT]):
+class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, ValueT]):
     """A judge that asks a model, and can critique and revise its verdicts in `judge_critique_rounds` rounds."""
 
     @abstractmethod

@@ -17,8 +17,8 @@ from pydantic_settings import NoDecode
 from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.presets import load_yaml
-from judgegym.judges.core.judge import ResponseJudge, SingleJudge
-from judgegym.judges.core.judgment import Judgment, Status, margin
+from judgegym.judges.core.judge import SingleJudge
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm import wire
@@ -133,15 +133,9 @@ class Part(Generic[OptionsT]):
 
     name: str
     options: OptionsT
-    judge: SingleJudge[Any, Any, Any]
+    judge: SingleJudge[Any, Any]
     may_abstain: bool = False
     """It is a rule: without a verdict it has not failed, but leaves the response to the next part."""
-
-    def unit(self, judgment: Judgment[Any] | None) -> float | None:
-        """The score of its judgment from 0 to 1; `None` if it failed or was not asked."""
-        if judgment is None or judgment.score is None:
-            return None
-        return self.judge.unit(judgment.score) if judgment.unit is None else judgment.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +191,7 @@ class PartsDetail:
         return {**components, **self.numbers}
 
 
-class PartsJudge(ResponseJudge[SettingsT, PartsDetail], Generic[SettingsT, OptionsT]):
+class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, OptionsT]):
     """Judges a response by its parts; the label names each with its score."""
 
     is_shown_texts = False
@@ -244,7 +238,8 @@ class PartsJudge(ResponseJudge[SettingsT, PartsDetail], Generic[SettingsT, Optio
 
     def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
         """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
-        return {part.name: part.unit(found.get(part.name)) for part in self.parts}
+        asked = {part.name: found.get(part.name) for part in self.parts}
+        return {name: None if judgment is None else judgment.unit_score for name, judgment in asked.items()}
 
     def whole(
         self,
@@ -300,13 +295,13 @@ class PartsJudge(ResponseJudge[SettingsT, PartsDetail], Generic[SettingsT, Optio
             suspects=suspects,
             left_out=cut,
             components=detail.components,
-            confidences={"margin": margin(value), **confidences},
+            confidences=confidences,
             contributions={part.name: part.contribution for part in parts if part.contribution is not None},
         )
 
     def _result(self, part: Part[OptionsT], judgment: Judgment[Any] | None, contribution: float | None) -> PartResult:
         if judgment is None:
             return PartResult(part.name, self.role(part), None, "not_asked")
-        score, status, said = part.unit(judgment), judgment.status.value, judgment.explanation
+        score, status, said = judgment.unit_score, judgment.status.value, judgment.explanation
         components = {} if score is None else judgment.components
         return PartResult(part.name, self.role(part), score, status, contribution, judgment.label, said, components)

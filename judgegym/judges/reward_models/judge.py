@@ -25,8 +25,8 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.turns import messages_of
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
-from judgegym.judges.core.judge import JudgeDefinition, ResponseJudge
-from judgegym.judges.core.judgment import Judgment, Status, margin
+from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.reward_models.batches import RewardBatches
@@ -105,7 +105,7 @@ class RewardDetail:
     raw: float
 
 
-class RewardModelJudge(ResponseJudge[RewardModelSettings, RewardDetail]):
+class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
     """Scores responses with a reward model; a judgment's own score is the model's number."""
 
     def __init__(self, settings: RewardModelSettings, client: ChatClient, rubric: str | None = None) -> None:
@@ -156,7 +156,6 @@ class RewardModelJudge(ResponseJudge[RewardModelSettings, RewardDetail]):
             suspects=suspects,
             unit=unit,
             components={"raw": call.value},
-            confidences={"margin": margin(unit)},
         )
 
     def _input(self, prompt: str, response: str) -> RewardInput:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Status, margin
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.rubric_scores import (
@@ -137,7 +137,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             detail=detail,
             unit=scale.unit(pooled),
             components={"raw": pooled},
-            confidences={"margin": margin(scale.unit(pooled)), **confidences},
+            confidences=confidences,
         )
 
     def critique_requests(self, task: JudgeTask, answers: Answers[RubricVerdict]) -> list[CritiqueRequest]:

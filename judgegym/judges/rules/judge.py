@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from judgegym.judges.config.extras import require
 from judgegym.judges.conversations.turns import ToolCall
-from judgegym.judges.core.judge import JudgeDefinition, ResponseJudge
-from judgegym.judges.core.judgment import Judgment, Status, margin
+from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.rules import traces
@@ -59,7 +59,7 @@ _OF_TOOLS = frozenset(("tool_called", "tool_order", "tool_not_called"))
 _OF_TRACE = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.tool_errors}
 
 
-class RuleTaskJudge(ResponseJudge[RuleSettings, RuleDetail]):
+class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
     """Scores each response by a rule, from 0 to 1."""
 
     is_shown_texts = False
@@ -110,7 +110,6 @@ class RuleTaskJudge(ResponseJudge[RuleSettings, RuleDetail]):
             explanation,
             detail=detail,
             components={"raw": finding.score},
-            confidences={"margin": margin(finding.score)},
         )
 
     async def _finding(self, task: JudgeTask) -> RuleFinding | JobFailure:

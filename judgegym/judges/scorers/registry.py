@@ -66,7 +66,7 @@ class _Made(NamedTuple):
     options: type[PartOptions]
     usual: str | None
     of: tuple[str, ...]
-    judge: Callable[[Any, ChatClient, Sequence[Part[Any]]], SingleJudge[Any, Any, Any]]
+    judge: Callable[[Any, ChatClient, Sequence[Part[Any]]], SingleJudge[Any, Any]]
 
 
 COMPOSITE, PROMPT = "composite", "prompt"
@@ -79,7 +79,7 @@ MADE_OF_JUDGES: Mapping[str, _Made] = {
 """The kinds of judges that are made of judges."""
 
 
-def _open_made(settings: ScorerSettings, client: ChatClient, rubric: str | None) -> SingleJudge[Any, Any, Any]:
+def _open_made(settings: ScorerSettings, client: ChatClient, rubric: str | None) -> SingleJudge[Any, Any]:
     """Open a judge that is made of judges, each with a client of its own where it has its own endpoint."""
     parts = tuple(_open_part(settings, part, client) for part in part_settings(settings))
     return MADE_OF_JUDGES[settings.judge].judge(settings, client, parts)
@@ -367,7 +367,7 @@ def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) ->
         has_own_rules |= chat.finish_rules.accepted != of_whole.finish_rules.accepted
         if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
             client = client.sibling(chat)
-    judge = cast("SingleJudge[Any, Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))
+    judge = cast("SingleJudge[Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))
     return Part(part.name, part.options, judge, may_abstain=not settings.asks_endpoint)
 
 
