@@ -102,6 +102,11 @@ class GoldJudge:
             return (first,)
         return (first, *(number for number in scored if number != first))
 
+    async def drain(self) -> None:
+        """Wait until all that is queued now has ended."""
+        if self._tasks:
+            await asyncio.wait([*self._tasks])
+
     async def close(self, within_s: float) -> None:
         """Let what is queued end for so many seconds (`math.inf`: as long as it takes), then leave it out; close."""
         if self._tasks:

@@ -69,6 +69,7 @@ async def plan_of(loaded: LoadedSettings[ScoreSettings], data: str, out: Path, *
             found += await estimate_anchors(dry, score.anchor_judge, run)
             return Plan(
                 estimate=found,
+                unit="row",
                 head=[*_head(tasks, sum(judged) if settings.resume else None, len(left))],
                 reply_tokens=dry.reply_tokens,
                 clients=dry.clients,

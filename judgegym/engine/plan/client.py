@@ -188,11 +188,9 @@ class DryClient(ChatClient):
     async def call_beside(
         self,
         send: Callable[[RequestRecord], Awaitable[ChatResponse]],
-        messages: Sequence[Message],
-        parameters: Mapping[str, JSON],
-        *,
+        *asked: Any,
         keep: Callable[[Choice], bool],
-        name: str,
+        **how: Any,  # of `ChatClient.call_beside`
     ) -> ChatResponse:
         """Ask a reward model, which has as many classes as its judge expects."""
 
@@ -200,7 +198,7 @@ class DryClient(ChatClient):
             answer = await send(record)
             return replace(answer, choices=tuple(_with_classes(choice, keep) for choice in answer.choices))
 
-        return await super().call_beside(ask, messages, parameters, keep=keep, name=name)
+        return await super().call_beside(ask, *asked, keep=keep, **how)
 
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord

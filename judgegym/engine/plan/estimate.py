@@ -35,6 +35,10 @@ class Bounds:
         """The sum of both."""
         return Bounds(self.usual + other.usual, self.low + other.low, self.high + other.high)
 
+    def times(self, factor: float) -> Bounds:
+        """So many times as much."""
+        return Bounds(self.usual.times(factor), self.low.times(factor), self.high.times(factor))
+
     @property
     def is_exact(self) -> bool:
         """Whether verdicts do not change the number of calls."""

@@ -27,6 +27,7 @@ class Plan:
 
     Attributes:
         estimate: of the run.
+        unit: what its rows are: a row or a group.
         head: the rows of the run: labels and words.
         reply_tokens: the tokens of a policy's completion (`True`) and of any other reply; `None`: the stand-in's.
         clients: the settings of the clients that were asked, by title.
@@ -39,6 +40,7 @@ class Plan:
     """
 
     estimate: Estimate
+    unit: str
     head: Sequence[tuple[str, str]]
     reply_tokens: Mapping[bool, float | None]
     clients: Mapping[str, ChatSettings]
@@ -84,7 +86,8 @@ class Plan:
         if is_live and total.usual.cost is not None and any(role.name == "judge" for role in roles):
             costs = (self._batch_share(role) * (load.usual.cost or 0.0) for role, load in roles.items())
             yield "in a batch", dollars(sum(costs))
-        if roles:
+        if roles and self.estimate.rows:
+            yield f"a {self.unit}", f"{total_words(total.times(1.0 / self.estimate.rows))} on average"
             yield "least time", self._least_time()
         yield from self._budgets()
 
@@ -140,7 +143,7 @@ class Plan:
     def _notes(self) -> Iterator[str]:
         rows, counted = self.estimate.rows, self.estimate.counted
         if counted < rows:
-            yield f"Counted on {counted:,} of {rows:,}; the others have as much on average."
+            yield f"Counted on {counted:,} of {rows:,} {self.unit}s; the others have as much on average."
         if not all(load.is_exact for load in self.estimate.roles.values()):
             yield (
                 "In brackets: the least and the most that verdicts can make of it, such as votes that agree or differ, "
@@ -150,6 +153,16 @@ class Plan:
             yield "An endpoint that gives one completion a request is asked for each by itself: more calls and prompts."
         if self.estimate.roles:
             yield "Requests that fail, and replies without a verdict, are asked for again, on top. Nobody was asked."
+
+
+def total_words(total: Bounds) -> str:
+    """Calls and dollars of all models together."""
+    cost = "" if total.usual.cost is None else f", {_words(total, _dollars, dollars)}"
+    return f"{_words(total, lambda each: each.calls, _average)} calls{cost}"
+
+
+def _average(number: float) -> str:
+    return f"{number:,.1f}".removesuffix(".0")
 
 
 def _name(role: Role, roles: Mapping[Role, Bounds]) -> str:

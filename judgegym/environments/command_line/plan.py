@@ -6,7 +6,6 @@ to resume, files are only read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
@@ -21,7 +20,7 @@ from judgegym.engine.plan.anchors import estimate_anchors
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
 from judgegym.engine.plan.estimate import Estimate, draw_rows, estimate
-from judgegym.engine.plan.lines import Plan
+from judgegym.engine.plan.lines import Plan, total_words
 from judgegym.engine.plan.opening import assumed_tokens, planning
 from judgegym.engine.records import read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
@@ -36,6 +35,7 @@ from judgegym.environments.rollouts.sampling import roll_out
 from judgegym.environments.rollouts.sources import WITH_TOKENS
 from judgegym.environments.training.monitoring import monitor_group, monitor_place
 from judgegym.environments.training.sampler import EpochSampler
+from judgegym.judges.config.budgets import BUDGETS
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -73,6 +73,7 @@ async def plan_of(env_type: EnvType, settings: EnvSettings[Any]) -> Plan:
         found += await planned.beside(run)
         return Plan(
             estimate=found,
+            unit=planned.unit,
             head=[*planned.head],
             reply_tokens=dry.reply_tokens,
             clients=dry.clients,
@@ -113,9 +114,11 @@ class _Evaluation:
     Attributes:
         count: how many rows the run evaluates.
         notes: what a reader must know.
+        unit: what is counted.
     """
 
     notes: Iterable[str] = ()
+    unit = "row"
 
     def __init__(self, env: JudgedEnv[Any, Any, Any], dry: DryRun) -> None:
         """Load all rows; errors are those of `Evaluation`."""
@@ -156,7 +159,10 @@ class _Groups:
 
     Attributes:
         count: how many groups the run makes; `serve` makes as many as its trainer takes.
+        unit: what is counted.
     """
+
+    unit = "group"
 
     def __init__(self, env: JudgedEnv[Any, Any, Any], dry: DryRun) -> None:
         """Load all rows.
@@ -167,6 +173,8 @@ class _Groups:
         self._env, self._dry, config = env, dry, env.config
         tasks = select(env.load_tasks("train"), limit=env.settings.limit, seed=config.seed)
         self._is_process = env.settings.verb == "process"
+        self._example = "" if self._is_process else ", as an example"
+        self._evaluation: Estimate | None = None
         self.count = config.total_steps if self._is_process else GROUPS_OF_SERVE
         if self.count < 1:
             raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
@@ -190,11 +198,13 @@ class _Groups:
     async def step(self, earlier: EarlierRun, number: int) -> None:
         """Make a group, and show it to the gold judge."""
         task = self._tasks[number]
-        with recorded_in(earlier.row(task.uid, number).begin()):
+        # The groups of a trainer's later steps are of another policy: none has answers of an earlier run.
+        row = earlier.row(task.uid, number).begin() if self._is_process else None
+        with recorded_in(row):
             group = await roll_out(self._env, self._sample, task)
             if self._gold is not None:
                 self._gold.offer(monitor_group(self._env, task, group, number=number + 1, step=number + 1))
-                await self._gold.close(math.inf)
+                await self._gold.drain()
 
     async def _sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """Sample rollouts without tokens."""
@@ -206,14 +216,21 @@ class _Groups:
         return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
 
     async def beside(self, run: Path | None) -> Estimate:
-        """Nothing."""
+        """Estimate an evaluation during training, which is none of the groups."""
+        if not self._is_process and self._env.config.steps_per_eval > 0:
+            rows = _Evaluation(self._env, self._dry)
+            chosen = draw_rows(rows.left(None), self._env.config.seed)
+            self._evaluation = await estimate(self._dry, partial(rows.step, EarlierRun()), chosen, rows.count)
         return Estimate()
 
     @property
     def head(self) -> Iterator[tuple[str, str]]:
-        """The groups."""
-        size = self._env.config.group_size
-        yield "groups", f"{self.count:,} of {size:,} completions" + ("" if self._is_process else ", as an example")
+        """The groups, and an evaluation."""
+        config = self._env.config
+        yield "groups", f"{self.count:,} of {config.group_size:,} completions" + self._example
+        if self._evaluation is not None:
+            total = self._evaluation.total
+            yield "an evaluation", f"{total_words(total)}, once in {config.steps_per_eval:,} steps, on top"
 
     @property
     def notes(self) -> Iterator[str]:
@@ -224,10 +241,8 @@ class _Groups:
                 "serve makes groups as long as the trainer has steps: each step takes its batch size / "
                 f"{config.group_size} (group_size) of them."
             )
-        if not self._is_process and config.steps_per_eval > 0:
-            yield (
-                f"An evaluation once in {config.steps_per_eval:,} steps (steps_per_eval) comes on top: evaluate --plan."
-            )
+        if config.gold_judge.keys() & {*BUDGETS}:
+            yield "The gold judge has a budget of its own, which may end it earlier."
         if config.ensure_scores_are_not_same:
             yield "Groups whose rewards are all equal are dropped, and others made in their place, on top."
 

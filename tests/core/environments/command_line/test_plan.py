@@ -50,8 +50,11 @@ def test_groups_are_those_of_the_settings_and_of_serve_an_example(tmp_path: Path
     plan = read_plan(groups)
     assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 7, "judge": 14}
     assert any("one completion a request" in note for note in plan.notes)
-    served = in_process("serve", *words, env_type=PromptsEnv)
+    assert plan.words["a group"].startswith("3 calls")
+    served = in_process("serve", *words, f"--env.eval_dataset={rows}", "--env.steps_per_eval=50", env_type=PromptsEnv)
     plan = read_plan(served.successful().out)
+    assert plan.words["an evaluation"].startswith("6 calls, ")
+    assert plan.words["an evaluation"].endswith("once in 50 steps, on top")
     assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 1_000, "judge": 2_000}
     assert any("batch size / 2" in note for note in plan.notes)
     none = in_process("process", *words, "--env.total_steps=0", env_type=PromptsEnv)
