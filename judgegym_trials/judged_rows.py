@@ -45,6 +45,7 @@ from judgegym.llm import wire
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Message
+from judgegym.offline.answers import known_prompts
 from judgegym.reports.results.run import is_run_directory
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
@@ -110,7 +111,7 @@ async def prompts_of(settings: ScorerSettings, task: JudgeTask) -> list[Sequence
     Raises:
         SettingsError: the judge's settings are wrong.
     """
-    dry, prompts = DryRun(), list[Sequence[Message]]()
+    dry, prompts = DryRun(formats=known_prompts(settings)), list[Sequence[Message]]()
     dry.watch = prompts.append
     judge = open_dry_judge(settings, dry)
     if settings.asks_endpoint:

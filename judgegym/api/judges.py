@@ -7,17 +7,12 @@ with `client` and `judge(task)` (`judgegym.judges.core.judge.Judge`).
 
 from __future__ import annotations
 
-import inspect
-import logging
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from judgegym.api.group_judges import Messages, conversation
-from judgegym.api.results import EMPTY, NOT_JUDGED, OWN_COLUMNS, JudgmentTable
-from judgegym.api.session import WithSession, in_sync, listed, optional_text, text
+from judgegym.api.open_judge import Answers, DetailT, OpenJudge
+from judgegym.api.results import JudgmentTable
+from judgegym.api.session import in_sync, optional_text, text
 from judgegym.judges.arena import ArenaDetail, ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
@@ -25,15 +20,14 @@ from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.judge import ChecklistDetail, ChecklistTaskJudge
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.conversations.messages import answer_of, answer_turns
-from judgegym.judges.conversations.turns import Turn, UnseenPart
-from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.core.tasks import JudgeTask, answered
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerDetail, PeerJudgeSettings, PeerTaskJudge
+from judgegym.judges.prompt_files.file import Scale
+from judgegym.judges.prompt_files.judge import PromptDetail, PromptTaskJudge
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings, is_prompt_file
 from judgegym.judges.reward_models.judge import RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
@@ -41,160 +35,8 @@ from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.settings import RuleSettings
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import COMPOSITE, ScorerSettings, open_judge
-from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import DataError, RunStop, SettingsError
-
-logger = logging.getLogger(__name__)
-
-_NEARLY = 0.88
-"""How similar a column's name is to that of an argument for which it is a mistake."""
-_LINES = 10
-"""How many lines of progress there are."""
-Answers: TypeAlias = str | Sequence[str | Messages]
-"""Answers of a question, each a text or a list of messages; one text is one answer."""
-DetailT = TypeVar("DetailT")
-
-
-def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
-    """An answer as a text, and its turns if it came as messages.
-
-    Raises:
-        DataError: it is neither a text nor messages, or a judge is not shown all of it.
-    """
-    given = conversation(value, name)
-    try:
-        return answer_of(given), answer_turns(given)
-    except UnseenPart as error:
-        raise DataError(f"{name}: {error}") from None
-
-
-class OpenJudge(WithSession[Judge[JudgeTask, DetailT]], Generic[DetailT]):
-    """A judge that judges each answer by itself: a text, or a conversation as a list of messages."""
-
-    _last: tuple[Sequence[str], Sequence[Judgment[DetailT] | None], Sequence[Mapping[str, object]]] | None = None
-    _not_judged: ClassVar[Judgment[Any]] = Judgment(None, Status.JUDGE_FAILED, explanation=NOT_JUDGED)
-    _task: Callable[..., JudgeTask]
-    """Makes the task of `question`, `answer` and what else the judge is told."""
-
-    async def many(self, rows: Iterable[Mapping[str, object]], *, progress: bool = True) -> JudgmentTable[DetailT]:
-        """Judge one answer to each of many questions, all at once, up to `judge_max_concurrency`.
-
-        Args:
-            rows: for each answer the arguments of `judge` by name, with `answer` in place of `answers`, such as
-                `{"question": …, "answer": …}`. Other columns, such as an id, are not read, which one line says, and
-                come back in the table; a name that is nearly one of an argument is an error. A table of pandas gives
-                them with `table.to_dict("records")`.
-            progress: write a line to standard error for each tenth of the rows.
-
-        Returns:
-            A judgment for each row, in order; its `failures` and `cost` are those of all.
-
-        Raises:
-            DataError: a row has no question or answer, a misspelt argument, or a column of the table's own name.
-            RunStop: the endpoint answers no call any more. `table` of the error has all rows: those that were judged
-                before, and the others as failed.
-        """
-        parameters = inspect.signature(self._task).parameters
-        answers, tasks, columns = list[str](), list[JudgeTask](), list[Mapping[str, object]]()
-        unread: dict[str, None] = {}
-        for number, row in enumerate(rows):
-            if not isinstance(row, Mapping):
-                raise DataError(f"rows[{number}]: expected a mapping by name, found a {type(row).__name__}")
-            others = [str(name) for name in row if name not in parameters]
-            unknown = [name for name in others if get_close_matches(name, parameters, n=1, cutoff=_NEARLY)]
-            taken = [name for name in others if name in OWN_COLUMNS or name.startswith(("aspect/", "criterion/"))]
-            needed = (name for name, each in parameters.items() if each.default is each.empty)
-            lacking = [name for name in needed if name not in row]
-            if unknown or lacking:
-                what = f"no {lacking[0]!r}" if lacking else f"the unknown {unknown[0]!r}"
-                raise DataError(f"rows[{number}]: found {what}; this judge takes {', '.join(parameters)}")
-            if taken:
-                raise DataError(f"rows[{number}]: {taken[0]!r} is a column of the table that comes back; rename it")
-            unread.update(dict.fromkeys(others))
-            columns.append({str(name): value for name, value in row.items() if name != "answer"})
-            try:
-                given = {str(name): value for name, value in row.items() if name in parameters}
-                asked, answer = text(given.pop("question"), "question"), _answer(given.pop("answer"), "answer")
-                answers.append(answer[0])
-                tasks.append(self._shown(asked, answer, given))
-            except DataError as error:
-                raise DataError(f"rows[{number}].{error}") from None
-        if unread:
-            logger.warning(
-                "columns that this judge does not read, and that come back in the table: %s", ", ".join(unread)
-            )
-        return await BACKGROUND.join(self._judge_rows(answers, tasks, columns, progress=progress))
-
-    many_sync = in_sync(many)
-
-    async def _judged(self, question: str, answers: Answers, **context: object) -> JudgmentTable[DetailT]:
-        given, asked = listed(answers, "answers", _answer), text(question, "question")
-        tasks = [self._shown(asked, answer, context) for answer in given]
-        columns = [{"question": asked}] * len(given)
-        return await BACKGROUND.join(self._judge_rows([said for said, _ in given], tasks, columns))
-
-    def _shown(self, question: str, answer: tuple[str, tuple[Turn, ...]], context: Mapping[str, Any]) -> JudgeTask:
-        """The task of an answer, with its trace."""
-        said, trace = answer
-        task = answered(JudgeTask(question, (said,), traces=(trace,)), self.settings)
-        made = self._task(task.prompt, task.response, **context)
-        return replace(made, traces=task.traces, written=task.written)
-
-    @property
-    def last_table(self) -> JudgmentTable[DetailT] | None:
-        """What the last call has judged, also one that was interrupted or has failed; the other rows as failed."""
-        if self._last is None:
-            return None
-        answers, judgments, columns = self._last
-        found = tuple(judgment or self._not_judged for judgment in judgments)
-        return JudgmentTable(tuple(answers), found, columns=tuple(columns))
-
-    async def _judge_rows(
-        self,
-        answers: Sequence[str],
-        tasks: Sequence[JudgeTask],
-        columns: Sequence[Mapping[str, object]],
-        *,
-        progress: bool = False,
-    ) -> JudgmentTable[DetailT]:
-        """Judge each answer, all at once; an empty one without asking.
-
-        Raises:
-            RunStop: no call can be made any more; its `table` has what was judged.
-        """
-        judge = await self._opened()
-        judgments: list[Judgment[DetailT] | None] = [None] * len(answers)
-        self._last = answers, judgments, columns
-        done = failed = 0
-
-        async def one(place: int) -> None:
-            nonlocal done, failed
-            is_blank = not self.settings.shown(answers[place]).text.strip()
-            judgment = EMPTY if is_blank else await judge.judge(tasks[place])
-            if judgment.status.is_failure:
-                judgment = replace(judgment, explanation=self._without_flags(judgment.explanation))
-            judgments[place] = judgment
-            done += 1
-            failed += judgment.status.is_failure
-            is_line = done == len(answers) or done * _LINES // len(answers) > (done - 1) * _LINES // len(answers)
-            if progress and is_line:
-                sys.stderr.write(f"judged {done:,} of {len(answers):,} rows, {failed:,} failed\n")
-
-        try:
-            await all_results(map(one, range(len(answers))))
-        except RunStop as stop:
-            table = stop.table = self.last_table
-            assert table is not None  # it was begun above
-            how = "" if self.settings.judge_cache else "; with judge_cache=FILE they would not be paid for again"
-            rest = "its failures are the places of the rows to judge again"
-            stop.args = (
-                f"{self._without_flags(str(stop))}\n{table.judged_words}: `table` of this error has them{how}; {rest}",
-            )
-            raise
-        table = self.last_table
-        assert table is not None
-        return table
+from judgegym.llm.errors import DataError, SettingsError
 
 
 class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory=RubricTaskJudge):
@@ -282,6 +124,89 @@ class ChecklistJudge(OpenJudge[ChecklistDetail], settings=ChecklistJudgeSettings
         except ValueError as error:
             raise DataError(f"criteria: {error}") from error
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), criteria=given)
+
+
+class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory=PromptTaskJudge):
+    """Judges answers by a prompt of one's own, with its scale.
+
+    Example:
+        >>> prompt = '''Is the answer right? End with Score: and a number from 1 to 5.
+        ... Question: {prompt}
+        ... Answer: {response}'''
+        >>> with PromptJudge(prompt, scale=(1, 5), offline=True) as judge:
+        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six."])
+        >>> all(1 <= score <= 5 for score in table.scores)
+        True
+    """
+
+    def __init__(
+        self,
+        prompt: str | Path,
+        *,
+        scale: Scale | None = None,
+        verdict: Mapping[str, str] | None = None,
+        system: str | None = None,
+        optional: Sequence[str] = (),
+        offline: bool = False,
+        **settings: object,
+    ) -> None:
+        """Judge by a prompt.
+
+        Args:
+            prompt: the prompt with placeholders such as {response}, or the path of a prompt file, which has the rest.
+            scale: from the lowest to the highest score, labels with their scores from 0 to 1, or yes/no.
+            verdict: where the verdict of a reply stands: {"after": WORD}, {"within": "brackets"} or {"field": NAME}; if
+                left out, after "Score:" on a scale of numbers, and in double brackets for labels.
+            system: the system message.
+            optional: placeholders that a question may lack.
+            offline: use the stand-in as the judge model.
+            settings: `samples_per_item`, `judge_model_name` and so on.
+
+        Raises:
+            SettingsError: the prompt or a setting is unknown or wrong.
+        """
+        given: object = prompt
+        if scale is None and not is_prompt_file(str(prompt)):
+            raise SettingsError("scale: a prompt needs one, such as (1, 5), {'bad': 0, 'good': 1} or 'yes/no'")
+        if scale is not None:
+            usual = {"after": "Score:"} if isinstance(scale, tuple) else {"within": "brackets"}
+            rest = {"verdict": usual if verdict is None else verdict, "system": system, "optional": optional}
+            given = {"prompt": prompt, "scale": scale, **rest}
+        super().__init__(offline=offline, judge_prompt=given, **settings)
+
+    async def judge(
+        self,
+        question: str,
+        answers: Answers,
+        *,
+        reference: str | None = None,
+        rubric: str | None = None,
+        context: str | None = None,
+        baseline: str | None = None,
+    ) -> JudgmentTable[PromptDetail]:
+        """Judge each answer with what the prompt shows beside it."""
+        texts = {"reference": reference, "rubric": rubric, "context": context, "baseline": baseline}
+        return await self._judged(question, answers, **texts)
+
+    judge_sync = in_sync(judge)
+
+    def _task(
+        self,
+        question: str,
+        answer: str,
+        reference: str | None = None,
+        rubric: str | None = None,
+        context: str | None = None,
+        baseline: str | None = None,
+    ) -> JudgeTask:
+        return JudgeTask(
+            question,
+            (answer,),
+            reference=optional_text(reference, "reference"),
+            rubric=optional_text(rubric, "rubric"),
+            baseline=optional_text(baseline, "baseline"),
+            context=optional_text(context, "context"),
+        )
 
 
 class ArenaHardJudge(OpenJudge[ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaTaskJudge):

@@ -42,7 +42,7 @@ from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
 from judgegym.judges.prompt_files.file import PromptFile
-from judgegym.judges.prompt_files.stand_in import prompt_format
+from judgegym.judges.prompt_files.stand_in import prompt_format, references
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
 
@@ -226,6 +226,15 @@ def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> Show
 
 
 BUILT_IN: tuple[PromptFormat, ...] = (*(known for judge in JUDGES.values() for known in judge.prompts), RATING_PROMPT)
+
+
+def known_prompts(settings: object) -> tuple[PromptFormat, ...]:
+    """The formats of this project's judges, and of the prompt files that settings hold.
+
+    Raises:
+        ValueError: a prompt file cannot be read, or is wrong.
+    """
+    return (*map(load_prompt, references(settings)), *BUILT_IN)
 
 
 def load_prompt(reference: str) -> PromptFormat:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
-from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
+from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm import wire
-from judgegym.offline.answers import read_prompt
+from judgegym.offline.answers import known_prompts, read_prompt
 from judgegym.offline.request import RequestMessage
 from judgegym_trials.attacks.suite import OF_PROMPT, ForgedTexts
 from judgegym_trials.judged_rows import prompts_of
@@ -24,7 +24,6 @@ PLACEHOLDER = "The response stands here."
 _BEST = 0.999  # below 1, which some formats round up beyond their scale
 _LONGEST_ENDING = 200
 """Characters behind the response that are its end as a whole; of more, other sections are a part."""
-_FORMATS: Sequence[PromptFormat] = [form for judge in JUDGES.values() for form in judge.prompts]
 
 
 class Forger:
@@ -38,6 +37,7 @@ class Forger:
         """
         # Critiques would only ask the same again.
         self._settings = settings.model_copy(update={"judge_critique_rounds": 0})
+        self._formats = known_prompts(settings)
 
     async def forge(self, task: JudgeTask) -> ForgedTexts:
         """Forge the texts for a response of a task; none for a judge that reads no prompt.
@@ -48,7 +48,7 @@ class Forger:
         replies, objects, ending = list[str](), list[str](), ""
         for messages in await prompts_of(self._settings, task):
             asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
-            reading = read_prompt(asked, _FORMATS)
+            reading = read_prompt(asked, self._formats)
             content = messages[-1]["content"]
             if reading is None or PLACEHOLDER not in content:
                 continue

@@ -29,6 +29,7 @@ from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import judge_responses
 from judgegym.llm.ledger import recorded_in
+from judgegym.offline.answers import known_prompts
 
 
 async def plan_of(loaded: LoadedSettings[ScoreSettings], data: str, out: Path, *, run: Path | None) -> Plan:
@@ -44,7 +45,7 @@ async def plan_of(loaded: LoadedSettings[ScoreSettings], data: str, out: Path, *
         UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
     settings = loaded.settings
-    dry = DryRun(parts=frozenset(settings.part_names))
+    dry = DryRun(parts=frozenset(settings.part_names), formats=known_prompts(settings))
     with planning():
         async with open_clients(loaded, settings.budget(), dry) as clients:
             with interruptible(is_profiled=settings.profile is not None):

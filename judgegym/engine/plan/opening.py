@@ -12,6 +12,7 @@ from judgegym.judges.config.endpoint import ASKS_ENDPOINTS
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.at_once import holding
+from judgegym.offline.answers import known_prompts
 
 
 @contextmanager
@@ -43,5 +44,6 @@ def open_dry_judge(settings: ScorerSettings, dry: DryRun | None = None) -> TaskJ
     Raises:
         SettingsError: the judge's settings are wrong.
     """
+    counting = dry or DryRun(formats=known_prompts(settings))
     with planning():
-        return open_judge(settings, (dry or DryRun()).open(settings.chat_settings(section="")))
+        return open_judge(settings, counting.open(settings.chat_settings(section="")))

@@ -43,7 +43,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
 from judgegym.llm.ledger import recorded_in
 from judgegym.monitoring.opening import open_gold
-from judgegym.offline.answers import BUILT_IN, load_prompt
+from judgegym.offline.answers import known_prompts, load_prompt
 
 GROUPS_OF_SERVE = 1_000
 """`serve` has no number of groups of its own: the trainer takes as many as its steps need."""
@@ -59,7 +59,7 @@ async def plan_of(env_type: EnvType, settings: EnvSettings[Any]) -> Plan:
     """
     names = getattr(settings.env, "part_names", ())
     own = (each if isinstance(each, PromptFormat) else load_prompt(each) for each in env_type.offline_prompts)
-    dry = DryRun(parts=frozenset(names), formats=(*own, *BUILT_IN))
+    dry = DryRun(parts=frozenset(names), formats=(*own, *known_prompts(settings)))
     async with _opened(env_type, settings, dry) as env:
         planned = _Evaluation(env, dry) if settings.verb == "evaluate" else _Groups(env, dry)
         run = _run_of(settings)

@@ -22,13 +22,13 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.core.judgment import Scale
+from judgegym.judges.core import judgment
 from judgegym.judges.prompt_files.template import (
     PlaceholderName,
     PromptTemplate,
@@ -42,6 +42,8 @@ SUFFIXES = (".yaml", ".yml")
 _PLACEHOLDER = re.compile(r"\{(prompt|response|reference|rubric|context|baseline)\}")
 _MOST_LEVELS = 1001
 _Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Scale: TypeAlias = tuple[int, int] | dict[str, _Unit] | Literal["yes/no"]
+"""From the lowest to the highest score, labels with their scores from 0 to 1, or yes and no."""
 
 
 class PromptFile(BaseModel):
@@ -58,7 +60,7 @@ class PromptFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: str
-    scale: tuple[int, int] | dict[str, _Unit] | Literal["yes/no"]
+    scale: Scale
     verdict: VerdictRule
     system: str | None = None
     optional: tuple[PlaceholderName, ...] = ()
@@ -96,7 +98,7 @@ class PromptFile(BaseModel):
             return VerdictLabels(scores=self.scale)
         if self.scale == "yes/no":
             return VerdictLabels(scores={"no": 0.0, "yes": 1.0})
-        scale = Scale(*self.scale)
+        scale = judgment.Scale(*self.scale)
         return VerdictLabels(scores={str(level): scale.unit(level) for level in scale.levels}, scale=scale)
 
 
@@ -105,7 +107,7 @@ def _label(key: object) -> str:
     return ("yes" if key else "no") if isinstance(key, bool) else str(key)
 
 
-def _check_scale(scale: tuple[int, int] | Mapping[str, float] | str) -> None:
+def _check_scale(scale: Scale) -> None:
     if isinstance(scale, tuple):
         low, high = scale
         if low >= high:
