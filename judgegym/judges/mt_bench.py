@@ -25,7 +25,7 @@ from judgegym.judges.arena import OUTCOMES, GameOrder
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit, without_tokens
-from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts, Status, margin
+from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
@@ -225,18 +225,9 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         if len(parts) < len(turns):
             return failed_judgment([call for replies in answers for call in replies.calls], detail=detail)
         label = ", ".join(f"{score:g}" if task.baseline is None else OUTCOMES[score] for score in parts.values())
-        mean = statistics.fmean(parts.values())
+        mean, words = statistics.fmean(parts.values()), "\n\n".join(verdict.text for verdict in verdicts)
         unit = RATINGS.unit(mean) if task.baseline is None else mean
-        return Judgment(
-            mean,
-            Status.OK,
-            label,
-            "\n\n".join(verdict.text for verdict in verdicts),
-            detail=detail,
-            unit=unit,
-            components={"raw": mean},
-            confidences={"margin": margin(unit)},
-        )
+        return Judgment(mean, Status.OK, label, words, detail=detail, unit=unit)
 
     def _question(self, look: Look) -> Question[Any]:
         """Ask for one verdict, and in the same conversation again after each reply without one."""
