@@ -121,9 +121,14 @@ class OpenJudge(WithSession[Judge[JudgeTask, DetailT]], Generic[DetailT]):
     @property
     def last_table(self) -> JudgmentTable[DetailT] | None:
         """What the last call has judged, also one that was interrupted or has failed; the other rows as failed."""
-        if self._last is None:
-            return None
-        answers, judgments, columns = self._last
+        return None if self._last is None else self._table(*self._last)
+
+    def _table(
+        self,
+        answers: Sequence[str],
+        judgments: Sequence[Judgment[DetailT] | None],
+        columns: Sequence[Mapping[str, object]],
+    ) -> JudgmentTable[DetailT]:
         found = tuple(judgment or self._not_judged for judgment in judgments)
         return JudgmentTable(tuple(answers), found, columns=tuple(columns))
 
@@ -161,14 +166,11 @@ class OpenJudge(WithSession[Judge[JudgeTask, DetailT]], Generic[DetailT]):
         try:
             await all_results(map(one, range(len(answers))))
         except RunStop as stop:
-            table = stop.table = self.last_table
-            assert table is not None  # it was begun above
+            table = stop.table = self._table(answers, judgments, columns)
             how = "" if self.settings.judge_cache else "; with judge_cache=FILE they would not be paid for again"
             rest = "its failures are the places of the rows to judge again"
             stop.args = (
                 f"{self._without_flags(str(stop))}\n{table.judged_words}: `table` of this error has them{how}; {rest}",
             )
             raise
-        table = self.last_table
-        assert table is not None
-        return table
+        return self._table(answers, judgments, columns)

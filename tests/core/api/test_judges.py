@@ -60,6 +60,19 @@ async def test_three_answers_in_async_code_are_judged_at_once() -> None:
     assert all("R" in request.json["messages"][-1]["content"] for request in endpoint.requests)
 
 
+async def test_calls_of_one_judge_at_once_get_their_own_tables() -> None:
+    meeting = Meeting(2)
+
+    async def script(request: Json, number: int) -> str:
+        await meeting.wait()
+        return by_answer(request, number)
+
+    async with ScriptedEndpoint(script) as endpoint:
+        with RubricJudge("Is it right?", judge_base_url=endpoint.base_url) as judge:
+            first, second = await asyncio.gather(judge.judge("Q?", ["first"]), judge.judge("Q?", ["second"]))
+    assert (first.scores, second.scores) == ([5.0], [3.0])
+
+
 def test_scores_and_reasons_come_without_a_loop_on_a_running_one_and_on_several() -> None:
     """A notebook's cell runs on a loop that is running already."""
 
