@@ -3,9 +3,10 @@
     python -m benchmarks [--only NAME …] [--limit 400] [--total 880]
 
 A script is a module of `benchmarks` that has the option `--results` (`measured.results_option`); there is no other
-list. They run one after the other, each in a process of its own, with a time limit. The table is written after each, so
-Ctrl-C keeps what is measured; rows of scripts that did not run stay. A script that fails or is too late is a row that
-says so, and the exit code is 1. A target that is not met is a word in the table, not an error.
+list. `peers` installs packages, and runs only where it is named. They run one after the other, each in a process of its
+own, with a time limit. The table is written after each, so Ctrl-C keeps what is measured; rows of scripts that did not
+run stay. A script that fails or is too late is a row that says so, and the exit code is 1. A target that is not met is
+a word in the table, not an error.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from benchmarks.runner.script import Outcome, names_of_scripts, run_script
 from benchmarks.runner.table import Table
 
 HERE = Path(__file__).resolve().parent
+INSTALLING = ("peers",)
+"""Scripts that install packages, which run only where `--only` names them."""
 RESULTS = HERE / "RESULTS.md"
 
 
 def main(argv: list[str] | None = None) -> int:
     names = names_of_scripts(HERE)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    usual = [name for name in names if name not in INSTALLING]
+    parser.add_argument("--only", nargs="+", choices=names, default=usual, metavar="NAME", help=", ".join(names))
     parser.add_argument(
         "--limit", type=float, default=400, metavar="SECONDS", help="of a script (default: %(default)s)"
     )

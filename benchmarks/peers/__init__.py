@@ -1,0 +1,1 @@
+"""What judging costs with the frameworks that do it, too."""
