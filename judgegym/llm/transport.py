@@ -1,13 +1,11 @@
-"""One request to a model with its retries: what an attempt waits for, the replica that it goes to, the retry loop.
+"""One request to a model with its retries: the replica that an attempt goes to, the retry loop.
 
 An attempt waits for the budget, for a replica that is there, for the rate limits (requests and tokens a minute) and for
-a slot of the concurrency limit, which adapts to the endpoint (`llm/http/limits.py`). `llm/http/exchange.py` sends it,
-`llm/responses/outcome.py` classifies its response, `llm/retries/retry.py` says whether and when a failed attempt is
-made again.
+a slot of the concurrency limit (`llm/http/limits.py`). `llm/http/exchange.py` sends it, `llm/responses/outcome.py`
+classifies its response, `llm/retries/retry.py` says whether and when a failed attempt is made again.
 
-Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
-first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
-may be sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
+Guarantee: raised are `EndpointError`, a `RunStop` where no request may be sent any more, and nothing else but what a
+ledger raises that cannot record the response (the disk stays full).
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
@@ -27,53 +24,40 @@ import aiohttp
 from judgegym.llm import tracing, wire
 from judgegym.llm.at_once import on_its_way
 from judgegym.llm.batches.queue import BATCHES, Batches
-from judgegym.llm.cost.budget import OF_CALLER, Budget
+from judgegym.llm.cost.budget import Budget
 from judgegym.llm.cost.images import tokens_of_images
 from judgegym.llm.cost.models import retired_words, warn_of_end
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.http.exchange import Exchange
-from judgegym.llm.http.limits import AdaptiveLimit, RateBudget
+from judgegym.llm.http.limits import LimitedClient
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.prefixes import SharedPrefixes
-from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability, ThrottleMonitor
-from judgegym.llm.refusals.request_fields import FIELDS, habits_of, only_streams, refuses
-from judgegym.llm.refusals.response_format import RESPONSE_FORMAT, as_refused
+from judgegym.llm.reachability import ACCOUNT_STATUSES, ThrottleMonitor
+from judgegym.llm.refusals.request_fields import FIELDS, only_streams, refuses
+from judgegym.llm.refusals.response_format import as_refused, has_format
 from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Habits, Outcome, PlainResponse, of_answer
 from judgegym.llm.retries.limits import LONG_WAIT_S
 from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica
 from judgegym.llm.urls import with_version
-from judgegym.llm.usage import Meter, count_tokens
+from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
 
-ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission", default=None)
-"""Called when the first attempt of a call is admitted, of which there may be several for what waits for them."""
-
-
 _CLOCK_S = 5.0  # what may pass between an answer and the look at its wait
-_MOST_IN_BATCHES = 10_000_000
 
 
-class Transport:
+class Transport(LimitedClient):
     """Sends requests to the replicas of one model; the base of `ChatClient`.
 
     Attributes:
-        settings: the model and how to call it.
         api: the form in which it is asked.
-        meter: what was answered and paid for.
-        limit: of the requests in flight.
-        rates: requests and tokens a minute.
-        fields: which fields of requests the model's endpoint takes, as far as is known.
         exchange: sends a request once.
-        formats: whether it takes response formats.
         changed: the fields that it has refused and that requests were changed in, which were answered.
         limit_words: that thinking has used up the limit of a completion; `None` if it has not.
         image_refusal: how it has refused images, where it is not to be asked about any more of them.
-        presence: its replicas, and which of them are there.
-        breaker: whether it rejects every request.
         last_failure: how an attempt failed since the last answer; `None` if none did.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
         is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
@@ -90,7 +74,7 @@ class Transport:
         Raises:
             SettingsError: the settings have fields that the model's API does not take.
         """
-        self.settings = settings
+        super().__init__(settings, budget)
         for endpoint in settings.endpoints:
             warn_of_end(endpoint.base_url, endpoint.model, settings.model_setting)
         self.api = api_of(settings.endpoints[0].api)
@@ -99,32 +83,19 @@ class Transport:
         self.api.check({"temperature": settings.temperature}, f"{where}temperature")
         shortest = self.api.shortest_prefix(settings.endpoints[0].model)
         self._prefixes = None if shortest is None else SharedPrefixes(shortest)
-        self.meter = Meter()
-        self.limit = AdaptiveLimit(settings.max_concurrency)
-        self.rates = RateBudget(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._live_limit: AbstractAsyncContextManager[object] = nullcontext()
         self._live_prices = settings.prices
-        self._worst_settings = settings  # of the highest prices
         if (batch := settings.batch) is not None:
-            self.limit, self.rates = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES), RateBudget(None, None)
             self._prefixes = None
             self._line_retries = RetryPolicy(batch.retries, 0.0, float("inf"))
             self._live_limit, self._live_prices = asyncio.Semaphore(batch.live_concurrency), batch.live_prices
-            if batch.is_live_after:
-                self._worst_settings = replace(settings, prices=batch.live_prices)
         self._batches: Batches | None = None
-        self.fields = habits_of(settings.endpoints)
-        self.formats = self.fields.formats
         self.changed: set[str] = set()
         self.limit_words: str | None = None
         self.image_refusal: str | None = None
-        replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
-        self.presence = Reachability(replicas, settings)
-        self.breaker = CircuitBreaker(settings)
         self._throttling = ThrottleMonitor(settings)
         self.last_failure: EndpointError | None = None
-        self._budget = budget
         self.exchange = Exchange(settings, self.api, self.fields, session)
         self.siblings: list[Transport] = []
         self.is_spare: Callable[[], bool] = lambda: False
@@ -311,11 +282,11 @@ class Transport:
                 is_first = await head_start.begin()
             call.began = time.monotonic()
             while True:
-                admitted = await self._admitted(call)
+                admitted = await self._admit(call)
                 replica = self.presence.pick()
                 outcome = await self._attempt(replica, call, admitted)
                 if not isinstance(outcome, AttemptFailure):
-                    if _has_format(call):
+                    if has_format(call.body):
                         self.formats.taken_by.add(replica.habits.name)
                     if call.path is None:
                         self.fields.answered(call, self.settings.endpoints[0])
@@ -323,7 +294,7 @@ class Transport:
                     self._throttling.note(None)
                     self.last_failure = None
                     return outcome
-                await self._pause(replica, call, as_refused(outcome) if _has_format(call) else outcome, admitted)
+                await self._pause(replica, call, as_refused(outcome) if has_format(call.body) else outcome, admitted)
         except (EndpointError, RunStop) as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
@@ -332,61 +303,6 @@ class Transport:
                 head_start.end(is_over=False)
             self.breaker.calls -= 1
             self.breaker.settle()
-
-    async def _admitted(self, call: RequestRecord) -> float:
-        """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
-        if (budget := self._budget_of(call)) is None:
-            return await self._slot(call)
-        call.worst = budget.worst_cost(call.body or {}, self._worst_settings)
-        call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
-        try:
-            return await self._slot(call)
-        except BaseException:  # re-raised; nothing is sent
-            budget.give_back(call.worst)
-            raise
-
-    async def _slot(self, call: RequestRecord) -> float:
-        """Wait for a replica that is there, the rates and a slot; retries go before all first attempts.
-
-        Returns:
-            The time of admission (monotonic clock).
-
-        Raises:
-            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
-                model has been away for too long, or refuses what the request has.
-            RunStop: no request may be sent any more.
-        """
-        is_retry = call.failure is not None
-        while True:
-            if not self.presence.is_any_there:
-                call.away += await self.presence.wait()
-            if not self.breaker.is_closed and not call.is_probe:
-                began = time.monotonic()
-                call.is_probe = await self.breaker.ready()
-                call.away += time.monotonic() - began
-            await self.rates.spend(call.tokens, urgent=is_retry)
-            admitted = await self.limit.acquire(urgent=is_retry)
-            if not (self.presence.is_any_there and (self.breaker.is_closed or call.is_probe)):
-                self.limit.release()  # it has gone away in the meantime
-                continue
-            try:
-                if self.formats.refusal is not None and _has_format(call):  # of another call, while this one waited
-                    raise self.formats.refusal.of_another_call()
-                if call.path is None and (refusal := self.fields.earlier_refusal(call.body or {})) is not None:
-                    raise refusal
-                waited = 0.0 if call.row is None else await call.row.ready()
-                if not is_retry:
-                    call.started, call.away = admitted, 0.0
-                    self.meter.queued(admitted - call.began)
-                    if (told := ON_ADMISSION.get()) is not None:
-                        told()
-                call.away += waited
-                if call.failure is not None and call.elapsed() >= self.settings.deadline_s:
-                    raise call.failure
-            except BaseException:  # re-raised; nothing is sent
-                self.limit.release()
-                raise
-            return admitted
 
     async def _pause(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
@@ -447,7 +363,7 @@ class Transport:
         if not self._is_judged(call) or not (outcome.is_account or outcome.status in ACCOUNT_STATUSES):
             return False
         # Some endpoints answer 404 to a form that they do not know.
-        asks_for_form = _has_format(call) and replica.habits.name not in self.formats.taken_by
+        asks_for_form = has_format(call.body) and replica.habits.name not in self.formats.taken_by
         return not (outcome.status == 404 and asks_for_form)
 
     def _end_at_long_wait(self, call: RequestRecord, failure: EndpointError, admitted: float) -> None:
@@ -467,13 +383,6 @@ class Transport:
     def _is_judged(self, call: RequestRecord) -> bool:
         """Whether a call is of a policy or a judge, and is sent by itself."""
         return (call.path is None or call.read is not None) and self._batch_of(call) is None
-
-    def _budget_of(self, call: RequestRecord) -> Budget | None:
-        """What the attempts of a call are counted in: those of a policy or a judge are."""
-        if call.path is not None and call.read is None:
-            return None
-        own = OF_CALLER.get()
-        return own if own is not None and own.within is self._budget else self._budget
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
@@ -520,34 +429,6 @@ class Transport:
                 replica.failed(outcome.retry_after, admitted)
         return outcome
 
-    @staticmethod
-    def _settle(
-        budget: Budget, call: RequestRecord, outcome: Outcome | None, cost: float | None, *, is_line: bool
-    ) -> None:
-        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded.
-
-        Args:
-            budget: what it counts in.
-            call: the request.
-            outcome: of the attempt; `None` if it was cancelled on its way.
-            cost: what it cost, as far as that is known.
-            is_line: it was a line of a batch, which is not billed without a response.
-        """
-        if isinstance(outcome, ChatSuccess):
-            budget.pay(cost, call.worst)
-            call.finish = budget.finish
-        elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
-            budget.give_back(call.worst)
-        else:
-            is_billed = True  # what broke off on its way may cost as much as a whole answer, and an error costs nothing
-            if isinstance(outcome, AttemptFailure):
-                is_lost = outcome.status is None and not is_line
-                is_billed = outcome.kind is FailureKind.BROKEN and (is_lost or (outcome.status or 400) < 400)
-            if cost is None:
-                cost = call.worst if is_billed else 0.0
-            budget.pay(cost, call.worst)
-            budget.finish()
-
     def _batch_of(self, call: RequestRecord) -> Batches | None:
         """The batches that a call goes into; `None` if it is sent by itself."""
         return None if self.settings.batch is None or call.path is not None or call.is_live else BATCHES.get()
@@ -579,11 +460,6 @@ class Transport:
         if self.meter.answered:
             return prompt + self.meter.usage.completion_tokens // self.meter.answered
         return prompt + (longest if isinstance(longest, int) else 0)
-
-
-def _has_format(call: RequestRecord) -> bool:
-    """Whether a request asks for an answer in a response format."""
-    return call.body is not None and RESPONSE_FORMAT in call.body
 
 
 def _error(replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str) -> EndpointError:

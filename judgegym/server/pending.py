@@ -24,7 +24,7 @@ from typing import TypeAlias
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.cost.budget import Budget
-from judgegym.llm.transport import ON_ADMISSION
+from judgegym.llm.http.limits import ON_ADMISSION
 from judgegym.server.cohorts import cohort_key
 from judgegym.server.judges import MountedJudge
 

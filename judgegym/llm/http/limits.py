@@ -1,13 +1,30 @@
-"""How many requests may be in flight at once, and how many requests and tokens a minute."""
+"""How many requests may be in flight at once, how many requests and tokens a minute, and what an attempt waits for.
+
+Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
+first attempts; whoever is refused or cancelled holds neither.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 
 from aiolimiter import AsyncLimiter
+
+from judgegym.llm.cost.budget import OF_CALLER, Budget
+from judgegym.llm.errors import FailureKind
+from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.reachability import CircuitBreaker, Reachability
+from judgegym.llm.refusals.request_fields import habits_of
+from judgegym.llm.refusals.response_format import has_format
+from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Outcome
+from judgegym.llm.types import ChatSettings, Replica
+from judgegym.llm.usage import Meter
 
 _RECOVERY = 0.05  # share of the ceiling that one window of successes adds
 _AT_ONCE = 2
@@ -136,3 +153,132 @@ class RateBudget:
                 await self.tokens.acquire(min(float(tokens), self.tokens.max_rate))
         finally:
             self._next.release()
+
+
+ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission", default=None)
+"""Called when the first attempt of a call is admitted, of which there may be several for what waits for them."""
+_MOST_IN_BATCHES = 10_000_000
+
+
+class LimitedClient:
+    """What an attempt of a client waits for, and what it has cost; the base of `Transport`.
+
+    An attempt waits for the budget, for a replica that is there, for the rates and for a slot, in this order.
+
+    Attributes:
+        settings: the model and how to call it.
+        meter: what was answered and paid for.
+        limit: of the requests in flight.
+        rates: requests and tokens a minute.
+        fields: which fields of requests the model's endpoint takes, as far as is known.
+        formats: whether it takes response formats.
+        presence: its replicas, and which of them are there.
+        breaker: whether it rejects every request.
+    """
+
+    def __init__(self, settings: ChatSettings, budget: Budget | None) -> None:
+        """Begin with no request; without a budget there is no limit of what may be spent."""
+        self.settings, self._budget = settings, budget
+        self.meter = Meter()
+        self.limit = AdaptiveLimit(settings.max_concurrency)
+        self.rates = RateBudget(settings.requests_per_minute, settings.tokens_per_minute)
+        self._worst_settings = settings  # of the highest prices
+        if (batch := settings.batch) is not None:
+            self.limit, self.rates = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES), RateBudget(None, None)
+            if batch.is_live_after:
+                self._worst_settings = replace(settings, prices=batch.live_prices)
+        self.fields = habits_of(settings.endpoints)
+        self.formats = self.fields.formats
+        replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
+        self.presence = Reachability(replicas, settings)
+        self.breaker = CircuitBreaker(settings)
+
+    async def _admit(self, call: RequestRecord) -> float:
+        """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
+        if (budget := self._budget_of(call)) is None:
+            return await self._slot(call)
+        call.worst = budget.worst_cost(call.body or {}, self._worst_settings)
+        call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
+        try:
+            return await self._slot(call)
+        except BaseException:  # re-raised; nothing is sent
+            budget.give_back(call.worst)
+            raise
+
+    async def _slot(self, call: RequestRecord) -> float:
+        """Wait for a replica that is there, the rates and a slot; retries go before all first attempts.
+
+        Returns:
+            The time of admission (monotonic clock).
+
+        Raises:
+            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
+                model has been away for too long, or refuses what the request has.
+            RunStop: no request may be sent any more.
+        """
+        is_retry = call.failure is not None
+        while True:
+            if not self.presence.is_any_there:
+                call.away += await self.presence.wait()
+            if not self.breaker.is_closed and not call.is_probe:
+                began = time.monotonic()
+                call.is_probe = await self.breaker.ready()
+                call.away += time.monotonic() - began
+            await self.rates.spend(call.tokens, urgent=is_retry)
+            admitted = await self.limit.acquire(urgent=is_retry)
+            if not (self.presence.is_any_there and (self.breaker.is_closed or call.is_probe)):
+                self.limit.release()  # it has gone away in the meantime
+                continue
+            try:
+                if self.formats.refusal is not None and has_format(call.body):  # of another call, while this one waited
+                    raise self.formats.refusal.of_another_call()
+                if call.path is None and (refusal := self.fields.earlier_refusal(call.body or {})) is not None:
+                    raise refusal
+                waited = 0.0 if call.row is None else await call.row.ready()
+                if not is_retry:
+                    call.started, call.away = admitted, 0.0
+                    self.meter.queued(admitted - call.began)
+                    if (told := ON_ADMISSION.get()) is not None:
+                        told()
+                call.away += waited
+                if call.failure is not None and call.elapsed() >= self.settings.deadline_s:
+                    raise call.failure
+            except BaseException:  # re-raised; nothing is sent
+                self.limit.release()
+                raise
+            return admitted
+
+    def _budget_of(self, call: RequestRecord) -> Budget | None:
+        """What the attempts of a call are counted in: those of a policy or a judge are."""
+        if call.path is not None and call.read is None:
+            return None
+        own = OF_CALLER.get()
+        return own if own is not None and own.within is self._budget else self._budget
+
+    @staticmethod
+    def _settle(
+        budget: Budget, call: RequestRecord, outcome: Outcome | None, cost: float | None, *, is_line: bool
+    ) -> None:
+        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded.
+
+        Args:
+            budget: what it counts in.
+            call: the request.
+            outcome: of the attempt; `None` if it was cancelled on its way.
+            cost: what it cost, as far as that is known.
+            is_line: it was a line of a batch, which is not billed without a response.
+        """
+        if isinstance(outcome, ChatSuccess):
+            budget.pay(cost, call.worst)
+            call.finish = budget.finish
+        elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
+            budget.give_back(call.worst)
+        else:
+            is_billed = True  # what broke off on its way may cost as much as a whole answer, and an error costs nothing
+            if isinstance(outcome, AttemptFailure):
+                is_lost = outcome.status is None and not is_line
+                is_billed = outcome.kind is FailureKind.BROKEN and (is_lost or (outcome.status or 400) < 400)
+            if cost is None:
+                cost = call.worst if is_billed else 0.0
+            budget.pay(cost, call.worst)
+            budget.finish()

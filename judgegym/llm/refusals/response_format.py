@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.responses.outcome import AttemptFailure
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
@@ -96,3 +98,8 @@ class FormatHabits:
         status = "" if self.refusal.status is None else f"HTTP {self.refusal.status}: "
         said = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_SAID)}"
         return f"{self.refusal.endpoint} refuses response_format ({said}): verdicts are asked for as text from then on"
+
+
+def has_format(body: Mapping[str, JSON] | None) -> bool:
+    """Whether a request asks for an answer in a response format."""
+    return body is not None and RESPONSE_FORMAT in body
