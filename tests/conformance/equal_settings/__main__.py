@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.conformance.equal_settings.comparing import compare
@@ -19,12 +20,13 @@ def main() -> int:
     making = verbs.add_parser("make")
     making.add_argument("folder", type=Path)
     making.add_argument("--checkout", type=Path, default=Path())
-    making.add_argument("--only", default="*", help="cases whose names have this pattern, as those of files")
     comparing = verbs.add_parser("compare")
     comparing.add_argument("folders", type=Path, nargs=2, metavar="folder")
     comparing.add_argument(
         "--without", action="append", default=[], choices=["config", "said"], help="what does not count"
     )
+    for verb in (making, comparing):
+        verb.add_argument("--only", default="*", help="cases whose names have this pattern, as those of files")
     words = parser.parse_args()
     if words.verb == "make":
         lines = make(words.folder, words.checkout, words.only)
@@ -32,7 +34,8 @@ def main() -> int:
         refused = sum(line["code"] != 0 for line in lines)
         print(f"{len(lines)} cases in {words.folder}, {clients} clients, {refused} commands that were refused")
         return 0
-    differences = list(compare(*words.folders, words.without))
+    found = compare(*words.folders, words.without)
+    differences = [each for each in found if fnmatch(each.case, words.only)]
     print(*differences[:_SHOWN], sep="\n")
     print(f"{len(differences)} differences")
     return 1 if differences else 0
