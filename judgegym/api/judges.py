@@ -448,7 +448,7 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
 
     def __init__(
         self,
-        judge: Callable[[ChatClient], Judge[JudgeTask, DetailT]],
+        judge: Callable[[ChatClient], Judge[DetailT]],
         *,
         offline: bool = False,
         offline_prompts: Sequence[str | PromptFormat] = (),

@@ -46,7 +46,7 @@ def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
         raise DataError(f"{name}: {error}") from None
 
 
-class OpenJudge(WithSession[Judge[JudgeTask, DetailT]], Generic[DetailT]):
+class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
     """A judge that judges each answer by itself: a text, or a conversation as a list of messages."""
 
     _last: tuple[Sequence[str], Sequence[Judgment[DetailT] | None], Sequence[Mapping[str, object]]] | None = None

@@ -27,7 +27,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJurySettings, open_case_judge
+from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
 from judgegym.environments.roles import (
     ComparedVerdict,
     RoleConfig,
@@ -49,7 +49,7 @@ from judgegym.llm.wire import Message
 logger = logging.getLogger(__name__)
 
 
-class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, CaseJurySettings):
+class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, EnvironmentJurySettings):
     """Aspect critique's own settings."""
 
     answer_judge = AspectJudgeSettings
@@ -77,7 +77,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.aspect_judge = open_case_judge(self.config, self.clients.judge, AspectPanel)
+        self.aspect_judge = open_environment_judge(self.config, self.clients.judge, AspectPanel)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""

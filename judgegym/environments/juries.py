@@ -1,6 +1,6 @@
 """A jury in place of an environment's own judge: members are that judge with other models, endpoints or settings.
 
-Guarantees: those of `judgegym.judges.parts.jury`; each member sees the case that the environment makes, by the criteria
+Guarantees: those of `judgegym.judges.parts.jury`; each member sees the task that the environment makes, by the criteria
 of the environment, and the score is on the environment's own scale. The detail, which only one judge can have, such as
 verdicts on aspects or two games, is that of the member that counts whose score is nearest to the jury's.
 """
@@ -17,10 +17,10 @@ from typing_extensions import Self
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.core.judge import CaseT, DetailT, Judge
+from judgegym.judges.core.judge import DetailT, Judge
 from judgegym.judges.core.judgment import Judgment, Scale
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
-from judgegym.judges.parts.part import Part, PartOptions
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -30,7 +30,7 @@ Combine = Callable[[Sequence[Judgment[Any]]], object]
 """Makes the detail of a jury's judgment from those of its members that have a score."""
 
 
-class CaseJurySettings(GroupJudgeSettings, JurySettings):
+class EnvironmentJurySettings(GroupJudgeSettings, JurySettings):
     """The members of a jury that judges answers, and how their scores make one.
 
     Class attributes:
@@ -85,43 +85,39 @@ class CaseJurySettings(GroupJudgeSettings, JurySettings):
         return self.jury_settings() if self.judges else self
 
 
-class CaseJury(JuryJudge):
-    """A jury that judges the cases of an environment's own judge.
+class EnvironmentJury:
+    """A jury in place of an environment's own judge, with that judge's scale and detail."""
 
-    Attributes:
-        scale: that of the environment's scores.
-        combine: makes the detail; `None` takes that of the nearest member.
-    """
+    def __init__(self, jury: JuryJudge, scale: Scale, combine: Combine | None) -> None:
+        """Judge by `jury`, on the scale of the environment; see `open_environment_judge`."""
+        self._jury, self._scale, self._combine = jury, scale, combine
 
-    scale: Scale
-    combine: Combine | None
+    @property
+    def client(self) -> ChatClient:
+        """The client of the jury."""
+        return self._jury.client
 
-    async def judgment_of(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
-        """A member's judgment of a case."""
-        judgment: Judgment[Any] = await part.judge.judge(task)
-        return judgment
-
-    async def judge(self, case: Any) -> Judgment[Any]:
-        """Judge a case of the members' judge; the score is on the environment's scale."""
-        found = await self.ask(self.parts, case)
-        whole: Judgment[Any] = self.verdict(found)
+    async def judge(self, task: JudgeTask) -> Judgment[Any]:
+        """Judge a task by all members; raises as `JuryJudge.judge`."""
+        found = await self._jury.ask(self._jury.parts, task)
+        whole: Judgment[Any] = self._jury.verdict(found)
         unit = whole.score
         if unit is None:
             return replace(whole, detail=None)
-        members = {name: score for name, score in self.unit_scores(found).items() if score is not None}
-        nearest = min(self.settings.counting(members), key=lambda name: abs(members[name] - unit))
-        detail = found[nearest].detail if self.combine is None else self.combine([found[name] for name in members])
-        score = self.scale.low + unit * self.scale.span
+        members = {name: score for name, score in self._jury.unit_scores(found).items() if score is not None}
+        nearest = min(self._jury.settings.counting(members), key=lambda name: abs(members[name] - unit))
+        detail = found[nearest].detail if self._combine is None else self._combine([found[name] for name in members])
+        score = self._scale.low + unit * self._scale.span
         return replace(whole, score=score, unit=unit, detail=detail, members=members)
 
 
-def open_case_judge(
-    config: CaseJurySettings,
+def open_environment_judge(
+    config: EnvironmentJurySettings,
     client: ChatClient,
-    own: Callable[[Any, ChatClient], Judge[CaseT, DetailT]],
+    own: Callable[[Any, ChatClient], Judge[DetailT]],
     scale: Scale = UNIT,
     combine: Combine | None = None,
-) -> Judge[CaseT, DetailT]:
+) -> Judge[DetailT]:
     """Open the jury that the settings name; without one, the environment's own judge.
 
     Args:
@@ -133,9 +129,6 @@ def open_case_judge(
     """
     if not config.judges:
         return own(config, client)
-    settings = config.jury_settings()
-    judge = open_judge(settings, client)
-    assert isinstance(judge, JuryJudge)  # the settings name one
-    jury = CaseJury(settings, client, judge.parts)
-    jury.scale, jury.combine = scale, combine
-    return jury
+    jury = open_judge(config.jury_settings(), client)
+    assert isinstance(jury, JuryJudge)  # the settings name one
+    return EnvironmentJury(jury, scale, combine)

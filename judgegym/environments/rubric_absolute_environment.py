@@ -30,7 +30,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJurySettings, open_case_judge
+from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
 from judgegym.environments.roles import (
     LISTED_LEVELS,
     Comparison,
@@ -54,7 +54,7 @@ from judgegym.llm.wire import Message
 logger = logging.getLogger(__name__)
 
 
-class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, CaseJurySettings):
+class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySettings):
     """Rubric-absolute's own settings."""
 
     answer_judge = RubricJudgeSettings
@@ -106,7 +106,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def open_judges(self) -> None:
         """Make the judge of responses."""
         config = self.config
-        self.rubric_judge = open_case_judge(config, self.clients.judge, RubricTaskJudge, config.scale, pooled_detail)
+        self.rubric_judge = open_environment_judge(
+            config, self.clients.judge, RubricTaskJudge, config.scale, pooled_detail
+        )
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""

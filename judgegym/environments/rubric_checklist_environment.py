@@ -28,7 +28,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import CaseJurySettings, open_case_judge
+from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
 from judgegym.judges.checklists.judge import ChecklistDetail, ChecklistTaskJudge, clipped, decide
@@ -51,7 +51,7 @@ _GENERATED = re.compile(r"criterion_[0-9]+")
 _WORDS = {True: MET, False: UNMET}
 
 
-class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, CaseJurySettings):
+class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, EnvironmentJurySettings):
     """Rubric checklist's own settings."""
 
     answer_judge = ChecklistJudgeSettings
@@ -95,7 +95,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.checklist_judge = open_case_judge(self.config, self.clients.judge, ChecklistTaskJudge)
+        self.checklist_judge = open_environment_judge(self.config, self.clients.judge, ChecklistTaskJudge)
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""

@@ -24,7 +24,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import open_case_judge
+from judgegym.environments.juries import open_environment_judge
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
 from judgegym.judges.arena import OUTCOMES, ArenaDetail, ArenaTaskJudge, row_result
@@ -62,7 +62,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def open_judges(self) -> None:
         """Make the judge of both games."""
-        self.arena_judge = open_case_judge(self.config, self.clients.judge, ArenaTaskJudge, Scale(-1, 1))
+        self.arena_judge = open_environment_judge(self.config, self.clients.judge, ArenaTaskJudge, Scale(-1, 1))
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""

@@ -24,7 +24,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.environments.juries import CaseJurySettings
+from judgegym.environments.juries import EnvironmentJurySettings
 from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
@@ -55,7 +55,7 @@ def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
     return models
 
 
-class ArenaHardConfig(CaseJurySettings):
+class ArenaHardConfig(EnvironmentJurySettings):
     """Arena-Hard's own settings."""
 
     answer_judge = ArenaJudgeSettings

@@ -56,7 +56,7 @@ class MatchResult:
 class AgainstBaseline:
     """Each candidate plays both games against the baseline, as in an evaluation of it alone."""
 
-    def __init__(self, judge: Judge[JudgeTask, ArenaDetail], protocol: ArenaProtocol) -> None:
+    def __init__(self, judge: Judge[ArenaDetail], protocol: ArenaProtocol) -> None:
         """Let `judge` decide."""
         self._judge = judge
         self._strong = float(STRONG_WEIGHT[protocol])

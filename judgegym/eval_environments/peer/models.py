@@ -16,7 +16,6 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.eval_environments.models import Candidate, ModelSettings, compared_models, open_candidates
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import PeerDetail, PeerTaskJudge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -31,7 +30,7 @@ class PeerModel:
     """A model that judges."""
 
     name: str
-    judge: Judge[JudgeTask, PeerDetail]
+    judge: Judge[PeerDetail]
 
 
 class PeerModels:

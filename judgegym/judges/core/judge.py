@@ -22,25 +22,22 @@ if TYPE_CHECKING:
 ShownVerdict: TypeAlias = "str | int | float"
 """A verdict as the history of a critique shows it."""
 
-CaseT_contra = TypeVar("CaseT_contra", contravariant=True)
 DetailT_co = TypeVar("DetailT_co", covariant=True)
-CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
-VerdictT = TypeVar("VerdictT")
 SettingsT = TypeVar("SettingsT", bound="JudgeSettings")
 
 _LOOKALIKES = Lookalikes("your previous evaluation")
 
 
-class Judge(Protocol[CaseT_contra, DetailT_co]):
-    """Judges cases of one type. A case is a frozen dataclass that holds all texts that the judge sees."""
+class Judge(Protocol[DetailT_co]):
+    """What judges a task with one response."""
 
     @property
     def client(self) -> ChatClient:
         """The client of the judge model."""
 
-    async def judge(self, case: CaseT_contra, /) -> Judgment[DetailT_co]:
-        """Judge a case. A failure is a judgment without a score; never raises because of a model's answer."""
+    async def judge(self, task: JudgeTask, /) -> Judgment[DetailT_co]:
+        """Judge a task. A failure is a judgment without a score; never raises because of a model's reply."""
 
 
 class SingleJudge(ABC, Generic[SettingsT, DetailT]):

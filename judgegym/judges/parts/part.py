@@ -227,14 +227,9 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
     async def judge_part(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
         """A part's judgment, whose calls have its name."""
         with component(part.name):
-            judgment = await self.judgment_of(part, task)
+            judgment: Judgment[Any] = await part.judge.judge_task(task)
         calls = tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls)
         return replace(judgment, calls=calls)
-
-    async def judgment_of(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
-        """What a part's judge says of a task."""
-        judgment: Judgment[Any] = await part.judge.judge_task(task)
-        return judgment
 
     def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
         """The score of each part from 0 to 1; `None` of one that failed or was not asked."""

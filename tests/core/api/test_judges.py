@@ -25,7 +25,6 @@ from judgegym import (
 )
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import PeerDetail, PeerJudgeSettings, PeerTaskJudge
 from judgegym.llm.client import ChatClient
 from tests.checklists import saying
@@ -178,7 +177,7 @@ def test_prompt_without_a_name_in_a_file_is_told_when_it_is_needed() -> None:
         judge.judge_sync("Q?", "A")
 
 
-def peer(client: ChatClient) -> Judge[JudgeTask, PeerDetail]:
+def peer(client: ChatClient) -> Judge[PeerDetail]:
     return PeerTaskJudge(PeerJudgeSettings(), client, "Is it a prime?")
 
 
