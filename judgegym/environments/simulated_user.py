@@ -102,13 +102,8 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
         Raises:
             SettingsError: the endpoint needs a key and none is set.
         """
-        endpoint = Endpoint.collect(
-            (self, _NAMES),
-            (config, CALLS),
-            **price_fields(self.user_price),
-            timeout=_TIMEOUT_S,
-            finish_reasons=finish_reasons,
-        )
+        endpoint = Endpoint().add(self, _NAMES, **price_fields(self.user_price))
+        endpoint = endpoint.add(config, CALLS, timeout=_TIMEOUT_S, finish_reasons=finish_reasons)
         names = SettingNames(
             "the user",
             "--env.user_",

@@ -315,7 +315,7 @@ class ModelSettings(Settings):
     @property
     def endpoint(self) -> Endpoint:
         """The model that is asked, without how it is called."""
-        return Endpoint.collect((self, _NAMES), model=self.model_name or self.name)
+        return Endpoint().add(self, _NAMES, model=self.model_name or self.name)
 
     @property
     def identity(self) -> str:
@@ -335,14 +335,9 @@ class ModelSettings(Settings):
         Raises:
             SettingsError: a key is needed and there is none.
         """
-        only_answers = timeout_s is not None
-        timeout: dict[str, Any] = {"timeout": timeout_s} if only_answers else {}
-        endpoint = Endpoint.collect(
-            (self, _NAMES),
-            (config, {**_JUDGE_CALLS, **(CALLS if only_answers else {})}),
-            model=self.model_name or self.name,
-            **timeout,
-        )
+        endpoint = self.endpoint.add(config, _JUDGE_CALLS)
+        if timeout_s is not None:
+            endpoint = endpoint.add(config, CALLS, timeout=timeout_s)
         title = f"the model {self.name!r}"
         names = SettingNames(
             title,
@@ -356,7 +351,7 @@ class ModelSettings(Settings):
             names,
             retry_delay=config.retry_delay,
             thinking_markers=config.added_markers,
-            takes_tool_calls=only_answers,
+            takes_tool_calls=timeout_s is not None,
         )
 
 

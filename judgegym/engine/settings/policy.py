@@ -130,7 +130,7 @@ class PolicySettings(Settings):
     @property
     def endpoint(self) -> Endpoint:
         """The model that is asked, without how it is called."""
-        return Endpoint.collect((self, _NAMES), **price_fields(self.price))
+        return Endpoint().add(self, _NAMES, **price_fields(self.price))
 
     def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
         """What the policy's chat client needs.
@@ -146,13 +146,8 @@ class PolicySettings(Settings):
         reasoning = reasoning_body(
             self.base_url, effort=config.reasoning_effort, max_reasoning_tokens=config.max_reasoning_tokens
         )
-        endpoint = Endpoint.collect(
-            (self, _NAMES),
-            (config, CALLS),
-            **price_fields(self.price),
-            max_concurrency=max_concurrency,
-            extra_body={**reasoning, **self.extra_body},
-        )
+        body = {**reasoning, **self.extra_body}
+        endpoint = self.endpoint.add(config, CALLS, max_concurrency=max_concurrency, extra_body=body)
         names = SettingNames(
             "the policy",
             "--openai.",

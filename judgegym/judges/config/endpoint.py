@@ -160,18 +160,18 @@ class Endpoint(Settings):
     image_max_side: int = 0
     """Scale images down to this many pixels of the longer side; 0 sends them as they are."""
 
-    @classmethod
-    def collect(cls, *hosts: tuple[FlatSettings, Mapping[str, str]], key_host: str = OPENAI, **values: Any) -> Endpoint:
-        """Collect an endpoint's settings from those of its hosts; one that nobody has set there is unset here.
+    def add(self, host: FlatSettings, names: Mapping[str, str], **values: Any) -> Endpoint:
+        """A copy with the settings of a host; one that the user has not set there is unset here.
 
         Args:
-            hosts: settings, each with their names by the endpoint's.
-            key_host: the URL whose key the variable holds, unless the user named the variable.
-            values: further settings, by the endpoint's own names.
+            host: has them under flat names.
+            names: those, by the endpoint's names.
+            values: further settings, by the endpoint's names.
         """
-        fields = {name: getattr(host, flat) for host, names in hosts for name, flat in names.items()}
-        given = {name for host, names in hosts for name, flat in names.items() if flat in host.model_fields_set}
-        return cls.model_construct({*given, *values}, **{**fields, **values, "key_host": key_host})
+        fields = {name: getattr(host, flat) for name, flat in names.items()}
+        given = {name for name, flat in names.items() if flat in host.model_fields_set}
+        unchanged = self.model_fields_set - names.keys()
+        return self.model_construct({*unchanged, *given, *values}, **{**dict(self), **fields, **values})
 
     def inherit(self, whole: Endpoint) -> Endpoint:
         """Inherit what is not set here from the endpoint of the whole, as far as it holds for this host and model."""

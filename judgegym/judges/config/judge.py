@@ -31,7 +31,6 @@ from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings, ImageUse
-from judgegym.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
 
@@ -184,12 +183,8 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     @property
     def endpoint(self) -> Endpoint:
         """The model that is asked; that of a judge which asks none is not used."""
-        return Endpoint.collect((self, FLAT_NAMES), key_host=type(self).model_fields["judge_base_url"].default)
-
-    @property
-    def prices(self) -> Prices:
-        """What the judge's tokens cost; a judge that asks no model costs nothing."""
-        return self.endpoint.prices if self.asks_endpoint else Prices(0.0, 0.0)
+        owner = type(self).model_fields["judge_base_url"].default
+        return Endpoint.model_construct(set(), key_host=owner).add(self, FLAT_NAMES)
 
     def vote_count(self) -> int:
         """How many independent judgments make one verdict; judges with several votes override it."""

@@ -36,7 +36,7 @@ def test_form_of_the_judge(
         again = JudgeSettings(**settings).chat_settings(identity=STAND_IN_IDENTITY)
     assert (chat.endpoints[0].api, again.endpoints[0].api) == (api, "openai")
     assert ("in Anthropic's own form (judge_api=anthropic)" in caplog.text) is (not settings)
-    priced = JudgeSettings(**settings, judge_price_input=10, judge_price_output=50).prices
+    priced = JudgeSettings(**settings, judge_price_input=10, judge_price_output=50).chat_settings().prices
     assert (priced.cached_input, priced.cache_write) == ((1.0, 12.5) if api == "anthropic" else (None, None))
 
 
