@@ -173,11 +173,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
             raises because of a judge's reply.
         """
         questions = self.questions(task)
-        if len(questions) == 1:  # which needs no task of its own
-            answers = [await ask_question(self.client, self.settings, questions[0])]
-        else:
-            asked = (ask_question(self.client, self.settings, question) for question in questions)
-            answers = await all_results(asked)
+        answers = await all_results(ask_question(self.client, self.settings, question) for question in questions)
         calls = tuple(chain.from_iterable(each.calls for each in answers))
         suspects = max((question.prompt.suspects for question in questions), default=0)
         judgment = replace(self.combine(task, answers), calls=calls, suspects=suspects)

@@ -468,8 +468,7 @@ async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJud
     """
     cases, known = parts_of(judge, task)
     with independent(task.repeat):
-        # A single case needs no task of its own.
-        judged = [await judge.score(cases[0])] if len(cases) == 1 else await all_results(map(judge.score, cases))
+        judged = await all_results(map(judge.score, cases))
     taken: set[ResultPlace] = set()
     results: list[ResponseJudgment] = []
     for place in known:
