@@ -20,7 +20,7 @@ from pydantic import BaseModel, SecretStr
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.policy import CALLS
 from judgegym.judges import prompts
-from judgegym.judges.config.endpoint import OPENAI, Endpoint, SettingNames, flat_names
+from judgegym.judges.config.endpoint import OPENAI, EndpointSettings, SettingNames, flat_names
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.field_types import BaseUrls, ExtraBody, ExtraHeaders, ModelName, ModelPrice, price_fields
 from judgegym.judges.config.fields import operational, setting
@@ -102,7 +102,7 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
         Raises:
             SettingsError: the endpoint needs a key and none is set.
         """
-        endpoint = Endpoint().add(self, _NAMES, **price_fields(self.user_price))
+        endpoint = EndpointSettings().add(self, _NAMES, **price_fields(self.user_price))
         endpoint = endpoint.add(config, CALLS, timeout=_TIMEOUT_S, finish_reasons=finish_reasons)
         names = SettingNames(
             "the user",

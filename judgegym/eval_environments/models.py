@@ -40,7 +40,7 @@ from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.settings.policy import CALLS, STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
-from judgegym.judges.config.endpoint import CALL_NAMES, Endpoint, SettingNames, Settings, flat_names
+from judgegym.judges.config.endpoint import CALL_NAMES, EndpointSettings, SettingNames, Settings, flat_names
 from judgegym.judges.config.field_types import BaseUrls, ExtraBody, FinishReasons, ModelName
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import FLAT_NAMES
@@ -313,9 +313,9 @@ class ModelSettings(Settings):
         return self
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> EndpointSettings:
         """The model that is asked, without how it is called."""
-        return Endpoint().add(self, _NAMES, model=self.model_name or self.name)
+        return EndpointSettings().add(self, _NAMES, model=self.model_name or self.name)
 
     @property
     def identity(self) -> str:

@@ -12,7 +12,7 @@ from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.judges.config.endpoint import (
     CALL_NAMES,
     OPENAI,
-    Endpoint,
+    EndpointSettings,
     FlatSettings,
     ReplicaSettings,
     SettingNames,
@@ -128,9 +128,9 @@ class PolicySettings(Settings):
         return tuple(replica.base_url for replica in self.replicas) or tuple(split_urls(self.base_url))
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> EndpointSettings:
         """The model that is asked, without how it is called."""
-        return Endpoint().add(self, _NAMES, **price_fields(self.price))
+        return EndpointSettings().add(self, _NAMES, **price_fields(self.price))
 
     def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
         """What the policy's chat client needs.

@@ -25,8 +25,7 @@ from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.responses.finish_reasons import FinishRules
-from judgegym.llm.types import ChatSettings, ImageUse
-from judgegym.llm.types import Endpoint as Server
+from judgegym.llm.types import ChatSettings, Endpoint, ImageUse
 from judgegym.llm.urls import is_public, same_host, split_urls, unquoted
 from judgegym.llm.usage import Prices
 
@@ -92,7 +91,7 @@ class SettingNames:
     finish_reasons: str = ""
 
 
-class Endpoint(Settings):
+class EndpointSettings(Settings):
     """A model that is asked, whatever for: judge, member, part, gold judge, policy, simulated user, candidate.
 
     Hosts have its settings under flat names of their own, such as `judge_base_url`, which also check their ranges, and
@@ -160,7 +159,7 @@ class Endpoint(Settings):
     image_max_side: int = 0
     """Scale images down to this many pixels of the longer side; 0 sends them as they are."""
 
-    def add(self, host: FlatSettings, names: Mapping[str, str], **values: Any) -> Endpoint:
+    def add(self, host: FlatSettings, names: Mapping[str, str], **values: Any) -> EndpointSettings:
         """A copy with the settings of a host; one that the user has not set there is unset here.
 
         Args:
@@ -173,7 +172,7 @@ class Endpoint(Settings):
         unchanged = self.model_fields_set - names.keys()
         return self.model_construct({*unchanged, *given, *values}, **{**dict(self), **fields, **values})
 
-    def inherit(self, whole: Endpoint) -> Endpoint:
+    def inherit(self, whole: EndpointSettings) -> EndpointSettings:
         """Inherit what is not set here from the endpoint of the whole, as far as it holds for this host and model."""
         inherited = whole.model_fields_set - self.model_fields_set
         if "base_url" in self.model_fields_set:
@@ -231,7 +230,7 @@ class Endpoint(Settings):
             logger.info("%s is asked in Anthropic's own form (%sapi=anthropic)", self.model, flag)
         finish_setting = names.finish_reasons or f"{prefix.removeprefix('--')}finish_reasons"
         return ChatSettings(
-            endpoints=self.servers(prefix, api) if unasked is None else (Server(NO_ENDPOINT, unasked),),
+            endpoints=self.servers(prefix, api) if unasked is None else (Endpoint(NO_ENDPOINT, unasked),),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             extra_body=self.extra_body,
@@ -258,7 +257,7 @@ class Endpoint(Settings):
             limit_setting=names.max_tokens or f"{prefix}max_tokens",
         )
 
-    def servers(self, prefix: str, api: ApiName | None = None) -> tuple[Server, ...]:
+    def servers(self, prefix: str, api: ApiName | None = None) -> tuple[Endpoint, ...]:
         """The model's servers, with their keys and headers; without a key if none is set and no host is public.
 
         Args:
@@ -300,9 +299,9 @@ class Endpoint(Settings):
         """Whether the environment variable holds the key of a URL's host."""
         return "api_key_env" in self.model_fields_set or same_host(url, self.key_host)
 
-    def _server(self, replica: ReplicaSettings, url: str, api: ApiName, prefix: str) -> Server:
+    def _server(self, replica: ReplicaSettings, url: str, api: ApiName, prefix: str) -> Endpoint:
         headers: Mapping[str, SecretStr] = {**self.extra_headers, **replica.extra_headers}
-        server = Server(url, replica.model_name or self.model, None, headers, api)
+        server = Endpoint(url, replica.model_name or self.model, None, headers, api)
         own = replica.api_key or self.api_key
         name, what, key = f"{prefix}api_key", "the key", unquoted(own.get_secret_value()) if own is not None else ""
         if not key and self._has_variable(url) and not _has_key(headers):
@@ -329,7 +328,7 @@ CALL_NAMES: Mapping[str, str] = {
 
 def flat_names(host: type[BaseModel], prefix: str = "") -> dict[str, str]:
     """The flat settings of a host's endpoint, by their names of an endpoint."""
-    names = {**{name: f"{prefix}{name}" for name in Endpoint.model_fields}, "model": f"{prefix}model_name"}
+    names = {**{name: f"{prefix}{name}" for name in EndpointSettings.model_fields}, "model": f"{prefix}model_name"}
     return {name: flat for name, flat in names.items() if flat in host.model_fields}
 
 

@@ -19,7 +19,7 @@ from judgegym.judges.config.endpoint import (
     CALL_NAMES,
     MAX_RETRIES,
     STAND_IN_IDENTITY,
-    Endpoint,
+    EndpointSettings,
     SettingNames,
     flat_names,
 )
@@ -181,10 +181,10 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
         return self.judge_model_name
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> EndpointSettings:
         """The model that is asked; that of a judge which asks none is not used."""
         owner = type(self).model_fields["judge_base_url"].default
-        return Endpoint.model_construct(set(), key_host=owner).add(self, FLAT_NAMES)
+        return EndpointSettings.model_construct(set(), key_host=owner).add(self, FLAT_NAMES)
 
     def vote_count(self) -> int:
         """How many independent judgments make one verdict; judges with several votes override it."""
@@ -243,7 +243,9 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
             given: its flat settings.
             names: the settings that it may have from this one.
         """
-        endpoint = Endpoint.model_construct(**{name: given[flat] for name, flat in FLAT_NAMES.items() if flat in given})
+        endpoint = EndpointSettings.model_construct(
+            **{name: given[flat] for name, flat in FLAT_NAMES.items() if flat in given}
+        )
         endpoint = endpoint.inherit(self.endpoint)
         others = self.model_fields_set & {*names} - {*FLAT_NAMES.values()}
         return {

@@ -191,20 +191,6 @@ async def test_faults_of_one_part_change_no_other_sum(connect: Connect, failing:
     assert [disturbed[number].score for number in kept] == [calm[number].score for number in kept]
 
 
-async def test_key_goes_to_no_other_host(connect: Connect) -> None:
-    async with (
-        ScriptedEndpoint(VERDICT) as own,
-        ScriptedEndpoint(VERDICT) as other,
-    ):
-        parts = {"a": {"judge": "rubric"}, "b": {"judge": "rubric", "judge_base_url": other.base_url}}
-        settings = {"judge_api_key": "secret", "judge_temperature": 0.5}
-        judgment = await judged(connect, own, parts, **settings)
-    assert judgment.score == 0.5
-    assert [request.headers.get("Authorization") for request in own.requests] == ["Bearer secret"]
-    assert [request.headers.get("Authorization") for request in other.requests] == [None]
-    assert [body["temperature"] for body in (*own.bodies, *other.bodies)] == [0.5, 0.5]
-
-
 @pytest.mark.parametrize(("first", "score"), [("shut", 0.25), ("broken", None)])
 async def test_first_gate_settles_the_reward(connect: Connect, first: str, score: float | None) -> None:
     gates = {"shut": part("shut", gate=0.5, otherwise=0.25), "broken": part("broken", gate=0.5)}
