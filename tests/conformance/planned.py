@@ -74,6 +74,12 @@ def cases() -> Iterator[Case]:
         for kind, flags in SINGLE.items():
             words = f"evaluate prompts {_EVALUATED} --env.eval_dataset=../rows/prompts.jsonl"
             yield _case(f"evaluate-prompts-{kind}-{seed}", f"{words} {common} {_of_environment(flags)}")
+    for number, judge in enumerate(("rubric", "peer", "listwise")):
+        words = f"--judge={judge} {_PRICES} --seed={number} --limit={number + 2}"
+        yield _case(f"attack-{judge}", f"attack ../rows/several.jsonl --out attacked --only=emotion {words}")
+        second = "--second_form=rubric" if judge == "listwise" else ""
+        data = f"../rows/labelled.jsonl --out audited --label_noise=0 {second}"
+        yield _case(f"audit-{judge}", f"audit {data} {words}".replace("--limit=", "--limit=1"))
     for part, flags in TALKS.items():
         user = "--env.user_price=input=1000,output=4000" if part == "user" else ""
         yield _case(f"evaluate-prompts-{part}", f"evaluate prompts {_EVALUATED} {_ENVIRONMENT} {user} {flags}")
@@ -83,7 +89,16 @@ def _case(name: str, line: str) -> Case:
     words = [*shlex.split(line), "--offline"]
     if any(f"{flag}=rule" in words for flag in ("--judge", "--env.judge")):
         words = [word for word in words if "judge_price" not in word]  # it asks nobody
-    return Case(name, tuple(words))
+    return Case(name, tuple(map(_with_prices, words)))
+
+
+def _with_prices(word: str) -> str:
+    """A setting that lists members of a jury or a cascade by name, with the price of each."""
+    name, _, models = word.partition("=")
+    if name.rpartition(".")[2].removeprefix("--") not in ("judges", "cascade") or not models[:1].isalpha():
+        return word
+    price = {"judge_price_input": 3000, "judge_price_output": 15000}
+    return f"{name}={json.dumps({model: {'judge_model_name': model, **price} for model in models.split(',')})}"
 
 
 def _of_environment(flags: str) -> str:
@@ -130,8 +145,8 @@ def planned(folder: Path, case: Case) -> Numbers:
 def made(folder: Path, case: Case) -> Numbers:
     """The numbers of the run, by its ledger."""
     _said(folder, case.words)
-    (path,) = (each for name in ("run", "scored.run", "groups.run") if (each := folder / name).exists())
-    calls = [call for call in read_calls(path) if call.answer.attempts]
+    ledgers = folder.rglob("calls.jsonl*")
+    calls = [call for ledger in ledgers for call in read_calls(ledger.parent) if call.answer.attempts]
     sent = sum(call.answer.attempts for call in calls)
     prompts = sum(count_tokens(message["content"]) for call in calls for message in call.messages or ())
     costs = [call.answer.usage.cost for call in calls]
@@ -146,7 +161,7 @@ def _said(folder: Path, words: Sequence[str]) -> str:
         ended = called(lambda: judgegym([*words]), clean_environment())
     finally:
         os.chdir(before)
-    assert ended.code in (0, 1), ended.said
+    assert ended.code in (0, 1, 4), ended.said  # the scores of stand-ins mean nothing
     return ended.out
 
 
