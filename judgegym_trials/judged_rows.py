@@ -31,7 +31,7 @@ from judgegym.engine.command import interruptible, settings_to_run
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.lines import Plan
-from judgegym.engine.plan.opening import open_dry_judge
+from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.engine.records import Sample, SampleReader
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
@@ -184,13 +184,16 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         check_unused(run_directory_of(folder / JUDGED), OUT)
 
 
-async def plan_rows(loaded: LoadedSettings[SettingsT], rows: DerivedRows, folder: Path | None) -> Plan:
+async def plan_rows(
+    loaded: LoadedSettings[SettingsT], rows: DerivedRows, folder: Path | None, dry: DryRun | None = None
+) -> Plan:
     """Plan the calls that judge the rows; no endpoint is called, and nothing is written.
 
     Args:
         loaded: the settings, and where each was given; with `resume`, what the run in the folder has is taken off.
         rows: the rows.
         folder: of the command; `None` for a new run.
+        dry: of several such plans together; by default the plan has its own.
     """
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / ROWS
@@ -198,7 +201,7 @@ async def plan_rows(loaded: LoadedSettings[SettingsT], rows: DerivedRows, folder
         settings, out = loaded.settings, path.with_name(JUDGED)
         scored = LoadedSettings(_of_derived(settings, path, out), loaded.origins)
         earlier = None if folder is None or not settings.resume else run_directory_of(folder / JUDGED)
-        return await plan_of(scored, str(path), out, run=earlier)
+        return await plan_of(scored, str(path), out, run=earlier, dry=dry)
 
 
 async def judge_rows(

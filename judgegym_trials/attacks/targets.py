@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.engine.plan.opening import open_dry_judge
+from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import ScorerSettings

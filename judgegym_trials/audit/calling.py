@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.lines import Plan
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.disk import write_atomic
@@ -75,10 +75,10 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
     targets = targets_of(judged_rows.read_tasks(settings), settings)
     parts, unmeasured = await parts_of(targets, settings)
     if settings.plan:
-        plans = dict[str, Plan]()
+        plans, dry = dict[str, Plan](), DryRun()
         for each in parts:
             own = LoadedSettings(each.settings, loaded.origins)
-            plans[each.name] = await judged_rows.plan_rows(own, each.rows, folder and folder / each.name)
+            plans[each.name] = await judged_rows.plan_rows(own, each.rows, folder and folder / each.name, dry)
         terminal.say("\n".join(_plan_together(plans).lines()))
         return 0
     assert folder is not None  # or there is an error above
@@ -125,6 +125,5 @@ def _plan_together(plans: Mapping[str, Plan]) -> Plan:
         first,
         estimate=reduce(add, (plan.estimate for plan in plans.values())),
         head=[(name, f"{plan.estimate.total.usual.calls:,.0f} calls") for name, plan in plans.items()],
-        clients=ChainMap(*(dict(plan.clients) for plan in plans.values())),
         earlier=[earlier for plan in plans.values() for earlier in plan.earlier],
     )

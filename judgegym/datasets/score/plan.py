@@ -6,11 +6,10 @@ that a plan is to resume, files are only read: neither its lock nor its files ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import ResponseJudge
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.run import ScoreRun
@@ -21,9 +20,9 @@ from judgegym.engine.command import interruptible
 from judgegym.engine.plan.anchors import estimate_anchors
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
-from judgegym.engine.plan.estimate import draw_rows, estimate
+from judgegym.engine.plan.estimate import Estimate
 from judgegym.engine.plan.lines import Plan
-from judgegym.engine.plan.opening import assumed_tokens, planning
+from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
 from judgegym.judges.config.sources import LoadedSettings
@@ -32,7 +31,55 @@ from judgegym.llm.ledger import recorded_in
 from judgegym.offline.answers import known_prompts
 
 
-async def plan_of(loaded: LoadedSettings[ScoreSettings], data: str, out: Path, *, run: Path | None) -> Plan:
+class _ScoredRows(PlanSource):
+    """The rows of `score`, or its groups of rows."""
+
+    def __init__(self, run: ScoreRun, dry: DryRun) -> None:
+        """Plan a run that has read its rows."""
+        self._run, self._dry, self._tasks = run, dry, run.tasks
+        self._judge = ResponseJudge(partial(judge_responses, run.scorer), run.settings, run.clients.policy)
+        self._judged = self._left = 0
+
+    def left(self, run: Path | None) -> Sequence[int]:
+        """See `PlanSource`."""
+        judged = bytearray(self._tasks.places.count)
+        for _, sample in () if run is None else read_lines(run / SAMPLES, read_response):
+            if (place := place_of(sample, self._tasks)) is not None:
+                judged[place] = 1
+        left = missing_tasks(self._tasks, (place for place, is_judged in enumerate(judged) if not is_judged))
+        self._judged, self._left = sum(judged), len(left)
+        return left
+
+    def uid(self, number: int) -> str:
+        """See `PlanSource`."""
+        return self._tasks.uid(number)
+
+    async def step(self, earlier: EarlierRun, number: int) -> None:
+        """See `PlanSource`."""
+        with recorded_in(earlier.row(self.uid(number)).begin()):
+            await self._judge(self._tasks[number])
+
+    async def estimate_rest(self, run: Path | None) -> Estimate:
+        """See `PlanSource`."""
+        return await estimate_anchors(self._dry, self._run.anchor_judge, run)
+
+    @property
+    def head(self) -> Iterator[tuple[str, str]]:
+        """See `PlanSource`."""
+        tasks = self._tasks
+        empty = f", {tasks.empty:,} of them empty, which are not judged" if tasks.empty else ""
+        equal = sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number))
+        shared = f"; {equal:,} more are equal to one of the data and share its judgment" if equal else ""
+        yield "rows", f"{len(tasks.numbers):,}"
+        yield "responses", f"{tasks.places.count:,}{empty}"
+        if self._run.settings.resume:
+            yield "judged already", f"{self._judged:,} responses"
+        yield "to judge", f"{self._left:,} rows or groups{shared}"
+
+
+async def plan_of(
+    loaded: LoadedSettings[ScoreSettings], data: str, out: Path, *, run: Path | None, dry: DryRun | None = None
+) -> Plan:
     """Plan a run.
 
     Args:
@@ -40,57 +87,26 @@ async def plan_of(loaded: LoadedSettings[ScoreSettings], data: str, out: Path, *
         data: where the rows are.
         out: the file that it would write.
         run: the directory of the run to resume; `None` for a new one.
+        dry: of several runs that are planned together; by default the run has its own.
 
     Raises:
         UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
-    settings = loaded.settings
-    dry = DryRun(parts=frozenset(settings.part_names), formats=known_prompts(settings))
+    settings, dry = loaded.settings, dry or DryRun()
+    dry.parts, dry.formats = frozenset(settings.part_names), known_prompts(settings)
+    options = PlanOptions(
+        tokens=settings.plan,
+        is_offline=settings.offline,
+        seed=settings.seed,
+        budget=settings,
+        batch_share=settings.batch_share,
+        run=run,
+    )
     with planning():
         async with open_clients(loaded, settings.budget(), dry) as clients:
             with interruptible(is_profiled=settings.profile is not None):
-                score = ScoreRun(settings, data, out, clients)
-            tasks, judged = score.tasks, bytearray(score.tasks.places.count)
-            for _, sample in () if run is None else read_lines(run / SAMPLES, read_response):
-                if (place := place_of(sample, tasks)) is not None:
-                    judged[place] = 1
-            left = missing_tasks(tasks, (place for place, is_judged in enumerate(judged) if not is_judged))
-            chosen = draw_rows(left, settings.seed)
-            rows = frozenset(tasks.uid(number) for number in chosen)
-            earlier = EarlierRun() if run is None else EarlierRun.read(run, rows)
-            dry.reply_tokens = assumed_tokens(settings.plan, earlier, is_offline=settings.offline)
-            dry.cached_share = earlier.cached_share
-            judge = ResponseJudge(partial(judge_responses, score.scorer), settings, clients.policy)
-
-            async def step(number: int) -> None:
-                with recorded_in(earlier.row(tasks.uid(number)).begin()):
-                    await judge(tasks[number])
-
-            found = await estimate(dry, step, chosen, len(left))
-            found += await estimate_anchors(dry, score.anchor_judge, run)
-            return Plan(
-                estimate=found,
-                unit="row",
-                head=[*_head(tasks, sum(judged) if settings.resume else None, len(left))],
-                reply_tokens=dry.reply_tokens,
-                clients=dry.clients,
-                budget=settings,
-                batch_share=settings.batch_share,
-                earlier=(earlier,),
-                cached_share=dry.cached_share,
-                asks_for_several=dry.asks_for_several,
-            )
-
-
-def _head(tasks: ScoreTasks, judged: int | None, left: int) -> Iterator[tuple[str, str]]:
-    empty = f", {tasks.empty:,} of them empty, which are not judged" if tasks.empty else ""
-    equal = sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number))
-    shared = f"; {equal:,} more are equal to one of the data and share its judgment" if equal else ""
-    yield "rows", f"{len(tasks.numbers):,}"
-    yield "responses", f"{tasks.places.count:,}{empty}"
-    if judged is not None:
-        yield "judged already", f"{judged:,} responses"
-    yield "to judge", f"{left:,} rows or groups{shared}"
+                source = _ScoredRows(ScoreRun(settings, data, out, clients), dry)
+            return await plan_run(source, dry, options)
 
 
 async def show_plan(loaded: LoadedSettings[ScoreSettings], data: str, out: Path) -> None:

@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
 from judgegym.engine.plan.estimate import Bounds, Estimate
 from judgegym.engine.plan.tally import GOLD_JUDGE, Load, Role
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.llm.cost.budget import Expense
-from judgegym.llm.types import ChatSettings
 from judgegym.llm.usage import how_counted
 from judgegym.statistics import percent
 
@@ -29,26 +29,20 @@ class Plan:
         estimate: of the run.
         unit: what its rows are: a row or a group.
         head: the rows of the run: labels and words.
-        reply_tokens: the tokens of a policy's completion (`True`) and of any other reply; `None`: the stand-in's.
-        clients: the settings of the clients that were asked, by title.
+        dry: what the clients have counted, and how long replies are taken to be.
         budget: of the run.
         batch_share: what a judge's request costs in a batch, as a share of what it costs live.
         earlier: the runs that are resumed.
-        cached_share: the share of all prompts that is in a prefix cache.
-        asks_for_several: a request asks for several completions.
         notes: what else a reader must know, in sentences.
     """
 
     estimate: Estimate
     unit: str
     head: Sequence[tuple[str, str]]
-    reply_tokens: Mapping[bool, float | None]
-    clients: Mapping[str, ChatSettings]
+    dry: DryRun
     budget: BudgetSettings
     batch_share: float
     earlier: Sequence[EarlierRun] = ()
-    cached_share: float = 0.0
-    asks_for_several: bool = False
     notes: Sequence[str] = ()
 
     def lines(self) -> list[str]:
@@ -62,7 +56,7 @@ class Plan:
     @property
     def spent(self) -> Expense:
         """What earlier parts of the run have spent, at the prices of now."""
-        prices = {endpoint.model: each.prices for each in self.clients.values() for endpoint in each.endpoints}
+        prices = {endpoint.model: each.prices for each in self.dry.clients.values() for endpoint in each.endpoints}
         spent = [earlier.usage.priced(prices) for earlier in self.earlier]
         costs = [each.usd for each in spent]
         usd = None if None in costs else sum(filter(None, costs))
@@ -82,7 +76,7 @@ class Plan:
     def _totals(self) -> Iterator[tuple[str, str]]:
         roles, total = self.estimate.roles, self.estimate.total
         yield "cost", UNKNOWN if total.usual.cost is None else _words(total, _dollars, dollars)
-        is_live = all(client.batch is None for client in self.clients.values())
+        is_live = all(client.batch is None for client in self.dry.clients.values())
         if is_live and total.usual.cost is not None and any(role.name == "judge" for role in roles):
             costs = (self._batch_share(role) * (load.usual.cost or 0.0) for role, load in roles.items())
             yield "in a batch", dollars(sum(costs))
@@ -109,7 +103,7 @@ class Plan:
         for role, bounds in self.estimate.roles.items():
             asked[role.name] = asked.get(role.name, Load()) + bounds.usual
         seconds, at_once = [0.0], list[float]()
-        for title, client in self.clients.items():
+        for title, client in self.dry.clients.items():
             load = asked.get(title.removeprefix("the "), Load())
             limits = (load.calls, client.requests_per_minute), (load.prompt_tokens, client.tokens_per_minute)
             seconds += [60.0 * (needed / limit - 1.0) for needed, limit in limits if limit is not None]
@@ -131,13 +125,13 @@ class Plan:
         nouns = {True: "a completion", False: "a judge's reply"}
         known = [
             f"{nouns[of]} of {tokens:,.0f} tokens"
-            for of, tokens in self.reply_tokens.items()
+            for of, tokens in self.dry.reply_tokens.items()
             if tokens and of in is_asked
         ]
         said = f"{', '.join(known)}; --plan=TOKENS for another length"
         yield "assumed", said if known else "the stand-in's replies; --plan=TOKENS for another length"
-        if self.cached_share:
-            yield "in prefix caches", f"{percent(self.cached_share, 0)} of prompts, as so far"
+        if self.dry.cached_share:
+            yield "in prefix caches", f"{percent(self.dry.cached_share, 0)} of prompts, as so far"
         yield "counted as", how_counted()
 
     def _notes(self) -> Iterator[str]:
@@ -149,7 +143,7 @@ class Plan:
                 "In brackets: the least and the most that verdicts can make of it, such as votes that agree or differ, "
                 "critique that changes a verdict or not, and a judge that is sure or unsure."
             )
-        if self.asks_for_several:
+        if self.dry.asks_for_several:
             yield "An endpoint that gives one completion a request is asked for each by itself: more calls and prompts."
         if self.estimate.roles:
             yield "Requests that fail, and replies without a verdict, are asked for again, on top. Nobody was asked."

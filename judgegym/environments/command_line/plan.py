@@ -6,7 +6,7 @@ to resume, files are only read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
@@ -20,8 +20,8 @@ from judgegym.engine.plan.anchors import estimate_anchors
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
 from judgegym.engine.plan.estimate import Estimate, draw_rows, estimate
-from judgegym.engine.plan.lines import Plan, total_words
-from judgegym.engine.plan.opening import assumed_tokens, planning
+from judgegym.engine.plan.lines import total_words
+from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.records import read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import SAMPLES, run_directory_of
@@ -47,43 +47,28 @@ from judgegym.offline.answers import known_prompts, load_prompt
 
 GROUPS_OF_SERVE = 1_000
 """`serve` has no number of groups of its own: the trainer takes as many as its steps need."""
-MOST_GROUPS = 100_000
-"""Groups beyond these are like the others."""
 
 
-async def plan_of(env_type: EnvType, settings: EnvSettings[Any]) -> Plan:
-    """Plan a run.
+async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
+    """Print the plan of a run.
 
     Raises:
         UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
-    names = getattr(settings.env, "part_names", ())
     own = (each if isinstance(each, PromptFormat) else load_prompt(each) for each in env_type.offline_prompts)
-    dry = DryRun(parts=frozenset(names), formats=(*own, *known_prompts(settings)))
+    dry = DryRun(parts=frozenset(getattr(settings.env, "part_names", ())), formats=(*own, *known_prompts(settings)))
+    options = PlanOptions(
+        tokens=settings.plan,
+        is_offline=settings.offline,
+        seed=settings.env.seed,
+        budget=settings.env,
+        batch_share=settings.env.batch_share,
+        run=_run_of(settings),
+    )
     async with _opened(env_type, settings, dry) as env:
-        planned = _Evaluation(env, dry) if settings.verb == "evaluate" else _Groups(env, dry)
-        run = _run_of(settings)
-        chosen = draw_rows(planned.left(run), settings.env.seed)
-        earlier = EarlierRun()
-        if run is not None:
-            earlier = EarlierRun.read(run, frozenset(planned.uid(number) for number in chosen))
-        dry.reply_tokens = assumed_tokens(settings.plan, earlier, is_offline=settings.offline)
-        dry.cached_share = earlier.cached_share
-        found = await estimate(dry, partial(planned.step, earlier), chosen, planned.count)
-        found += await planned.beside(run)
-        return Plan(
-            estimate=found,
-            unit=planned.unit,
-            head=[*planned.head],
-            reply_tokens=dry.reply_tokens,
-            clients=dry.clients,
-            budget=settings.env,
-            batch_share=settings.env.batch_share,
-            earlier=(earlier,),
-            cached_share=dry.cached_share,
-            asks_for_several=dry.asks_for_several,
-            notes=[*planned.notes],
-        )
+        source = _Evaluation(env, dry) if settings.verb == "evaluate" else _Groups(env, dry)
+        plan = await plan_run(source, dry, options)
+    terminal.say("\n".join(plan.lines()))
 
 
 @asynccontextmanager
@@ -108,59 +93,45 @@ def _run_of(settings: EnvSettings[Any]) -> Path | None:
     return run_directory_of(path) if path is not None and is_of_groups else path
 
 
-class _Evaluation:
-    """The rows of `evaluate`.
-
-    Attributes:
-        count: how many rows the run evaluates.
-        notes: what a reader must know.
-        unit: what is counted.
-    """
-
-    notes: Iterable[str] = ()
-    unit = "row"
+class _Evaluation(PlanSource):
+    """The rows of `evaluate`."""
 
     def __init__(self, env: JudgedEnv[Any, Any, Any], dry: DryRun) -> None:
         """Load all rows; errors are those of `Evaluation`."""
-        self._evaluation, self._dry, self._env = Evaluation(env), dry, env
-        self._tasks, self.count = self._evaluation.tasks, 0
+        self._evaluation, self._dry = Evaluation(env), dry
+        self._tasks, self._finished = self._evaluation.tasks, 0
 
     def left(self, run: Path | None) -> Sequence[int]:
-        """The rows that an earlier run has not finished."""
+        """See `PlanSource`."""
         lines = () if run is None else read_lines(run / SAMPLES, read_sample)
         finished = {sample.uid for _, sample in lines}
         left = [place for place, task in enumerate(self._tasks) if task.uid not in finished]
-        self.count = len(left)
+        self._finished = len(self._tasks) - len(left)
         return left
 
     def uid(self, number: int) -> str:
-        """The row's id in the ledger."""
+        """See `PlanSource`."""
         return str(self._tasks[number].uid)
 
     async def step(self, earlier: EarlierRun, number: int) -> None:
-        """Evaluate a row."""
+        """See `PlanSource`."""
         with recorded_in(earlier.row(self.uid(number)).begin()):
             await self._evaluation.runner.finish(self._tasks[number])
 
-    async def beside(self, run: Path | None) -> Estimate:
-        """Estimate the anchors."""
+    async def estimate_rest(self, run: Path | None) -> Estimate:
+        """See `PlanSource`."""
         return await estimate_anchors(self._dry, self._evaluation.anchor_judge, run)
 
     @property
     def head(self) -> Iterator[tuple[str, str]]:
-        """The rows."""
+        """See `PlanSource`."""
         yield "rows", f"{len(self._tasks):,}"
-        if self.count < len(self._tasks):
-            yield "finished already", f"{len(self._tasks) - self.count:,} rows"
+        if self._finished:
+            yield "finished already", f"{self._finished:,} rows"
 
 
-class _Groups:
-    """The groups of `process` and `serve`.
-
-    Attributes:
-        count: how many groups the run makes; `serve` makes as many as its trainer takes.
-        unit: what is counted.
-    """
+class _Groups(PlanSource):
+    """The groups of `process` and `serve`; `serve` makes as many as its trainer takes."""
 
     unit = "group"
 
@@ -171,33 +142,34 @@ class _Groups:
             UserError: they cannot be loaded, or a client cannot be opened.
         """
         self._env, self._dry, config = env, dry, env.config
-        tasks = select(env.load_tasks("train"), limit=env.settings.limit, seed=config.seed)
         self._is_process = env.settings.verb == "process"
-        self._example = "" if self._is_process else ", as an example"
-        self._evaluation: Estimate | None = None
-        self.count = config.total_steps if self._is_process else GROUPS_OF_SERVE
-        if self.count < 1:
+        self._count = config.total_steps if self._is_process else GROUPS_OF_SERVE
+        if self._count < 1:
             raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
-        self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
-        self._tasks: dict[int, Any] = {}
+        tasks = select(env.load_tasks("train"), limit=env.settings.limit, seed=config.seed)
+        self._sampler, self._tasks = EpochSampler[Any](tasks, config.seed), list[Any]()
         chat = env.settings.openai.chat_settings(config, max_concurrency=env.settings.openai.num_max_requests_at_once)
         self._policy = env.clients.open("policy", replace(chat, limit_setting="--env.train_max_tokens"))
-        place = replace(monitor_place(env, None), make=dry.open)
-        self._gold = open_gold(config, config.seed, place)
+        self._gold = open_gold(config, config.seed, replace(monitor_place(env, None), make=dry.open))
+        self._evaluation: Estimate | None = None
 
     def left(self, run: Path | None) -> Sequence[int]:
-        """All groups: what an earlier run has made comes from its ledger."""
-        for number in range(min(self.count, MOST_GROUPS)):
-            self._tasks[number] = self._sampler.next()
-        return [*self._tasks]
+        """See `PlanSource`: what an earlier run has made comes from its ledger."""
+        return range(self._count)
 
     def uid(self, number: int) -> str:
-        """The id of the group's row in the ledger."""
-        return str(self._tasks[number].uid)
+        """See `PlanSource`."""
+        return str(self._task(number).uid)
+
+    def _task(self, number: int) -> Any:
+        """The row of a group: the rows come in the order of the run."""
+        while len(self._tasks) <= number:
+            self._tasks.append(self._sampler.next())
+        return self._tasks[number]
 
     async def step(self, earlier: EarlierRun, number: int) -> None:
-        """Make a group, and show it to the gold judge."""
-        task = self._tasks[number]
+        """See `PlanSource`; a group is shown to the gold judge, too."""
+        task = self._task(number)
         # The groups of a trainer's later steps are of another policy: none has answers of an earlier run.
         row = earlier.row(task.uid, number).begin() if self._is_process else None
         with recorded_in(row):
@@ -215,26 +187,27 @@ class _Groups:
         none = TokenSequence((), (), None)
         return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
 
-    async def beside(self, run: Path | None) -> Estimate:
+    async def estimate_rest(self, run: Path | None) -> Estimate:
         """Estimate an evaluation during training, which is none of the groups."""
         if not self._is_process and self._env.config.steps_per_eval > 0:
             rows = _Evaluation(self._env, self._dry)
-            chosen = draw_rows(rows.left(None), self._env.config.seed)
-            self._evaluation = await estimate(self._dry, partial(rows.step, EarlierRun()), chosen, rows.count)
+            left = rows.left(None)
+            chosen = draw_rows(left, self._env.config.seed)
+            self._evaluation = await estimate(self._dry, partial(rows.step, EarlierRun()), chosen, len(left))
         return Estimate()
 
     @property
     def head(self) -> Iterator[tuple[str, str]]:
-        """The groups, and an evaluation."""
-        config = self._env.config
-        yield "groups", f"{self.count:,} of {config.group_size:,} completions" + self._example
+        """See `PlanSource`."""
+        config, example = self._env.config, "" if self._is_process else ", as an example"
+        yield "groups", f"{self._count:,} of {config.group_size:,} completions{example}"
         if self._evaluation is not None:
-            total = self._evaluation.total
-            yield "an evaluation", f"{total_words(total)}, once in {config.steps_per_eval:,} steps, on top"
+            total = total_words(self._evaluation.total)
+            yield "an evaluation", f"{total}, once in {config.steps_per_eval:,} steps, on top"
 
     @property
     def notes(self) -> Iterator[str]:
-        """What is on top of the groups."""
+        """See `PlanSource`."""
         config = self._env.config
         if not self._is_process:
             yield (
@@ -245,9 +218,3 @@ class _Groups:
             yield "The gold judge has a budget of its own, which may end it earlier."
         if config.ensure_scores_are_not_same:
             yield "Groups whose rewards are all equal are dropped, and others made in their place, on top."
-
-
-async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
-    """Print the plan of a run; errors as of `plan_of`."""
-    plan = await plan_of(env_type, settings)
-    terminal.say("\n".join(plan.lines()))

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.engine.plan.client import DryRun
-from judgegym.engine.plan.opening import open_dry_judge
+from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.judges.conversations.turns import ToolCall, Turn, text_turn, transcript
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses

@@ -9,7 +9,7 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.engine.plan.client import DryRun
-from judgegym.engine.plan.opening import open_dry_judge
+from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.engine.plan.tally import Tally
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.fields import judge_task_of
