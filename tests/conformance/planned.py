@@ -33,6 +33,35 @@ _EVALUATED = "--env.data_dir_to_save_evals=run --limit=3"
 _ENVIRONMENT = f"--env.write_report=False --env.judge_price_input=3000 --env.judge_price_output=15000 {_POLICY}"
 
 
+PROMPT_FILES: Mapping[str, str] = {
+    "levels": """
+prompt: |-
+  Grade the answer. Reply with your reasons, then the grade in double brackets: [[good]] or [[bad]].
+
+  [Question]
+  {prompt}
+
+  [Answer]
+  {response}
+scale: {bad: 0, good: 1}
+verdict: {within: brackets}
+""",
+    "numbers": """
+prompt: |-
+  Rate the answer from 1 to 5. End with SCORE: and the number.
+
+  ### Question
+  {prompt}
+
+  ### Answer
+  {response}
+scale: [1, 5]
+verdict: {after: "SCORE:"}
+system: You work for a shop.
+""",
+}
+
+
 @dataclass(frozen=True)
 class Case:
     """A run to plan and to make, in a folder beside `rows`."""
@@ -52,10 +81,13 @@ class Numbers:
 
 def cases() -> Iterator[Case]:
     """Every kind and form of a judge, and every environment, on three data sets each."""
-    for number, rows in enumerate(("answers", "long", "several")):
+    for number, (rows, single) in enumerate((("answers", "gold"), ("long", "long"), ("several", "sums"))):
         for kind, flags in {**SINGLE, **COMPARING}.items():
             data = rows if kind in SINGLE or rows != "long" else "responses"
             yield _case(f"score-{kind}-{data}", f"score ../rows/{data}.jsonl {_SCORED} {flags}")
+        for form in PROMPT_FILES:
+            words = f"score ../rows/{single}.jsonl {_SCORED} --judge=../rows/{form}.yaml --judge_critique_rounds=1"
+            yield _case(f"score-prompt-{form}-{single}", words)
         for form, (own, flags) in SCORED.items():
             if "faults" not in flags and number == 0:
                 policy = _POLICY if "responses_per_prompt" in flags else ""
@@ -131,7 +163,9 @@ def write_data(folder: Path) -> None:
         for number in range(6)
     ]
     several.append(several[0])
-    responses = [{**row, "responses": [row.pop("response"), "It does not.", "I ask."]} for row in map(dict, long)]
+    responses = [{"responses": [row.pop("response"), "It does not.", "I ask."], **row} for row in map(dict, long)]
+    for name, text in PROMPT_FILES.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     for name, rows in (("long", long), ("several", several), ("responses", responses)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

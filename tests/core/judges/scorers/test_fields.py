@@ -17,6 +17,7 @@ from judgegym.judges.scorers.registry import (
     COMPOSITE,
     JUDGES,
     MADE_OF_JUDGES,
+    PROMPT,
     TASK_FIELDS,
     JudgeKind,
     ScorerSettings,
@@ -65,7 +66,7 @@ async def asked(settings: ScorerSettings, task: JudgeTask) -> Tally:
 
 
 @pytest.mark.parametrize(
-    "judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in MADE_OF_JUDGES]
+    "judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in (*MADE_OF_JUDGES, PROMPT)]
 )
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     given = {"judge": judge, "aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
