@@ -357,9 +357,7 @@ class ModelSettings(Settings):
 
 _NAMES = flat_names(ModelSettings)
 _JUDGE_CALLS = {
-    name: flat
-    for name, flat in FLAT_NAMES.items()
-    if name in ("temperature", "max_tokens", "timeout", "deadline", "max_retries") or name in CALL_NAMES
+    name: FLAT_NAMES[name] for name in ("temperature", "max_tokens", "timeout", "deadline", "max_retries", *CALL_NAMES)
 }
 """The settings of a judge's calls, by their names of an endpoint."""
 
