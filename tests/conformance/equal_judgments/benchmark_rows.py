@@ -60,6 +60,11 @@ def _health(rng: Random, number: int) -> Row:
     return {"prompt_id": _uid(number), "prompt": question, "rubrics": criteria, "answer": text_at_random(rng)}
 
 
+def _health_judged(rng: Random, number: int) -> Row:
+    row = _health(rng, number)
+    return {**row, "verdicts": [place % 2 for place, _ in enumerate(row["rubrics"])]}
+
+
 def _turns(rng: Random, number: int) -> Row:
     turns = [prompt_at_random(rng, number), f"{text_at_random(rng)} (case {number})"]
     return {"question_id": _uid(number), "category": rng.choice(["writing", "math", "coding"]), "turns": turns}
@@ -94,6 +99,7 @@ SHAPES: Mapping[str, Maker] = {
     "instructions": _instruction,
     "questions": _question,
     "health": _health,
+    "health_judged": _health_judged,
     "two_turns": _turns,
     "two_turns_writing": _writing,
     "two_turns_answered": _answered,

@@ -89,7 +89,7 @@ EVALUATED: Mapping[str, Mapping[str, Evaluated]] = {
         "each": Evaluated(_CHECKLIST, {"criteria_per_call": 1, "strictness": 3, "cannot_assess": "partial"}),
         "jury": Evaluated(_CHECKLIST, {**_JURY, "formula": "rar"}),
         "json_calm": Evaluated(_CHECKLIST, _JSON),
-        "judging": Evaluated(_CHECKLIST, {"role": "judge"}),
+        "judging": Evaluated({"eval_dataset": "health_judged"}, {"role": "judge"}),
     },
 }
 """By environment and name. The policy is asked where the rows have no answers."""
