@@ -212,6 +212,8 @@ class DryClient(ChatClient):
             dry.count(settings, messages, (), 0)
             return ChatResponse(tuple(map(Choice, texts)))
         fields: dict[str, Any] = {**parameters, "messages": wire.messages_json(messages)}
+        if record.part:  # of several completions that are asked for one by one, each is another
+            fields.setdefault("seed", record.part)
         request = ChatRequest.model_validate({"model": settings.endpoints[0].model, **fields})
         request._data = {"model": settings.endpoints[0].model, **fields}
         reply = completion(request, answers(request, dry.formats, opinion=dry.opinion))

@@ -43,22 +43,39 @@ def test_a_plan_needs_no_key_and_takes_prices_from_the_table(tmp_path: Path) -> 
     assert plan.cost
 
 
-def test_groups_are_those_of_the_settings_and_of_serve_an_example(tmp_path: Path) -> None:
+def of_prompts(tmp_path: Path, *words: str) -> list[str]:
+    """The settings of a training of three prompts in groups of two."""
     rows = write_lines(tmp_path / "rows.jsonl", [{"prompt": f"Why {n}?", "uid": f"{n}"} for n in range(3)])
-    words = [f"--env.train_dataset={rows}", "--env.group_size=2", "--env.rubric=Is it short?", "--plan"]
-    groups = in_process("process", *words, "--env.total_steps=7", env_type=PromptsEnv).successful().out
-    plan = read_plan(groups)
+    places = [f"--env.{name}_dataset={rows}" for name in ("train", "eval")]
+    return [*places[: 1 + ("serve" in words)], "--env.group_size=2", "--env.rubric=Is it short?", "--plan"]
+
+
+def test_groups_are_those_of_the_settings(tmp_path: Path) -> None:
+    words = of_prompts(tmp_path)
+    plan = read_plan(in_process("process", *words, "--env.total_steps=7", env_type=PromptsEnv).successful().out)
     assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 7, "judge": 14}
     assert any("one completion a request" in note for note in plan.notes)
     assert plan.words["a group"].startswith("3 calls")
-    served = in_process("serve", *words, f"--env.eval_dataset={rows}", "--env.steps_per_eval=50", env_type=PromptsEnv)
-    plan = read_plan(served.successful().out)
-    assert plan.words["an evaluation"].startswith("6 calls, ")
-    assert plan.words["an evaluation"].endswith("once in 50 steps, on top")
-    assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 1_000, "judge": 2_000}
-    assert any("batch size / 2" in note for note in plan.notes)
     none = in_process("process", *words, "--env.total_steps=0", env_type=PromptsEnv)
     assert (none.code, none.out) == (2, "") and "--env.total_steps" in none.err
+
+
+@pytest.mark.slow
+def test_serve_is_planned_by_an_example_and_an_evaluation(tmp_path: Path) -> None:
+    words = [*of_prompts(tmp_path, "serve"), "--env.steps_per_eval=50"]
+    plan = read_plan(in_process("serve", *words, env_type=PromptsEnv).successful().out)
+    assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 1_000, "judge": 2_000}
+    assert any("batch size / 2" in note for note in plan.notes)
+    assert plan.words["an evaluation"].startswith("6 calls, ")
+    assert plan.words["an evaluation"].endswith("once in 50 steps, on top")
+
+
+def test_completions_that_are_asked_for_one_by_one_all_differ(tmp_path: Path) -> None:
+    rows = write_lines(tmp_path / "rows.jsonl", [{"prompt": f"Why {n}?", "uid": f"{n}"} for n in range(3)])
+    words = [f"--env.train_dataset={rows}", "--env.group_size=4", "--env.total_steps=3", "--env.rubric=Is it short?"]
+    words += ["--openai.api=anthropic", "--openai.base_url=https://api.anthropic.com/v1", "--plan"]
+    plan = read_plan(in_process("process", *words, env_type=PromptsEnv).successful().out)
+    assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 12, "judge": 12}
 
 
 def test_the_gold_judge_is_counted_beside_the_budget(tmp_path: Path) -> None:
