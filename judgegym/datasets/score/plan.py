@@ -20,7 +20,7 @@ from judgegym.engine.command import interruptible
 from judgegym.engine.plan.anchors import estimate_anchors
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
-from judgegym.engine.plan.estimate import Estimate
+from judgegym.engine.plan.estimate import PlanEstimate
 from judgegym.engine.plan.lines import Plan
 from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.runs.damaged_lines import read_lines
@@ -59,7 +59,7 @@ class _ScoredRows(PlanSource):
         with recorded_in(earlier.row(self.uid(number)).begin()):
             await self._judge(self._tasks[number])
 
-    async def estimate_rest(self, run: Path | None) -> Estimate:
+    async def estimate_rest(self, run: Path | None) -> PlanEstimate:
         """See `PlanSource`."""
         return await estimate_anchors(self._dry, self._run.anchor_judge, run)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from judgegym.engine.anchors import AnchorJudge, plan_anchors
 from judgegym.engine.plan.client import DryRun
-from judgegym.engine.plan.estimate import Estimate, estimate
+from judgegym.engine.plan.estimate import PlanEstimate, estimate
 from judgegym.judges.core.tasks import judge_responses
 
 
-async def estimate_anchors(dry: DryRun, judge: AnchorJudge | None, run: Path | None) -> Estimate:
+async def estimate_anchors(dry: DryRun, judge: AnchorJudge | None, run: Path | None) -> PlanEstimate:
     """Estimate what the anchors of a run take; nothing without any.
 
     Args:
@@ -23,7 +23,7 @@ async def estimate_anchors(dry: DryRun, judge: AnchorJudge | None, run: Path | N
         UserError: a file cannot be read.
     """
     if judge is None:
-        return Estimate()
+        return PlanEstimate()
     anchors, fewest, most = plan_anchors(judge, run)
 
     async def step(number: int) -> None:
@@ -31,4 +31,4 @@ async def estimate_anchors(dry: DryRun, judge: AnchorJudge | None, run: Path | N
 
     found = await estimate(dry, step, range(len(anchors)), len(anchors))
     roles = {replace(role, part="anchors"): bounds for role, bounds in found.roles.items()}
-    return Estimate(roles).times(fewest, fewest, most)
+    return PlanEstimate(roles).times(fewest, fewest, most)

@@ -45,7 +45,7 @@ class Replies:
 
 
 @dataclass(slots=True)
-class RowAnswers:
+class RecordedRow:
     """What the ledger has answered a row; it stands in for the ledger of the row, and records nothing."""
 
     name: str
@@ -81,9 +81,9 @@ class RowAnswers:
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         """See `RowLedger`."""
 
-    def begin(self) -> RowAnswers:
+    def begin(self) -> RecordedRow:
         """The same answers for another pass over the row."""
-        return RowAnswers(self.name, self.parts)
+        return RecordedRow(self.name, self.parts)
 
     def forget_without_verdict(self) -> None:
         """Drop the answers without a verdict: the row has failed, and asks for them again."""
@@ -103,7 +103,7 @@ class EarlierRun:
 
     usage: RunUsage = field(default_factory=RunUsage)
     replies: Mapping[bool, Replies] = field(default_factory=lambda: {True: Replies(), False: Replies()})
-    answers: dict[RowKey, RowAnswers] = field(default_factory=dict)
+    answers: dict[RowKey, RecordedRow] = field(default_factory=dict)
 
     @classmethod
     def read(cls, run: Path, rows: Container[str]) -> EarlierRun:
@@ -117,9 +117,9 @@ class EarlierRun:
             earlier._note(line, rows)
         return earlier
 
-    def row(self, uid: str, group: int | None = None) -> RowAnswers:
+    def row(self, uid: str, group: int | None = None) -> RecordedRow:
         """What a row, or a group of it, was answered."""
-        return self.answers.get((uid, group), RowAnswers(uid))
+        return self.answers.get((uid, group), RecordedRow(uid))
 
     def _note(self, line: Mapping[str, Any], rows: Container[str]) -> None:
         if "failed" in line:
@@ -132,7 +132,7 @@ class EarlierRun:
             if answer.attempts:
                 self.replies[call["component"].rpartition("/")[2] == "policy"].add(answer)
             if call["row"] in rows:
-                row = self.answers.setdefault((call["row"], call["group"]), RowAnswers(call["row"]))
+                row = self.answers.setdefault((call["row"], call["group"]), RecordedRow(call["row"]))
                 row.parts.setdefault(call["key"], {})[call["part"]] = answer, call["has_verdict"]
 
     @property

@@ -46,7 +46,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class PlanEstimate:
     """What a run asks.
 
     Attributes:
@@ -59,19 +59,19 @@ class Estimate:
     rows: int = 0
     counted: int = 0
 
-    def __add__(self, other: Estimate) -> Estimate:
+    def __add__(self, other: PlanEstimate) -> PlanEstimate:
         """Both together."""
         names = [*dict.fromkeys((*self.roles, *other.roles))]
         roles = {role: self.roles.get(role, Bounds()) + other.roles.get(role, Bounds()) for role in names}
-        return Estimate(roles, self.rows + other.rows, self.counted + other.counted)
+        return PlanEstimate(roles, self.rows + other.rows, self.counted + other.counted)
 
-    def times(self, low: float, usual: float, high: float) -> Estimate:
+    def times(self, low: float, usual: float, high: float) -> PlanEstimate:
         """So many times as much: at least, usually and at most."""
         roles = {
             role: Bounds(each.usual.times(usual), each.low.times(low), each.high.times(high))
             for role, each in self.roles.items()
         }
-        return Estimate(roles, self.rows, self.counted)
+        return PlanEstimate(roles, self.rows, self.counted)
 
     @property
     def total(self) -> Bounds:
@@ -85,7 +85,7 @@ def draw_rows(rows: Sequence[int], seed: int) -> list[int]:
     return [rows[place] for place in chosen]
 
 
-async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) -> Estimate:
+async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) -> PlanEstimate:
     """Estimate what a run asks.
 
     Args:
@@ -111,7 +111,7 @@ async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) ->
     factor = rows / max(1, counted)
     roles = dict.fromkeys(role for tally in (usual, *passes) for role in tally)
     found = {role: _bounds(role, usual, passes, factor, rows / max(1, again)) for role in roles}
-    return Estimate(found, rows, counted)
+    return PlanEstimate(found, rows, counted)
 
 
 def _bounds(role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float) -> Bounds:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
-from judgegym.engine.plan.estimate import Bounds, Estimate
+from judgegym.engine.plan.estimate import Bounds, PlanEstimate
 from judgegym.engine.plan.tally import GOLD_JUDGE, Load, Role
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.judges.config.budgets import BudgetSettings
@@ -36,7 +36,7 @@ class Plan:
         notes: what else a reader must know, in sentences.
     """
 
-    estimate: Estimate
+    estimate: PlanEstimate
     unit: str
     head: Sequence[tuple[str, str]]
     dry: DryRun

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
-from judgegym.engine.plan.estimate import Estimate, draw_rows, estimate
+from judgegym.engine.plan.estimate import PlanEstimate, draw_rows, estimate
 from judgegym.engine.plan.lines import Plan
 from judgegym.engine.settings.plan import USUAL_TOKENS, PlanTokens
 from judgegym.judges.config.budgets import BudgetSettings
@@ -45,7 +45,7 @@ class PlanSource(ABC):
         """Run one, with what an earlier part of the run was answered."""
 
     @abstractmethod
-    async def estimate_rest(self, run: Path | None) -> Estimate:
+    async def estimate_rest(self, run: Path | None) -> PlanEstimate:
         """Estimate what the run asks besides, such as for anchors."""
 
     @property

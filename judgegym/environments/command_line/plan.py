@@ -19,7 +19,7 @@ from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.plan.anchors import estimate_anchors
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
-from judgegym.engine.plan.estimate import Estimate, draw_rows, estimate
+from judgegym.engine.plan.estimate import PlanEstimate, draw_rows, estimate
 from judgegym.engine.plan.lines import total_words
 from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.records import read_sample
@@ -118,7 +118,7 @@ class _Evaluation(PlanSource):
         with recorded_in(earlier.row(self.uid(number)).begin()):
             await self._evaluation.runner.finish(self._tasks[number])
 
-    async def estimate_rest(self, run: Path | None) -> Estimate:
+    async def estimate_rest(self, run: Path | None) -> PlanEstimate:
         """See `PlanSource`."""
         return await estimate_anchors(self._dry, self._evaluation.anchor_judge, run)
 
@@ -151,7 +151,7 @@ class _Groups(PlanSource):
         chat = env.settings.openai.chat_settings(config, max_concurrency=env.settings.openai.num_max_requests_at_once)
         self._policy = env.clients.open("policy", replace(chat, limit_setting="--env.train_max_tokens"))
         self._gold = open_gold(config, config.seed, replace(monitor_place(env, None), make=dry.open))
-        self._evaluation: Estimate | None = None
+        self._evaluation: PlanEstimate | None = None
 
     def left(self, run: Path | None) -> Sequence[int]:
         """See `PlanSource`: what an earlier run has made comes from its ledger."""
@@ -187,14 +187,14 @@ class _Groups(PlanSource):
         none = TokenSequence((), (), None)
         return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
 
-    async def estimate_rest(self, run: Path | None) -> Estimate:
+    async def estimate_rest(self, run: Path | None) -> PlanEstimate:
         """Estimate an evaluation during training, which is none of the groups."""
         if not self._is_process and self._env.config.steps_per_eval > 0:
             rows = _Evaluation(self._env, self._dry)
             left = rows.left(None)
             chosen = draw_rows(left, self._env.config.seed)
             self._evaluation = await estimate(self._dry, partial(rows.step, EarlierRun()), chosen, len(left))
-        return Estimate()
+        return PlanEstimate()
 
     @property
     def head(self) -> Iterator[tuple[str, str]]:
