@@ -6,7 +6,7 @@ All call the same scripted endpoint (another process), which answers at once in 
 is counted is CPU time, user and system, of the subject's process: of a call, after a warm-up, and of importing it and
 opening the judge. The subjects run in turn, and the figures are medians over the rounds.
 
-    python -m benchmarks.peers [--calls 400] [--at_once 32] [--rounds 3] [--only verifiers autorubric]
+    python -m benchmarks.peers [--calls 400] [--at_once 32] [--rounds 1] [--only verifiers autorubric]
     python -m benchmarks --only peers --limit 1800 --total 1800         # the same, into benchmarks/RESULTS.md
 
 `make bench` leaves it out, because it installs packages.
@@ -101,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--at_once", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     results_option(parser)
     options = parser.parse_args()

@@ -57,11 +57,11 @@ class Peer:
 
     @property
     def installed_mb(self) -> float:
-        """The size of its `site-packages` in MB, without pip and setuptools, which each environment has."""
+        """The size of its `site-packages` in MB, without pip and setuptools, which each environment has, and bytecode."""
         (packages,) = self.folder.glob("lib/python*/site-packages")
         others = (path for path in packages.iterdir() if path.name.partition("-")[0] not in _OF_THE_ENVIRONMENT)
         files = (file for path in others for file in (path.rglob("*") if path.is_dir() else (path,)))
-        return sum(file.lstat().st_size for file in files if file.is_file()) / 1e6
+        return sum(file.lstat().st_size for file in files if file.is_file() and file.suffix != ".pyc") / 1e6
 
 
 OURS = Peer("judgegym", (str(CHECKOUT),))
