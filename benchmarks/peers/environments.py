@@ -57,7 +57,7 @@ class Peer:
 
     @property
     def installed_mb(self) -> float:
-        """The size of its `site-packages` in MB, without pip and setuptools, which each environment has, and bytecode."""
+        """The size of its `site-packages` in MB, without bytecode and what each environment has (pip, setuptools)."""
         (packages,) = self.folder.glob("lib/python*/site-packages")
         others = (path for path in packages.iterdir() if path.name.partition("-")[0] not in _OF_THE_ENVIRONMENT)
         files = (file for path in others for file in (path.rglob("*") if path.is_dir() else (path,)))
