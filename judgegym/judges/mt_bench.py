@@ -69,7 +69,7 @@ class TurnTask(JudgeTask):
         return cls(last.prompt, last.responses, last.reference, baseline=last.baseline, earlier=tuple(earlier))
 
 
-class Look(NamedTuple):
+class JudgeView(NamedTuple):
     """What one prompt shows: all turns until the one under judgment, with the answers in one order.
 
     Attributes:
@@ -114,11 +114,11 @@ class Look(NamedTuple):
         return f"turn_{len(self.turns)}{_GAMES[self.order][0]}"
 
 
-def looks_of(task: JudgeTask) -> list[Look]:
+def judge_views(task: JudgeTask) -> list[JudgeView]:
     """What is asked about a conversation: of each turn its rating, or both games; a plain task has one turn."""
     turns = (*task.earlier, task) if isinstance(task, TurnTask) else (task,)
     orders: Sequence[GameOrder | None] = (None,) if task.baseline is None else _ORDERS
-    return [Look(turns[:number], order) for number in range(1, len(turns) + 1) for order in orders]
+    return [JudgeView(turns[:number], order) for number in range(1, len(turns) + 1) for order in orders]
 
 
 Templates = Mapping[str, tuple[str, str]]
@@ -141,7 +141,7 @@ def read_templates(text: str) -> Templates:
         )
     templates = dict[str, tuple[str, str]]()
     turns = [JudgeTask("", ("",), reference, baseline=baseline) for baseline in (None, "") for reference in (None, "")]
-    for look in chain.from_iterable(looks_of(TurnTask.of([turn, turn])) for turn in turns):
+    for look in chain.from_iterable(judge_views(TurnTask.of([turn, turn])) for turn in turns):
         fields, texts = given.get(look.template, {}), look.texts
         system, user = str(fields.get("system_prompt", "")), str(fields.get("prompt_template", ""))
         verdict, placed = "[[A]]" if look.order else "[[rating]]", [each[2] for each in _SECTION.findall(user)]
@@ -208,11 +208,11 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
 
     def questions(self, task: JudgeTask) -> Sequence[Question[Any]]:
         """Ask for all verdicts of all turns."""
-        return [self._question(look) for look in looks_of(task)]
+        return [self._question(look) for look in judge_views(task)]
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[Any]]) -> Judgment[MTBenchDetail]:
         """The mean over the turns; two games that disagree are a tie."""
-        looks = looks_of(task)
+        looks = judge_views(task)
         verdicts = [TurnVerdict.of(look.order, replies) for look, replies in zip(looks, answers, strict=True)]
         size = 1 if task.baseline is None else len(_ORDERS)
         turns = [tuple(verdicts[at : at + size]) for at in range(0, len(verdicts), size)]
@@ -229,7 +229,7 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         unit = RATINGS.unit(mean) if task.baseline is None else mean
         return Judgment(mean, Status.OK, label, words, detail=detail, unit=unit)
 
-    def _question(self, look: Look) -> Question[Any]:
+    def _question(self, look: JudgeView) -> Question[Any]:
         """Ask for one verdict, and in the same conversation again after each reply without one."""
         system, template = self.templates[look.template]
         texts, letters = look.texts, [*_GAMES[look.order][1]]

@@ -74,7 +74,8 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         """Check that the task has what the prompt shows, and describes scores of the scale alone."""
         super().check(task)
         texts = self._texts(task)
-        lacking = [name for name in self._template.names if name not in texts and name not in self.file.optional]
+        needed = [name for name in self._template.names if name != "response" and name not in self.file.optional]
+        lacking = [name for name in needed if name not in texts]
         if lacking:
             raise TaskError(
                 f"{lacking[0]}: the prompt shows it, and there is none; if rows may lack it, name it under optional in "
@@ -148,7 +149,10 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def _texts(self, task: JudgeTask) -> Mapping[str, str]:
         """What the task has for each placeholder."""
-        texts: dict[str, str | None] = {name: getattr(task, name) for name in PLACEHOLDERS if name != "rubric"}
+        fields = [name for name in PLACEHOLDERS if name not in ("rubric", "response")]
+        texts: dict[str, str | None] = {name: getattr(task, name) for name in fields}
+        if task.responses:  # a row is checked before there are any
+            texts["response"] = task.responses[0]
         criteria = task.rubric or self.rubric
         if criteria is not None:
             scale = self._labels.scale

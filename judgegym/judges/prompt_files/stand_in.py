@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
 from judgegym.judges.prompt_files.settings import is_prompt_file
-from judgegym.judges.prompt_files.template import Section
+from judgegym.judges.prompt_files.template import TemplateSection
 from judgegym.judges.prompt_files.verdicts import ordered
 from judgegym.llm.wire import JSON
 
@@ -76,6 +76,6 @@ def prompt_format(prompt_file: PromptFile) -> PromptFormat:
     )
 
 
-def _titles(section: Section) -> list[str]:
+def _titles(section: TemplateSection) -> list[str]:
     """The titles of a section's markers."""
     return [section.title] if section.ending is None else [section.title, section.ending]

@@ -46,7 +46,7 @@ class TemplateError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class TemplateSection:
     """A placeholder between its markers.
 
     Attributes:
@@ -77,15 +77,15 @@ class PromptTemplate:
         notes: what was changed, one line each, for the user.
     """
 
-    parts: tuple[str | Section, ...]
+    parts: tuple[str | TemplateSection, ...]
     style: MarkerStyle
     lookalikes: Lookalikes
     notes: tuple[str, ...] = ()
 
     @property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[TemplateSection, ...]:
         """The sections in their order."""
-        return tuple(part for part in self.parts if isinstance(part, Section))
+        return tuple(part for part in self.parts if isinstance(part, TemplateSection))
 
     @property
     def names(self) -> tuple[PlaceholderName, ...]:
@@ -111,7 +111,7 @@ class PromptTemplate:
         lines: list[str] = []
         is_behind_gap = False
         for part in self.parts:
-            if isinstance(part, Section):
+            if isinstance(part, TemplateSection):
                 is_behind_gap = part.name not in texts
                 if not is_behind_gap:
                     lines.append(self._section(part, texts[part.name], markers))
@@ -119,7 +119,7 @@ class PromptTemplate:
                 lines.append(part.removeprefix("\n") if is_behind_gap else part)
         return "\n".join(lines)
 
-    def _section(self, section: Section, text: str, markers: Delimiters) -> str:
+    def _section(self, section: TemplateSection, text: str, markers: Delimiters) -> str:
         tag = f" {markers.tag}" if markers.tag else ""
         opening = self.style.format(section.title + tag)
         if section.ending is None:
@@ -141,7 +141,7 @@ def parse_template(text: str, *, first_line: int = 1) -> PromptTemplate:
     lines, notes = _with_labels_apart(text.rstrip("\n").split("\n"), first_line)
     _check_placeholders(lines)
     style = _first_style(lines)
-    parts: list[str | Section] = []
+    parts: list[str | TemplateSection] = []
     position = 0
     while position < len(lines):
         end = _section_end(lines, position)
@@ -153,7 +153,7 @@ def parse_template(text: str, *, first_line: int = 1) -> PromptTemplate:
         parts.append(section)
         notes += notes_of_section
         position = end
-    _check_titles([part for part in parts if isinstance(part, Section)])
+    _check_titles([part for part in parts if isinstance(part, TemplateSection)])
     return PromptTemplate(tuple(_joined_texts(parts)), style, _lookalikes(parts, style), tuple(notes))
 
 
@@ -265,7 +265,7 @@ def _is_end(lines: Sequence[_Line], position: int) -> bool:
     return marker[0] != "{}:" or marker[1].lower().startswith("end")
 
 
-def _section_at(lines: Sequence[_Line], position: int, end: int) -> tuple[Section, list[str]]:
+def _section_at(lines: Sequence[_Line], position: int, end: int) -> tuple[TemplateSection, list[str]]:
     """The section of these lines, with notes on markers that it lacks."""
     places = range(position, end)
     placeholder = next(place for place in places if lines[place].placeholder is not None)
@@ -288,11 +288,11 @@ def _section_at(lines: Sequence[_Line], position: int, end: int) -> tuple[Sectio
         begins_section = follower is not None and _section_end(lines, place) is not None
         ending = None if follower is None or begins_section else f"End of {title}"
         end_gap = "\n"
-    section = Section(name, title, gap, ending, end_gap, lines[placeholder].number)  # type: ignore[arg-type]  # checked
+    section = TemplateSection(name, title, gap, ending, end_gap, lines[placeholder].number)  # type: ignore[arg-type]  # checked
     return section, notes
 
 
-def _check_titles(sections: Sequence[Section]) -> None:
+def _check_titles(sections: Sequence[TemplateSection]) -> None:
     seen: dict[str, int] = {}
     for section in sections:
         for title in filter(None, (section.title, section.ending)):
@@ -302,7 +302,7 @@ def _check_titles(sections: Sequence[Section]) -> None:
             seen[lowered] = section.line
 
 
-def _joined_texts(parts: Sequence[str | Section]) -> Iterator[str | Section]:
+def _joined_texts(parts: Sequence[str | TemplateSection]) -> Iterator[str | TemplateSection]:
     """The parts with neighbouring lines of text as one."""
     lines: list[str] = []
     for part in parts:
@@ -317,7 +317,7 @@ def _joined_texts(parts: Sequence[str | Section]) -> Iterator[str | Section]:
         yield "\n".join(lines)
 
 
-def _lookalikes(parts: Sequence[str | Section], style: MarkerStyle) -> Lookalikes:
+def _lookalikes(parts: Sequence[str | TemplateSection], style: MarkerStyle) -> Lookalikes:
     """Of all titles, and of tags such as `<response>` that the template writes itself."""
     forms: dict[str, None] = {}
     for part in parts:

@@ -14,6 +14,7 @@ from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE
 from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 
+PROMPT_FILE = Path(__file__).with_name("judge.yaml")
 ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
 
 
@@ -31,6 +32,7 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
         ("aspect", ("--env.aspects=correctness",), {"correctness"}),
         ("checklist", ('--env.criteria=[{"name": "air", "text": "?"}]',), {"raw", "air"}),
         ("peer", (), {"raw"}),
+        ("prompt", (f"--env.judge_prompt={PROMPT_FILE}",), {"raw"}),
         ("reward_model", (), {"raw"}),
         ("rule", ("--env.rule=contains",), {"raw"}),
     ],
@@ -46,7 +48,7 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    tried = {"rubric", "aspect", "checklist", "peer", "reward_model", "rule"}
+    tried = {"rubric", "aspect", "checklist", "peer", "prompt", "reward_model", "rule"}
     assert set(SINGLE) - {*MADE_OF_JUDGES} == tried, "those of several judges are tried with their own tests"
 
 

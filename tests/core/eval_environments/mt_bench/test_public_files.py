@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.mt_bench import TurnTask, looks_of, read_templates
+from judgegym.judges.mt_bench import TurnTask, judge_views, read_templates
 from tests.command import RunFiles, in_process, write_lines
 
 _FOLDER = os.environ.get("MT_BENCH")
@@ -74,4 +74,4 @@ def test_public_prompts_are_read_and_named_as_the_published_code_names_them() ->
         assert templates[name] == (line["system_prompt"], line["prompt_template"])
         baseline, reference = "q" if line["type"] == "pairwise" else None, "q" if "math" in name else None
         turn = JudgeTask("q", ("q",), reference, baseline=baseline)
-        assert name in {look.template for look in looks_of(TurnTask.of([turn, turn]))}
+        assert name in {look.template for look in judge_views(TurnTask.of([turn, turn]))}

@@ -176,6 +176,8 @@ async def test_a_row_without_a_text_that_the_prompt_shows_is_refused(
         with pytest.raises(TaskError, match=r"^rubric: the prompt shows it, and there is none"):
             judge.check(JudgeTask("Why?", ("So.",)))
         judge.check(TASK)
+        judge.check(JudgeTask("Why?", (), rubric="Is it right?"))
+        judge.check(JudgeTask("Why?", ("So.", "No."), rubric="Is it right?"))
 
 
 @pytest.mark.parametrize("name", FILES)
