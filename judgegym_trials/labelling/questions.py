@@ -54,7 +54,7 @@ class QuestionPart:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelQuestion:
+class RowQuestion:
     """What is asked about each row.
 
     Attributes:
@@ -115,7 +115,7 @@ def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
     return values, digests
 
 
-def question_of(run: SavedRun, values: Collection[float]) -> LabelQuestion:
+def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
     """Return what labellers are asked about the rows of a run, which have these headline values.
 
     Raises:
@@ -124,18 +124,20 @@ def question_of(run: SavedRun, values: Collection[float]) -> LabelQuestion:
     kind, settings = run.judge_kind, run.judge_settings
     if kind == "arena_hard":
         options = (Option("a", "A is better", 1.0), Option("b", "B is better", 0.0), Option("t", "tie", 0.5))
-        return LabelQuestion((QuestionPart("Which response is better?", options),), compares=True)
+        return RowQuestion((QuestionPart("Which response is better?", options),), compares=True)
     if kind == "aspect":
         return _aspect_question([Aspect.model_validate(each) for each in objects_in(settings, "aspects")])
     low, high = settings.get("scale_min"), settings.get("scale_max")
     if kind == "rubric" and isinstance(low, int) and isinstance(high, int):
-        return LabelQuestion((QuestionPart("How good is the response, by the rubric?", _levels(Scale(low, high))),))
+        return RowQuestion((QuestionPart("How good is the response, by the rubric?", _levels(Scale(low, high))),))
     if min(values) < 0 or max(values) > 1:
         found = f"its values go from {min(values):g} to {max(values):g}"
         raise DataError(f"{run.path} cannot be labelled: {found}; expected values from 0 to 1")
     if {*values} <= {0.0, 1.0}:
-        return LabelQuestion((QuestionPart("Does the response pass?", (Option("y", "yes", 1.0), Option("n", "no", 0.0))),))
-    return LabelQuestion((QuestionPart("How good is the response? (1 is bad, 5 is excellent)", _levels(Scale(1, _LEVELS))),))
+        options = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
+        return RowQuestion((QuestionPart("Does the response pass?", options),))
+    levels = _levels(Scale(1, _LEVELS))
+    return RowQuestion((QuestionPart("How good is the response? (1 is bad, 5 is excellent)", levels),))
 
 
 def _levels(scale: Scale) -> tuple[Option, ...]:
@@ -151,7 +153,7 @@ def _levels(scale: Scale) -> tuple[Option, ...]:
     return tuple(Option(key, f"{at:g}", scale.unit(at)) for key, at in zip(keys, levels, strict=True))
 
 
-def _aspect_question(aspects: Sequence[Aspect]) -> LabelQuestion:
+def _aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
     options = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
 
     def combine(values: Sequence[float]) -> float:
@@ -161,7 +163,7 @@ def _aspect_question(aspects: Sequence[Aspect]) -> LabelQuestion:
         ]
         return combined_score(aspects, verdicts, "majority")[0]
 
-    return LabelQuestion(tuple(QuestionPart(each.definition, options, each.name) for each in aspects), combine=combine)
+    return RowQuestion(tuple(QuestionPart(each.definition, options, each.name) for each in aspects), combine=combine)
 
 
 def texts_to_label(sample: Sample[JSON], *, is_first: bool, compares: bool) -> tuple[dict[str, str], dict[str, str]]:

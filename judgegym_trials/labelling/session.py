@@ -19,7 +19,7 @@ from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
 from judgegym_trials.labelling.draw import draw_of, order_of
-from judgegym_trials.labelling.questions import LabelQuestion, question_of, rows_of
+from judgegym_trials.labelling.questions import RowQuestion, question_of, rows_of
 from judgegym_trials.labelling.writer import LabelWriter
 
 PILOT = 30
@@ -92,7 +92,7 @@ class Session:
         """
         self.run, self.path, self.plan = run, path, plan
         self.values, self.digests = rows_of(run)
-        self.question: LabelQuestion = question_of(run, self.values.values())
+        self.question: RowQuestion = question_of(run, self.values.values())
         labels = read_labels(path, may_be_empty=True) if path.exists() else Labels(path)
         self.draw = self._draw_for(labels, how, seed)
         self.labels = replace(labels, draw=self.draw)

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.errors import DataError
 from judgegym.reports.results.run import SavedRun
-from judgegym_trials.labelling.questions import LabelQuestion, question_of, rows_of
+from judgegym_trials.labelling.questions import RowQuestion, question_of, rows_of
 from tests.trials.labelling.made import run_of
 
 ASPECTS = [
@@ -20,12 +20,12 @@ ASPECTS = [
 VALUES = (0.0, 0.25, 1.0)
 
 
-def asked(path: Path, values: tuple[float, ...] = VALUES, config: Any = None, **general: Any) -> LabelQuestion:
+def asked(path: Path, values: tuple[float, ...] = VALUES, config: Any = None, **general: Any) -> RowQuestion:
     run = SavedRun.open(run_of(path / "run", values, config, **general))
     return question_of(run, rows_of(run)[0].values())
 
 
-def keys(question: LabelQuestion) -> dict[str, float]:
+def keys(question: RowQuestion) -> dict[str, float]:
     return {option.key: option.value for option in question.parts[0].options}
 
 
