@@ -134,8 +134,8 @@ def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
         found = f"its values go from {min(values):g} to {max(values):g}"
         raise DataError(f"{run.path} cannot be labelled: {found}; expected values from 0 to 1")
     if {*values} <= {0.0, 1.0}:
-        options = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
-        return RowQuestion((QuestionPart("Does the response pass?", options),))
+        answers = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
+        return RowQuestion((QuestionPart("Does the response pass?", answers),))
     levels = _levels(Scale(1, _LEVELS))
     return RowQuestion((QuestionPart("How good is the response? (1 is bad, 5 is excellent)", levels),))
 
