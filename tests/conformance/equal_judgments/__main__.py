@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 from tests.conformance.equal_judgments.comparing import compare
 from tests.conformance.equal_judgments.making import Plan, make
 from tests.conformance.equal_judgments.settings import SETTINGS
+from tests.conformance.equal_runs.making import MADE
 
 _SHOWN = 6
 """So many differences of a setting are printed."""
 _ROWS = 150
+_USAGE = 2
 
 
 def main() -> int:
@@ -43,6 +46,11 @@ def main() -> int:
 
 
 def _print_comparison(before: Path, after: Path, only: list[str]) -> int:
+    made = [json.loads((folder / MADE).read_text(encoding="utf-8")) for folder in (before, after)]
+    for name in ("rows", "seed"):
+        if made[0][name] != made[1][name]:
+            print(f"{name}: {made[0][name]} in {before}, {made[1][name]} in {after}; expected equal ones")
+            return _USAGE
     found, shown = compare(before, after, only), Counter[str]()
     for difference in found.differences:
         shown[difference.setting] += 1
