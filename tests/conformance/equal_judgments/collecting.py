@@ -47,7 +47,7 @@ class Collected:
         return f"exit code {self.code}, {said}{self.whole['said']}"
 
 
-def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, are_batched: bool = False) -> Collected:
+def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, are_shared: bool = False) -> Collected:
     """Read what a command has left in its folder.
 
     Args:
@@ -55,7 +55,7 @@ def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, 
         code: its exit code.
         asked: the requests that the endpoint has had, each with how often it came.
         address: of the endpoint, which is another one in each run.
-        are_batched: which calls share a request, and which of these has its cost, depends on time.
+        are_shared: which calls share a request, and which of these has its attempts and cost, depends on time.
     """
     run = next((path.parent for path in folder.rglob("samples.jsonl")), folder)
     tasks: defaultdict[str, Json] = defaultdict(lambda: {"samples": [], "calls": [], "requests": []})
@@ -68,12 +68,12 @@ def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, 
         found = _CASE.search(text)
         tasks[f"row-{found[1]}" if found else _NOBODY]["requests"].append((json.loads(text), count))
     for task in tasks.values():
-        if are_batched:
+        if are_shared:
             task["samples"] = [{**sample, "run": None} for sample in task["samples"]]
             task["calls"] = [{**call, "usage": None, "attempts": None} for call in task["calls"]]
         task["calls"].sort(key=lambda call: json.dumps(call, sort_keys=True))
     lines = [{"task": name, **tasks[name]} for name in sorted(tasks, key=_number_of)]
-    whole = {"code": code, "results": None if are_batched else _results(run), "said": _said(folder, code)}
+    whole = {"code": code, "results": None if are_shared else _results(run), "said": _said(folder, code)}
     text = json.dumps([whole, lines], ensure_ascii=False).replace(address, "ENDPOINT").replace(str(folder), "FOLDER")
     return Collected(code, *json.loads(text))
 

@@ -8,10 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-_PUBLIC = (
-    *("score", "status", "label", "explanation", "critique", "suspects", "left_out", "members"),
-    *("components", "confidences", "contributions", "verdicts", "tags"),
-)
+_PUBLIC = ("score", "status", "label", "explanation", "critique", "suspects", "left_out", "members")
 
 
 def begin(judge: str, settings: str, rows: str, shown: str) -> None:

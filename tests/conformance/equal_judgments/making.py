@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from tests.conformance.equal_runs.driving import Driver, Job, driver_of
 from tests.conformance.equal_runs.making import MADE, commit_of
 
 _SHAPES = {**SHAPES, **benchmark_rows.SHAPES}
+SHARED = re.compile("batched|formless")
+"""In the names of settings in which the calls of several rows share a request, or what the first one finds out."""
 _IN_PYTHON = Path(__file__).with_name("in_python.py")
 
 
@@ -67,7 +70,7 @@ def _judge(setting: Setting, plan: Plan, endpoint: Endpoint, driver: Driver, pla
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     code = driver.run(_job(setting, folder, endpoint.base_url(setting.name)))
     asked = endpoint.take_asked(setting.name)
-    collected = collect(folder, code, asked, endpoint.address, are_batched="batched" in setting.name)
+    collected = collect(folder, code, asked, endpoint.address, are_shared=SHARED.search(setting.name) is not None)
     shutil.rmtree(folder)
     return collected
 

@@ -64,7 +64,7 @@ def reply_to(asked: Asked) -> HttpReply:
     fault = None if _FAULTLESS.search(asked.setting) else _fault(asked)
     if fault is not None:
         return fault
-    if _NO_FORMAT.search(asked.setting) and "response_format" in asked.body:
+    if is_refused_format(asked.setting, asked.body):
         return _error(400, "response_format is not supported by this model")
     if not asked.path.endswith("chat/completions"):
         return HttpReply(_rewards(asked))
@@ -74,6 +74,11 @@ def reply_to(asked: Asked) -> HttpReply:
     texts = "".join(choice["message"]["content"] or "" for choice in choices)
     usage = {"prompt_tokens": len(shown) // 4 + 1, "completion_tokens": len(texts) // 4 + 1}
     return HttpReply({"object": "chat.completion", "choices": choices, "usage": usage})
+
+
+def is_refused_format(setting: str, body: Mapping[str, Any]) -> bool:
+    """Whether a request asks for a format that the endpoint refuses."""
+    return _NO_FORMAT.search(setting) is not None and "response_format" in body
 
 
 def _error(status: int, message: str) -> HttpReply:
