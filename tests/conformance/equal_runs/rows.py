@@ -198,6 +198,18 @@ _SETTINGS: Mapping[str, object] = {
 }
 
 
+_PROMPT_FILE = """\
+prompt: |-
+  Grade the response. Give your reasons, then the grade in double brackets: [[bad]], [[fair]] or [[good]].
+
+  Question: {prompt}
+
+  Response: {response}
+scale: {bad: 0, fair: 0.4, good: 1}
+verdict: {within: brackets}
+"""
+
+
 def write_rows(folder: Path) -> None:
     """Write every file that the runs read."""
     folder.mkdir(parents=True)
@@ -206,4 +218,5 @@ def write_rows(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     for name, settings in _SETTINGS.items():
         (folder / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "judge.yaml").write_text(_PROMPT_FILE, encoding="utf-8")
     (folder / "red.png").write_bytes(base64.b64decode(_RED_PIXEL))

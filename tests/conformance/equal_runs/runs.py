@@ -100,6 +100,7 @@ SINGLE: Mapping[str, str] = {
     "aspect": f"--judge=aspect --aspects={_ASPECTS} --strictness=3",
     "checklist": "--judge=checklist --criteria_per_call=2 --formula=weighted_mean",
     "peer": "--judge=peer --judge_critique_rounds=1",
+    "prompt": "--judge=../rows/judge.yaml --samples_per_item=2 --judge_critique_rounds=1",
     "reward_model": "--judge=reward_model --reward_scale=standardised --reward_mean=0.1 --reward_deviation=0.5",
     "rule": "--judge=rule --rule=length --rule_soft_limit=20 --rule_hard_limit=120",
     "composite": "--judge=composite --reward=@../rows/reward.json",
