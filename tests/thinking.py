@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.judges import parsing
-from judgegym.offline.answers import answers
+from judgegym.offline.answers import answers, known_prompts
 from judgegym.offline.request import parse_request
 from tests.scripted import Json
 
@@ -16,11 +16,13 @@ FAMILIES: list[dict[str, Any]] = json.loads(
     (Path(parsing.__file__).parent / "thinking_markers.json").read_text(encoding="utf-8")
 )["families"]
 
+PROMPT_FILE = Path(__file__).with_name("judge.yaml")
 DRAFTS: Mapping[str, str] = {
     "rubric": "[FEEDBACK] Perhaps. [SCORE] 5",
     "aspect": 'Perhaps {"reason": "fine", "verdict": 1}',
     "checklist": '{"result": [{"id": "Perhaps", "reason": "x", "verdict": "met"}]}',
     "peer": 'Perhaps {"reasoning": "fine", "score": 100}',
+    "prompt": "Perhaps SCORE: 5",
     "arena_hard": "Perhaps so: [[A>>B]]",
     "choice": "Perhaps [[A]]",
     "listwise": '{"scores": [{"id": "Perhaps", "explanation": "x", "score": 1}]}',
@@ -55,4 +57,5 @@ def thoughts(thought: str) -> Iterator[tuple[str, bool]]:
 
 def stand_in(request: Json) -> str:
     """The verdict of a judge that does not think: of the stand-in, the same for the same request."""
-    return answers(parse_request(json.dumps(request).encode()), judge_only=True)[0]
+    known = known_prompts({"judge": str(PROMPT_FILE)})
+    return answers(parse_request(json.dumps(request).encode()), known, judge_only=True)[0]

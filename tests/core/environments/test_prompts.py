@@ -13,8 +13,8 @@ from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE
 from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
+from tests.thinking import PROMPT_FILE
 
-PROMPT_FILE = Path(__file__).with_name("judge.yaml")
 ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
 
 

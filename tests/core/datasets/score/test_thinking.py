@@ -11,12 +11,16 @@ from judgegym.judges.scorers.registry import JUDGES, MADE_OF_JUDGES
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import read_rows, samples_of, score
 from tests.scripted import Json
-from tests.thinking import DRAFTS, stand_in, thoughts
+from tests.thinking import DRAFTS, PROMPT_FILE, stand_in, thoughts
 
 ONE = {"response": "Because.", "baseline": "So.", "criteria": [{"criterion": "It says why.", "points": 1}]}
 TWO = {"responses": ["Because.", "So."]}
 ASKED = [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in MADE_OF_JUDGES]
-WORDS = {"aspect": ("--aspects=correctness",), "rubric": ("--judge_critique_rounds=1",)}
+WORDS = {
+    "prompt": (f"--judge_prompt={PROMPT_FILE}",),
+    "aspect": ("--aspects=correctness",),
+    "rubric": ("--judge_critique_rounds=1",),
+}
 
 
 def test_every_kind_of_judge_that_writes_a_verdict_is_asked() -> None:

@@ -17,13 +17,13 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.mt_bench import MTBenchDetail
 from tests.core.environments.rollouts_of import group
 from tests.core.environments.words import opened
-from tests.mt_bench import JudgeView, answering, data, evaluate, look_at
+from tests.mt_bench import Look, answering, data, evaluate, look_at
 from tests.scripted import Json, Meeting, Reply, completion
 
 _VERDICT = re.compile(r"\[\[(.+?)\]\]")
 
 
-def rating(look: JudgeView) -> str:
+def rating(look: Look) -> str:
     """Another one for each row and turn; one of them is no whole number."""
     number = int(look.uid.removeprefix("row-"))
     return (
@@ -31,7 +31,7 @@ def rating(look: JudgeView) -> str:
     )
 
 
-def letter(look: JudgeView) -> str:
+def letter(look: Look) -> str:
     """Of six rows: won, lost, tied, and three in which the orders disagree; turn 2 is always won."""
     number = int(look.uid.removeprefix("row-"))
     games = [("A", "B"), ("B", "A"), ("C", "C"), ("A", "A"), ("C", "B"), ("B", "C")] if look.turn == 1 else [("A", "B")]
@@ -123,7 +123,7 @@ def test_all_verdicts_of_a_row_are_asked_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("baseline", "good"), [(False, "[[8]]"), (True, "[[A]]")])
 def test_turn_without_a_verdict_fails_the_row(baseline: bool, good: str, tmp_path: Path) -> None:
-    def mumbling(look: JudgeView) -> str:
+    def mumbling(look: Look) -> str:
         return "Hard to say." if (look.uid, look.turn) == ("row-1", 2) else good
 
     run = evaluate(tmp_path, mumbling, "--env.max_judge_error_rate=1", baseline=baseline)
@@ -137,7 +137,7 @@ def test_turn_without_a_verdict_fails_the_row(baseline: bool, good: str, tmp_pat
 
 
 def test_failed_call_of_one_turn_fails_the_row(tmp_path: Path) -> None:
-    def refusing(look: JudgeView) -> Reply | str:
+    def refusing(look: Look) -> Reply | str:
         return (
             Reply(status=400, body={"error": {"message": "no"}}) if look.uid == "row-0" and look.turn == 1 else "[[8]]"
         )
