@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from judgegym.judges.config.exit_code import BAD_INPUT
@@ -18,6 +19,10 @@ from judgegym.llm.errors import SettingsError
 TEMPLATE = Path(__file__).parent / "resources_servers" / "judgegym"
 """The folder as it is in this package."""
 _REQUIREMENT = "judgegym[server]"
+_ENVIRONMENT_SERVERS = "environment_servers"
+"""The folder of NeMo Gym 0.7 with the servers that stand before an agent; older versions have none."""
+_FROM_0_7 = "\n# From 0.7 on"
+"""How the last part of each configuration begins, which only NeMo Gym with environment servers can start."""
 
 
 def put(place: Path) -> Path:
@@ -41,7 +46,17 @@ def put(place: Path) -> Path:
     requirements = target / "requirements.txt"
     lines = [requirement("server") if line == _REQUIREMENT else line for line in requirements.read_text().splitlines()]
     requirements.write_text("\n".join(lines) + "\n")
+    if not _has_environment_servers(place):
+        for config in (target / "configs").glob("*.yaml"):
+            config.write_text(config.read_text(encoding="utf-8").partition(_FROM_0_7)[0], encoding="utf-8")
     return target
+
+
+def _has_environment_servers(place: Path) -> bool:
+    """Whether the NeMo Gym of a checkout, or that of this environment, has environment servers; true without any."""
+    if (place / "nemo_gym").is_dir():
+        return (place / _ENVIRONMENT_SERVERS).is_dir()
+    return find_spec("nemo_gym") is None or find_spec(_ENVIRONMENT_SERVERS) is not None
 
 
 _NEXT = """{target}

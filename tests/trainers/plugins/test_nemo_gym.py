@@ -24,6 +24,17 @@ def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: 
     assert ours.startswith("judgegym[server]")
 
 
+@pytest.mark.parametrize("has_them", [True, False])
+def test_an_older_nemo_gym_gets_no_environment_server_which_it_could_not_start(tmp_path: Path, has_them: bool) -> None:
+    (tmp_path / "nemo_gym").mkdir()
+    if has_them:
+        (tmp_path / "environment_servers").mkdir()
+    for config in (put(tmp_path) / "configs").glob("*.yaml"):
+        blocks = yaml.safe_load(config.read_text())
+        assert ("judgegym_environment_server" in blocks) is has_them
+        assert {"judgegym", "judgegym_simple_agent"} <= {*blocks}
+
+
 def test_a_second_copy_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 0
     (tmp_path / "resources_servers" / "judgegym" / "app.py").write_text("changed")
