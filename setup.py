@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 PLUGIN = "judgegym_trainers/verifiers_plugin"
 JUDGES = (
     *("arena_hard", "aspect", "cascade", "checklist", "choice", "composite", "jury", "listwise", "peer"),
-    *("reward_model", "rubric", "rule", "steps", "tournament"),
+    *("prompt", "reward_model", "rubric", "rule", "steps", "tournament"),
 )
 ENVIRONMENTS = (
     "arena_hard",

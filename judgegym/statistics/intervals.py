@@ -235,6 +235,9 @@ def _on_scale(value: float, totals: Floats, weights: Floats, ends: Ends, noise: 
     return MeanEstimate(value, len(totals), lambda share: _solve(below, share, value, error, ends), below)
 
 
+_SMALLEST_SLOPE = 1e-90
+
+
 def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
     """Return the probability that Σ slope·E + noise·Z ≤ 0, where E are exponential and Z is a normal variable.
 
@@ -246,6 +249,9 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
     import numpy as np
 
     highest, lowest = float(slopes.max()), float(slopes.min())
+    if 0 < max(highest, -lowest) < _SMALLEST_SLOPE:  # their cubes would be 0; the sum's sign depends on no unit
+        unit = max(highest, -lowest)
+        slopes, noise, highest, lowest = slopes / unit, noise / unit, highest / unit, lowest / unit
     if noise < 1e-9 * max(highest, -lowest):
         noise = 0.0
     if not noise and (lowest >= 0 or highest <= 0):

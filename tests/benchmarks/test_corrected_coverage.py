@@ -22,6 +22,7 @@ def slack(share: float) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # some 45 seconds of CPU
 def test_coverage_width_differences_top_up_and_plans_are_as_required() -> None:
     cells = list(measure(RUNS))
     missed = [str(line) for line in requirements(cells, slack) if line.is_met is not True]

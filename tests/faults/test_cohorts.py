@@ -164,7 +164,7 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
     expected, _ = await undisturbed(judge)  # loads what rates a tournament, which may take longer than the deadline
     with process.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-    async with gathering(port, judge, "--deadline=4", "--group_wait=2", *patience) as url:
+    async with gathering(port, judge, "--deadline=10", "--group_wait=2", *patience) as url:
         first = failed(await scored(url, cohorts=1))
         assert first["judge_failed"] > 0 and first.total() == first["judge_failed"] + first["away"] == SIZE
         assert failed(await scored(url, cohorts=1)) == {"away": SIZE}

@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -34,6 +35,14 @@ from tests.trainer import training, until
 EVAL_ROWS = [f"row-{number}" for number in range(100, 103)]
 STEPS = 4
 OFFLINE = {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+
+
+@pytest.fixture(autouse=True)
+def _own_service() -> Iterator[None]:
+    """End wandb's service after a test that has started it in this process: it keeps the first one's folder."""
+    yield
+    if "wandb" in sys.modules:
+        sys.modules["wandb"].teardown()
 
 
 def records(path: Path) -> Iterator[Any]:

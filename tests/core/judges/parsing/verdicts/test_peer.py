@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -202,8 +203,9 @@ UNUSABLE = st.one_of(
     st.floats().filter(lambda value: not (0 <= value <= 100 and value == int(value))),
     st.sampled_from(["n/a", "85.5", "8/10", "good", ""]),
 )
+_JOINING = re.compile(r"\d[\s\W]*[|/&+][\s\W]*\Z")  # "1 | {…}" leaves open which of the two is meant
 PROSE = st.text(alphabet=st.characters(exclude_characters='{}[]"<>', codec="utf-8"), max_size=40).filter(
-    lambda text: "score" not in text.lower() and "think" not in text.lower()
+    lambda text: "score" not in text.lower() and "think" not in text.lower() and not _JOINING.search(text)
 )
 
 
