@@ -63,6 +63,7 @@ def all_are_shown(lab: Lab, undisturbed: Undisturbed) -> bool:
 
 
 @slow_with_several_models
+@pytest.mark.slow("rubric_checklist-judge")  # 0.3 s of CPU; other roles and environments are in the gate
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
 def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     lab: Lab, undisturbed: Undisturbed, number: signal.Signals
