@@ -31,7 +31,7 @@ ASKED, FEW, PLANTED, DOWN, LAST = (  # other texts each time: a replica remember
     for time, many in enumerate((48, 12, 48, 48, 48))
 )
 TRIES = 600
-pytestmark = pytest.mark.timeout(6 * trainers.PATIENCE_S)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(6 * trainers.PATIENCE_S)]
 
 
 class HeldJudge:
