@@ -98,9 +98,11 @@ class EndpointSettings(Settings):
     derive it from those.
     """
 
-    OF_HOST: ClassVar = frozenset({"model", "api", "api_key", "api_key_env", "extra_headers", "replicas"})
+    OF_HOST: ClassVar[frozenset[str]] = frozenset(
+        {"model", "api", "api_key", "api_key_env", "extra_headers", "replicas"}
+    )
     """What holds for one host alone."""
-    OF_MODEL: ClassVar = frozenset(
+    OF_MODEL: ClassVar[frozenset[str]] = frozenset(
         {"extra_body", "price_input", "price_output", "price_cached_input", "finish_reasons"}
         | {"requests_per_minute", "tokens_per_minute", "max_concurrency"}
     )
