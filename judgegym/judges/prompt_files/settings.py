@@ -14,6 +14,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import MOST_VOTES
 from judgegym.judges.prompt_files.file import SUFFIXES, PromptFile, load_prompt_file
 from judgegym.judges.prompt_files.template import PlaceholderName
+from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +53,10 @@ class PromptJudgeSettings(JudgeSettings):
         """The prompt file.
 
         Raises:
-            ValueError: there is none.
+            SettingsError: there is none.
         """
         if self.judge_prompt is None:
-            raise ValueError("judge_prompt: the judge prompt needs a prompt file; expected --judge=FILE.yaml")
+            raise SettingsError("judge_prompt: the judge prompt needs a prompt file; expected --judge=FILE.yaml")
         return self.judge_prompt
 
     @property

@@ -14,6 +14,7 @@ from judgegym.judges.prompt_files.file import load_prompt_file
 from judgegym.judges.prompt_files.judge import PromptTaskJudge
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.prompt_files.stand_in import prompt_format
+from judgegym.llm.errors import SettingsError
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
 from tests.scripted import ScriptedEndpoint, in_turn
@@ -178,6 +179,13 @@ async def test_a_row_without_a_text_that_the_prompt_shows_is_refused(
         judge.check(TASK)
         judge.check(JudgeTask("Why?", (), rubric="Is it right?"))
         judge.check(JudgeTask("Why?", ("So.", "No."), rubric="Is it right?"))
+
+
+async def test_the_judge_prompt_without_a_file_is_a_wrong_setting(connect: Connect) -> None:
+    async with ScriptedEndpoint("SCORE: 5") as endpoint:
+        client = connect(endpoint)
+        with pytest.raises(SettingsError, match=r"^judge_prompt: .* expected --judge=FILE.yaml"):
+            PromptTaskJudge(PromptJudgeSettings(), client)
 
 
 @pytest.mark.parametrize("name", FILES)
