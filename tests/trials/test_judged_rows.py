@@ -57,9 +57,9 @@ def rating(text: str) -> int:
 def test_repeats_are_calls_of_their_own_and_equal_rows_share_one(tmp_path: Path) -> None:
     with serving(rated(rating)) as endpoint:
         words = [f"--judge_base_url={endpoint.base_url}", f"--judge_cache={tmp_path / 'cache.sqlite'}"]
-        planned = asyncio.run(plan_rows(loaded(*words, "--judge_temperature=0"), ROWS, None)).judge.calls
+        planned = asyncio.run(plan_rows(loaded(*words, "--judge_temperature=0"), ROWS, None)).estimate.total
         judged = judge(tmp_path / "out", ROWS, *words, "--judge_temperature=0")
-        assert (planned.low, planned.high) == (4, 4) and len(endpoint.requests) == 4
+        assert (planned.low.calls, planned.high.calls) == (4, 4) and len(endpoint.requests) == 4
         assert judge(tmp_path / "cached", ROWS, *words, "--judge_temperature=0") is not None
         assert len(endpoint.requests) == 4
     assert judged.problem is None

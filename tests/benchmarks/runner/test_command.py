@@ -39,8 +39,10 @@ class Checkout:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        # No bytecode: a script that is written anew within a second would be taken for the one before.
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "benchmarks", *words]
-        return subprocess.Popen(command, cwd=self.path, text=True, **pipes)  # type: ignore[call-overload]
+        return subprocess.Popen(command, cwd=self.path, text=True, env=environment, **pipes)  # type: ignore[call-overload]
 
     def run(self, *words: str) -> tuple[int, str, str]:
         process = self.start(*words)

@@ -167,7 +167,7 @@ async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sa
             await at.under_way()
             started.send(signal.SIGKILL)
             await asyncio.to_thread(started.ended)
-        rows = {uid_of(body): number for number, body in enumerate(at.policy.bodies, start=1)}
+        rows = {uid_of(body): which(body["messages"][1]["content"])[1] for body in at.judge.bodies}
         await at.trainer.take(1)
         at.released.set()
         with at.begin("--resume", f"--openai.num_max_requests_at_once={BEGUN - DONE}"):  # or the others arrive beside
