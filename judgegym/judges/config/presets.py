@@ -81,23 +81,60 @@ class _UniqueNames(_Loader):  # type: ignore[misc]  # either of two classes
         return values
 
 
-def load_yaml(data: bytes | str) -> object:
+class _NamesAsWritten(_UniqueNames):
+    """The same, where each name of a mapping is the text that is written: `yes` and `1.0` are words."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        for name, _ in node.value:
+            if isinstance(name, yaml.ScalarNode) and name.tag != "tag:yaml.org,2002:merge":
+                name.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
+
+
+class YamlError(ValueError):
+    """A text that is not YAML, or not of the kind that is built; its message is one line.
+
+    Attributes:
+        problem: what is wrong, without the place.
+        line: the number of the line, from 1, where it is known.
+    """
+
+    def __init__(self, message: str, problem: str, line: int | None = None) -> None:
+        """Say what is wrong, and where."""
+        super().__init__(message)
+        self.problem, self.line = problem, line
+
+
+def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
     """The value of a YAML text.
 
+    Args:
+        data: the text.
+        names_as_written: take the names in all mappings as the texts that are written, and not as numbers or dates.
+
     Raises:
-        ValueError: it is not YAML, or not of the kind that is built (see the module).
+        YamlError: it is not YAML, or not of the kind that is built (see the module).
     """
+    text = ""
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8: {error.reason} at byte {error.start}") from None
-    try:
         _check_size(text)
-        return yaml.load(text, _UniqueNames)  # a subclass of the safe loader
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        return yaml.load(text, _NamesAsWritten if names_as_written else _UniqueNames)  # subclasses of the safe loader
+    except YamlError:
+        raise
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8: {error.reason} at byte {error.start}"
+        raise YamlError(problem, problem, error.object.count(b"\n", 0, error.start) + 1) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        raise YamlError(" ".join(str(error).split()), str(error.problem or error.context), line) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise YamlError(" ".join(str(error).split()), error.reason, line) from None
     except Exception as error:  # noqa: BLE001  # constructors raise their own: a date that does not exist, a tag that does not fit
-        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None
+        problem = " ".join(str(error).split()) or type(error).__name__
+        raise YamlError(problem, problem) from None
 
 
 def read_yaml(path: Path, place: str = "") -> Any:
@@ -118,7 +155,7 @@ def _check_size(text: str) -> None:
     """Count the nodes that the text grows to, without building it.
 
     Raises:
-        ValueError: too deep, too many, or an alias of something that it is a part of.
+        YamlError: too deep, too many, or an alias of something that it is a part of.
     """
     sizes: dict[str, int] = {}  # of what an anchor names, with its aliases
     open_nodes: list[tuple[str | None, int]] = []  # anchor, and nodes before it
@@ -126,13 +163,13 @@ def _check_size(text: str) -> None:
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _ in open_nodes):
-                raise ValueError(f"{_place(event)}: *{event.anchor} is a part of itself")
+                raise _refusal(event, f"*{event.anchor} is a part of itself")
             count += sizes.get(str(event.anchor), 1)
         elif isinstance(event, yaml.CollectionStartEvent):
             open_nodes.append((event.anchor, count))
             count += 1
             if len(open_nodes) > _DEEPEST:
-                raise ValueError(f"{_place(event)}: nested more than {_DEEPEST} deep")
+                raise _refusal(event, f"nested more than {_DEEPEST} deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_nodes.pop()
             if anchor is not None:
@@ -140,11 +177,12 @@ def _check_size(text: str) -> None:
         elif isinstance(event, yaml.ScalarEvent):
             count += 1
         if count > _MOST_NODES:
-            raise ValueError(f"{_place(event)}: more than {_MOST_NODES} values, aliases counted")
+            raise _refusal(event, f"more than {_MOST_NODES} values, aliases counted")
 
 
-def _place(event: yaml.Event) -> str:
-    return f"line {event.start_mark.line + 1}" if event.start_mark is not None else "text"
+def _refusal(event: yaml.Event, problem: str) -> YamlError:
+    line = None if event.start_mark is None else event.start_mark.line + 1
+    return YamlError(f"{'text' if line is None else f'line {line}'}: {problem}", problem, line)
 
 
 _INTERVAL_S = 0.002

@@ -27,7 +27,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from judgegym.judges.parsing.json_objects import (
     LOOKED_AT,
@@ -65,6 +65,45 @@ class VerdictCandidate(Generic[T]):
     is_full: bool = False
 
 
+_QUOTE = "\\\\?[\"'\u2018\u2019\u201c\u201d]?"
+_NAMES = (
+    "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|choice|result|judge?ment|"
+    "decision"
+)
+
+
+class ObjectSigns(NamedTuple):
+    """By what an object of a form is known that is malformed, or within a string.
+
+    Attributes:
+        begun: how it begins.
+        named: one of its fields, where the beginning is missing.
+    """
+
+    begun: re.Pattern[str]
+    named: re.Pattern[str]
+
+    @classmethod
+    def of(cls, names: str, first: str | None = None) -> ObjectSigns:
+        """Of the fields with these names, and of those that begin with a quoted name like `first`; as patterns."""
+        others = "" if first is None else rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
+        return cls(
+            re.compile(
+                rf"\{{\s*(?:{_QUOTE}(?:{names}){_QUOTE}\s*:|[\"'](?:{names})[\"']\s*(?=[=\"'\d-]){others})",
+                re.IGNORECASE,
+            ),
+            re.compile(rf"[\"'](?:{names})\\?[\"']\s*:", re.IGNORECASE),
+        )
+
+    @classmethod
+    def of_any_form(cls, name: str) -> ObjectSigns:
+        """Of an object whose verdict has this name, and whose other fields may have any."""
+        return cls.of(f"{_NAMES}|{re.escape(name)}", r"[^\"'\\{}\n:]{1,60}")
+
+
+USUAL_SIGNS = ObjectSigns.of(_NAMES)
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictKind(Generic[T]):
     """What the verdicts of one kind look like.
@@ -78,6 +117,8 @@ class VerdictKind(Generic[T]):
         read: how many characters at a text's end are read.
         decode: gives the fields of an object as it is written, `None` if they are no verdict.
         options: the verdicts in the order in which a prompt lists them; without it, lists of options go unnoticed.
+        signs: by what a malformed object is known.
+        headings: of the prompt's own sections, as a pattern: an invented next task may begin with one.
     """
 
     name: str
@@ -87,6 +128,8 @@ class VerdictKind(Generic[T]):
     read: int = LOOKED_AT
     decode: Callable[[str], Mapping[str, JSON] | None] = decoded
     options: Sequence[T] = ()
+    signs: ObjectSigns = USUAL_SIGNS
+    headings: re.Pattern[str] | None = None
 
 
 MOST_COMPARED = 20
@@ -95,17 +138,7 @@ _MOST_MENTIONS = 200
 BLANK = "\ufffd"
 """In place of each sign of an object; white space would join the words around it."""
 
-_QUOTE = "\\\\?[\"'\u2018\u2019\u201c\u201d]?"
-_NAMES = (
-    "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|choice|result|judge?ment|"
-    "decision"
-)
-_BEGUN = re.compile(
-    rf"\{{\s*(?:{_QUOTE}(?:{_NAMES}){_QUOTE}\s*:|[\"'](?:{_NAMES})[\"']\s*(?=[=\"'\d-]))", re.IGNORECASE
-)
-"""How an object of a form begins, also one that is malformed or within a string."""
 _NAME = re.compile(rf"(?:\w+[_ ])?(?:{_NAMES}|value|points|answer|output)", re.IGNORECASE)
-_NAMED = re.compile(rf"[\"'](?:{_NAMES})\\?[\"']\s*:", re.IGNORECASE)
 _BRACE = re.compile(r"[{}]")
 _MOST_FAILED = 10
 """Malformed objects whose ends are looked for; a later one extends perhaps to the last brace."""
@@ -140,7 +173,7 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
         value = _value(kind.decode(own[slice(*whole)]), kind)
         return None if value is None else ParsedVerdict(value, whole)
     text = own[unread:]
-    objects, doubtful = _objects(text)
+    objects, doubtful = _objects(text, kind.signs)
     if not kind.in_text_too and not any(each.fields and kind.name in each.fields for each in objects):
         return None
     words = _without(text, [each.at for each in objects]) if objects else text
@@ -162,7 +195,7 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
         if _is_quoted(text, last.at) or (last.is_object and not at_the_end):
             return None
     mentions = [_mention(each, last, kind, words) for each in (*earlier[-_MOST_MENTIONS:], last)]
-    if is_unchosen(words, mentions[-1], mentions[:-1]):
+    if is_unchosen(words, mentions[-1], mentions[:-1], kind.headings):
         return None
     return ParsedVerdict(last.value, last.at).behind(unread)
 
@@ -254,7 +287,7 @@ def _is_closed_once_more(gap: str, behind: str) -> bool:
     return any(depth < 0 for depth, _ in _depths(closed, doubled))
 
 
-def _objects(text: str) -> tuple[list[_Object], list[Place]]:
+def _objects(text: str, signs: ObjectSigns) -> tuple[list[_Object], list[Place]]:
     """The outermost objects, in order; and where malformed ones may extend.
 
     A malformed object extends to the brace that closes it; perhaps to the last one, since its texts may have braces;
@@ -263,7 +296,7 @@ def _objects(text: str) -> tuple[list[_Object], list[Place]]:
     if "}" not in text and "{" not in text:
         return [], []
     sound = {match.at[0]: match for match in last_first(text, len(text)) if match.fields}
-    begun = {match.start(): match.end() for match in _BEGUN.finditer(text)}
+    begun = {match.start(): match.end() for match in signs.begun.finditer(text)}
     objects: list[_Object] = []
     doubtful: list[Place] = []
     last, failed = text.rfind("}") + 1, 0
@@ -285,15 +318,15 @@ def _objects(text: str) -> tuple[list[_Object], list[Place]]:
             objects.append(_Object((start, closing)))
         if not doubtful or start >= doubtful[-1][1]:
             doubtful.append((start, furthest))
-    cut = _end_of_cut(_without(text, [each.at for each in objects]))
+    cut = _end_of_cut(_without(text, [each.at for each in objects]), signs.named)
     if cut:
         doubtful = [(0, cut), *((max(start, cut), end) for start, end in doubtful if end > cut)]
     return objects, doubtful
 
 
-def _end_of_cut(words: str) -> int:
+def _end_of_cut(words: str, name: re.Pattern[str]) -> int:
     """Where an object ends whose beginning is missing, such as one that quotes the end of thinking; 0 without one."""
-    named = _NAMED.search(words)
+    named = name.search(words)
     if named is None:
         return 0
     depth = 0

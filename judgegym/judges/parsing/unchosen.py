@@ -178,13 +178,14 @@ _BOUNDARY = re.compile(
 """A role token, or a heading of a judge's prompt, which may begin an invented next task."""
 
 
-def is_unchosen(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
+def is_unchosen(words: str, last: Mention, earlier: Sequence[Mention], headings: re.Pattern[str] | None = None) -> bool:
     """Whether a text names its last verdict without choosing it.
 
     Args:
         words: the text, with blanks in place of objects.
         last: the last verdict.
         earlier: the candidates before it, in order.
+        headings: of the judge's prompt, beside the usual ones.
     """
     start, end = last.at
     before = _sentence(words, start)
@@ -201,7 +202,7 @@ def is_unchosen(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
         _is_one_of_several(words, last, earlier)
         or _is_alternative(before, start, others)
         or _is_listed(words, last, earlier)
-        or _runs_on(words, start, others)
+        or _runs_on(words, start, others, headings)
     )
 
 
@@ -317,7 +318,8 @@ def _shape(words: str, mention: Mention) -> tuple[str, ...]:
     return tuple(" ".join(_SHAPE.sub(" ", part).lower().split()) for part in _line(words, mention))
 
 
-def _runs_on(words: str, start: int, others: Sequence[Mention]) -> bool:
+def _runs_on(words: str, start: int, others: Sequence[Mention], headings: re.Pattern[str] | None) -> bool:
     """Whether a next task begins between another verdict of the full form and this one."""
     first = next((each.at[1] for each in others if each.is_verdict), None)
-    return first is not None and _BOUNDARY.search(words, first, start) is not None
+    boundaries = filter(None, (_BOUNDARY, headings))
+    return first is not None and any(boundary.search(words, first, start) is not None for boundary in boundaries)

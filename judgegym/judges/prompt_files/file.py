@@ -18,32 +18,40 @@ Guarantee: what is wrong is told with the file and its line, before the first ca
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 from typing_extensions import Self
 
+from judgegym.judges.config.presets import YamlError, load_yaml
 from judgegym.judges.core import judgment
-from judgegym.judges.prompt_files.template import (
-    PlaceholderName,
-    PromptTemplate,
-    TemplateError,
-    parse_template,
-)
+from judgegym.judges.parsing.candidates import folded
+from judgegym.judges.prompt_files.lines import PlaceholderName, TemplateError, placeholder_in
+from judgegym.judges.prompt_files.template import PromptTemplate, parse_template
 from judgegym.judges.prompt_files.verdicts import VerdictLabels, VerdictRule, check_rule
 
 SUFFIXES = (".yaml", ".yml")
 """How the name of a prompt file ends."""
-_PLACEHOLDER = re.compile(r"\{(prompt|response|reference|rubric|context|baseline)\}")
+_MOST_BYTES = 1_000_000
 _MOST_LEVELS = 1001
-_Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Scale: TypeAlias = tuple[int, int] | dict[str, _Unit] | Literal["yes/no"]
+_MOST_LABELS = 100
+_LONGEST_LABEL = 60
+_Level = Annotated[int, Strict()]
+_Unit = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
+Scale: TypeAlias = tuple[_Level, _Level] | dict[str, _Unit] | Literal["yes/no"]
 """From the lowest to the highest score, labels with their scores from 0 to 1, or yes and no."""
+_EXPECTED: Mapping[str, str] = {
+    "prompt": "expected a text with placeholders such as {response}",
+    "scale": "expected [LOWEST, HIGHEST] of whole numbers, {LABEL: SCORE FROM 0 TO 1, …} or yes/no",
+    "verdict": "expected one of {after: WORD}, {within: brackets} and {field: NAME}",
+    "system": "expected a text",
+    "optional": "expected a list of placeholders, such as [context]",
+}
 
 
 class PromptFile(BaseModel):
@@ -67,19 +75,25 @@ class PromptFile(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _yes_and_no_are_words(cls, values: object) -> object:
-        """YAML reads `yes` and `no` as true and false."""
+    def _labels_are_texts(cls, values: object) -> object:
+        """Numbers may be labels; `true` may stand for yes, on or true."""
         scale = values.get("scale") if isinstance(values, dict) else None
         if not isinstance(values, dict) or not isinstance(scale, Mapping):
             return values
-        return {**values, "scale": {_label(key): score for key, score in scale.items()}}
+        wrong = next((label for label in scale if isinstance(label, bool)), None)
+        if wrong is not None:
+            raise ValueError(f"scale: expected labels that are texts, found {wrong}; write them in quotation marks")
+        return {**values, "scale": {str(label): score for label, score in scale.items()}}
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
         _check_scale(self.scale)
-        if self.system is not None and (match := _PLACEHOLDER.search(self.system)) is not None:
-            raise ValueError(f"system: {match[0]} in a system message is not delimited; move it into the prompt")
-        template = self.template
+        if (written := placeholder_in(self.system or "")) is not None:
+            raise ValueError(f"system: {written} in a system message is not delimited; move it into the prompt")
+        try:
+            template = self.template
+        except TemplateError as error:
+            raise ValueError(f"prompt: line {error.line}: {error}") from None
         unknown = [name for name in self.optional if name not in template.names or name == "response"]
         if unknown:
             raise ValueError(f"optional: the prompt has no section {{{unknown[0]}}} that could be left out")
@@ -102,11 +116,6 @@ class PromptFile(BaseModel):
         return VerdictLabels(scores={str(level): scale.unit(level) for level in scale.levels}, scale=scale)
 
 
-def _label(key: object) -> str:
-    """The label of a key of YAML."""
-    return ("yes" if key else "no") if isinstance(key, bool) else str(key)
-
-
 def _check_scale(scale: Scale) -> None:
     if isinstance(scale, tuple):
         low, high = scale
@@ -115,16 +124,29 @@ def _check_scale(scale: Scale) -> None:
         if high - low >= _MOST_LEVELS:
             raise ValueError(f"scale: expected at most {_MOST_LEVELS} levels, found {high - low + 1}")
     elif isinstance(scale, Mapping):
-        wrong = next((label for label in scale if not label.strip() or "\n" in label), None)
-        if wrong is not None:
-            raise ValueError(f"scale: {wrong!r} is no label; expected a word or several in one line")
-        if len({label.casefold() for label in scale}) < len(scale):
-            raise ValueError("scale: two labels are equal but for upper and lower case")
-        if len({*scale.values()}) < 2:
-            raise ValueError(f"scale: expected labels with at least two different scores, found {dict(scale)}")
+        _check_labels(scale)
 
 
-def load_prompt_file(path: Path) -> tuple[PromptFile, Sequence[str]]:
+def _check_labels(scores: Mapping[str, float]) -> None:
+    seen: dict[str, str] = {}
+    for label in scores:
+        if not label.strip() or not label.isprintable() or len(label) > _LONGEST_LABEL:
+            shown = repr(label[:_LONGEST_LABEL])
+            raise ValueError(
+                f"scale: {shown} is no label; expected a word or several, of {_LONGEST_LABEL} signs at most"
+            )
+        other = seen.setdefault(folded(unicodedata.normalize("NFKC", label)).casefold(), label)
+        if other != label:
+            raise ValueError(
+                f"scale: the labels {other!r} and {label!r} differ in upper and lower case or in looks alone"
+            )
+    if len({*scores.values()}) < 2:
+        raise ValueError(f"scale: expected labels with at least two different scores, found {dict(scores)}")
+    if len(scores) > _MOST_LABELS:
+        raise ValueError(f"scale: expected at most {_MOST_LABELS} labels, found {len(scores)}")
+
+
+def load_prompt_file(path: Path) -> tuple[PromptFile, tuple[str, ...]]:
     """Read a prompt file.
 
     Returns:
@@ -133,41 +155,66 @@ def load_prompt_file(path: Path) -> tuple[PromptFile, Sequence[str]]:
     Raises:
         ValueError: it cannot be read, or is wrong; the message names file and line.
     """
+    data = _bytes_of(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read: {error}") from None
+        values = load_yaml(data, names_as_written=True)
+    except YamlError as error:
+        raise ValueError(f"{path}:{error.line or 1}: expected YAML: {error.problem}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}:1: expected YAML with prompt, scale and verdict")
+    places = _places_of(data)
     try:
-        values = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise ValueError(f"{path}:{line}: expected YAML: {error.problem}") from None
-    if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
-        raise ValueError(f"{path}:1: expected YAML with prompt (a text), scale and verdict")
-    lines = _lines_of_keys(text)
-    first_line = _first_line_of_prompt(text, lines.get("prompt", 1))
-    try:
-        parse_template(values["prompt"], first_line=first_line)
+        prompt = values.get("prompt")
+        template = parse_template(prompt, **places.of_prompt) if isinstance(prompt, str) else None
         prompt_file = PromptFile.model_validate(values)
     except TemplateError as error:
-        raise ValueError(f"{path}:{error.line}: {error}") from None
+        raise ValueError(f"{path}:{error.line}: {error}{places.hint}") from None
     except ValidationError as error:
-        raise ValueError(_explained(path, error, lines)) from None
-    notes = parse_template(values["prompt"], first_line=first_line).notes
-    return prompt_file, [f"{path}: {note}" for note in notes]
+        raise ValueError(_explained(path, error, places.lines)) from None
+    return prompt_file, () if template is None else tuple(f"{path}: {note}" for note in template.notes)
 
 
-def _lines_of_keys(text: str) -> Mapping[str, int]:
-    """The line of each key of the file, from 1."""
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: of a path with a NUL
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{' '.join(str(path).split())}: the prompt file cannot be read: {problem}") from None
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"{path}: a prompt file has at most {_MOST_BYTES:,} bytes")
+    return data
+
+
+class _Places(NamedTuple):
+    """Where things stand in a file, in lines from 1.
+
+    Attributes:
+        lines: of each name.
+        of_prompt: of the prompt's text, as `parse_template` takes it.
+        hint: what may have become of the prompt's lines.
+    """
+
+    lines: Mapping[str, int]
+    of_prompt: Mapping[str, Any]
+    hint: str = ""
+
+
+def _places_of(data: bytes) -> _Places:
+    node = yaml.compose(data, Loader=yaml.SafeLoader)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    return {key.value: key.start_mark.line + 1 for key, _ in pairs}
-
-
-def _first_line_of_prompt(text: str, key_line: int) -> int:
-    """Where the prompt's text begins: below its key, if it is a block."""
-    line = text.splitlines()[key_line - 1]
-    return key_line + 1 if re.search(r":\s*[|>][-+0-9]*\s*(?:#.*)?$", line) else key_line
+    lines = {key.value: key.start_mark.line + 1 for key, _ in pairs if isinstance(key, yaml.ScalarNode)}
+    prompt = next((value for key, value in pairs if key.value == "prompt"), None)
+    if not isinstance(prompt, yaml.ScalarNode):
+        return _Places(lines, {})
+    line = prompt.start_mark.line + 1
+    if prompt.style == "|":
+        return _Places(lines, {"first_line": line + 1})
+    is_joined = prompt.end_mark.line > prompt.start_mark.line
+    hint = (
+        "; the lines of this text are joined, as YAML says: write prompt: | for a text with lines" if is_joined else ""
+    )
+    return _Places(lines, {"first_line": line, "is_block": False}, hint)
 
 
 def _explained(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:
@@ -180,7 +227,7 @@ def _explained(path: Path, error: ValidationError, lines: Mapping[str, int]) -> 
         known = VerdictRule.model_fields if len(first["loc"]) > 1 else PromptFile.model_fields
         message = f"unknown; expected {', '.join(known)}"
         place = [str(part) for part in first["loc"]]
-    if first["loc"] and name == "scale":
-        message = "expected [LOWEST, HIGHEST], {LABEL: SCORE FROM 0 TO 1, …} or yes/no"
+    elif first["loc"] and first["type"] != "value_error":
+        message = _EXPECTED.get(name, message)
     shown = f"{'.'.join(place)}: " if place else ""
     return f"{path}:{lines.get(name, 1)}: {shown}{message}"

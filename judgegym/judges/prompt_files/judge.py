@@ -17,9 +17,9 @@ from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before, explained
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, text_field
+from judgegym.judges.prompt_files.lines import PLACEHOLDERS, unescaped
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
-from judgegym.judges.prompt_files.template import PLACEHOLDERS
-from judgegym.judges.prompt_files.verdicts import reply_parser
+from judgegym.judges.prompt_files.verdicts import EXPLANATION, reply_parser
 from judgegym.judges.rubrics.prompt import REQUEST, Rubric, mean_score, score_probabilities
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice
@@ -65,31 +65,41 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         super().__init__(settings, client, rubric)
         self.file = settings.prompt_file
         self._labels, self._template = self.file.labels, self.file.template
-        self._parser = reply_parser(self.file.verdict, self._labels)
+        self._parser = reply_parser(self.file.verdict, self._labels, self._template.titles)
         self._form = VerdictForm(
-            "verdict", {"explanation": text_field("your reasons"), self.file.verdict.field_name: self._labels.form}
+            "verdict", {EXPLANATION: text_field("your reasons"), self.file.verdict.field_name: self._labels.form}
         )
 
     def check(self, task: JudgeTask) -> None:
         """Check that the task has what the prompt shows, and describes scores of the scale alone."""
         super().check(task)
-        texts = self._texts(task)
-        needed = [name for name in self._template.names if name != "response" and name not in self.file.optional]
-        lacking = [name for name in needed if name not in texts]
-        if lacking:
-            raise TaskError(
-                f"{lacking[0]}: the prompt shows it, and there is none; if rows may lack it, name it under optional in "
-                "the prompt file"
-            )
+        lack = self._lack(task)
+        if lack is not None:
+            raise TaskError(lack)
         levels = () if self._labels.scale is None else self._labels.scale.levels
         beyond = next((level for level, _ in task.levels if level not in levels), None)
-        if beyond is not None and "rubric" in texts:
+        if beyond is not None and "rubric" in self._template.names:
             raise TaskError(f"rubric: a description of score {beyond}, which the prompt's scale does not have")
+
+    async def judge(self, task: JudgeTask) -> Judgment[PromptDetail]:
+        """Judge a task; one that lacks what the prompt shows, and that nobody has checked, has no score."""
+        lack = self._lack(task)
+        return await super().judge(task) if lack is None else Judgment(None, Status.JUDGE_FAILED, explanation=lack)
+
+    def _lack(self, task: JudgeTask) -> str | None:
+        """What the prompt shows and the task does not have."""
+        texts = self._texts(task)
+        needed = [name for name in self._template.names if name != "response" and name not in self.file.optional]
+        lacking = next((name for name in needed if name not in texts), None)
+        if lacking is None:
+            return None
+        return f"{lacking}: the prompt shows it, and there is none; if rows may lack it, name it under optional"
 
     def questions(self, task: JudgeTask) -> Sequence[Question[PromptVerdict]]:
         """Ask for the verdict, in as many independent judgments as the settings say."""
         settings = self.settings
-        system = self.file.system if settings.judge_system_prompt is None else settings.judge_system_prompt
+        own = unescaped(self.file.system) if self.file.system else None
+        system = own if settings.judge_system_prompt is None else settings.judge_system_prompt
         question = Question(
             "verdict",
             self._template.fill(self._texts(task), system=system),
@@ -144,7 +154,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def revision(self, call: JudgeCall[PromptVerdict], verdict: PromptVerdict) -> Revision:
         """The revised verdict, its reasons, and what stands before it."""
-        critique = critique_before(after_thinking(call.text), self.file.verdict.field_name)
+        critique = critique_before(after_thinking(call.text), self.file.verdict.field_name.lower())
         return Revision(self._shown(verdict), self._reasons(call.text), critique)
 
     def _texts(self, task: JudgeTask) -> Mapping[str, str]:
@@ -192,7 +202,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def _reasons(self, text: str) -> str:
         """The reasons of a verdict: the explanation of an object, or the whole text."""
-        return explained(after_thinking(text).strip(), self.file.verdict.field_name)[1]
+        return explained(after_thinking(text).strip(), self.file.verdict.field_name.lower())[1]
 
     @staticmethod
     def _confidences(labels: Sequence[str], replies: Answers[PromptVerdict]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import MOST_VOTES
 from judgegym.judges.prompt_files.file import SUFFIXES, PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.template import PlaceholderName
+from judgegym.judges.prompt_files.lines import PlaceholderName
 from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def _from_path(value: object) -> object:
 
 def is_prompt_file(name: object) -> bool:
     """Whether the name of a judge is the path of a prompt file."""
-    return isinstance(name, str) and name.lower().endswith(SUFFIXES)
+    return isinstance(name, str) and name.lower().endswith(SUFFIXES) and "\n" not in name
 
 
 class PromptJudgeSettings(JudgeSettings):

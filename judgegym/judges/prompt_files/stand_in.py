@@ -69,7 +69,10 @@ def prompt_format(prompt_file: PromptFile) -> PromptFormat:
         sections=tuple(title for section in required for title in _titles(section)),
         judged=(sections["response"].title,),
         reply=reply,
-        optional=tuple(title for section in optional for title in _titles(section)),
+        optional=(
+            *(section.title for section in optional),
+            *(section.ending for section in sections.values() if section in optional or not section.has_ending),
+        ),
         question=sections["prompt"].title if "prompt" in sections else "",
         references=(sections["reference"].title,) if "reference" in sections else (),
         fields=fields,
@@ -77,5 +80,5 @@ def prompt_format(prompt_file: PromptFile) -> PromptFormat:
 
 
 def _titles(section: TemplateSection) -> list[str]:
-    """The titles of a section's markers."""
-    return [section.title] if section.ending is None else [section.title, section.ending]
+    """The titles of the markers that a section always has."""
+    return [section.title, section.ending] if section.has_ending else [section.title]

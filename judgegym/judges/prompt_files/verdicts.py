@@ -19,7 +19,9 @@ from judgegym.judges.parsing.candidates import (
     DOUBLE_BRACKETED,
     NUMBERS,
     SCORE,
+    USUAL_SIGNS,
     NamedValues,
+    ObjectSigns,
     VerdictCandidate,
     VerdictKind,
     folded,
@@ -27,9 +29,19 @@ from judgegym.judges.parsing.candidates import (
 )
 from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.parsing.scores import score_in_words, whole_score
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictField, VerdictParser, integer, one_of
+from judgegym.judges.parsing.verdict_parser import (
+    CRITIQUE,
+    ParsedVerdict,
+    VerdictField,
+    VerdictParser,
+    integer,
+    one_of,
+)
+from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
+EXPLANATION = "explanation"
+"""The field of the reasons in an object that replaces the rule's own form."""
 USUAL_FIELD = "verdict"
 """The field of the verdict in an object, if the rule names none."""
 _LONGEST_LINE = 200
@@ -61,6 +73,10 @@ class VerdictRule(BaseModel):
             raise ValueError(f"expected exactly one of after, within and field, found {' and '.join(rules) or 'none'}")
         if not str(getattr(self, rules[0])).strip() or "\n" in str(getattr(self, rules[0])):
             raise ValueError(f"{rules[0]}: expected a word, a tag or a name in one line")
+        if self.field is not None and self.field.casefold() in (CRITIQUE, EXPLANATION):
+            raise ValueError(
+                f"field: {self.field} holds the judge's words where it replies with an object; take another"
+            )
         return self
 
     @property
@@ -74,7 +90,7 @@ class VerdictRule(BaseModel):
             return f"[[{label}]]"
         if self.after is not None:
             return f"{self.after} {label}"
-        return f'{{"{self.field}": {label if is_number else chr(34) + label + chr(34)}}}'
+        return wire.dumps({str(self.field): int(label) if is_number else label}).decode()
 
 
 class VerdictLabels(BaseModel):
@@ -107,7 +123,8 @@ class VerdictLabels(BaseModel):
             return None if level is None else str(level)
         if self.is_yes_no and not isinstance(value, str):
             return yes_no_label(value)
-        return self.by_folded_name.get(value.strip().casefold()) if isinstance(value, str) else None
+        is_word = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return self.by_name.get(str(value).strip().casefold()) if is_word else None
 
     def from_words(self, words: str) -> str | None:
         """The label that words are, with decoration or a full stop around it."""
@@ -115,35 +132,51 @@ class VerdictLabels(BaseModel):
         if self.scale is not None:
             level = score_in_words(bare.strip("()[] "), self.scale)
             return None if level is None else str(level)
-        return self.by_folded_name.get(bare.casefold())
+        return self.by_name.get(bare.casefold())
+
+    def stated_in(self, words: str) -> str | None:
+        """The label that folded words state: the label itself, or one that looks like it."""
+        if self.scale is not None:
+            return self.from_words(words)
+        bare = words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).casefold()
+        return next((label for label in self.scores if folded(label).casefold() == bare), None)
 
     @property
-    def by_folded_name(self) -> Mapping[str, str]:
+    def by_name(self) -> Mapping[str, str]:
         """The labels by their names without case."""
         return {label.casefold(): label for label in self.scores}
 
     @property
     def pattern(self) -> str:
-        """What could be a label in words."""
+        """What could be a label in folded words."""
         if self.scale is not None:
             return NUMBERS
-        names = sorted(self.scores, key=len, reverse=True)
+        names = sorted(map(folded, self.scores), key=len, reverse=True)
         return "|".join(rf"{re.escape(name)}(?!\w)" for name in names)
 
 
-def reply_parser(rule: VerdictRule, labels: VerdictLabels) -> VerdictParser[[], str]:
-    """Parse the label of a reply; `None` if there is none, or the reply is ambiguous."""
-    kind = _kind(rule.model_dump_json(), labels.model_dump_json())
+def reply_parser(rule: VerdictRule, labels: VerdictLabels, titles: Sequence[str] = ()) -> VerdictParser[[], str]:
+    """Parse the label of a reply; `None` if there is none, or the reply is ambiguous.
+
+    Args:
+        rule: where it stands.
+        labels: what it may be.
+        titles: of the prompt's sections, with which an invented next task may begin.
+    """
+    kind = _kind(rule.model_dump_json(), labels.model_dump_json(), tuple(titles))
     return VerdictParser(lambda own: last_candidate(own, kind))
 
 
 @lru_cache(maxsize=64)
-def _kind(rule_json: str, labels_json: str) -> VerdictKind[str]:
+def _kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictKind[str]:
     rule, labels = VerdictRule.model_validate_json(rule_json), VerdictLabels.model_validate_json(labels_json)
     name = rule.field_name.lower()
     usual = SCORE if labels.scale is not None else f"{SCORE}|judge?ment|decision|label|answers?"
-    names = f"{usual}|{re.escape(_bare(rule.after or rule.field or USUAL_FIELD))}"
-    named = NamedValues(names, labels.pattern, re.escape(rule.field_name))
+    names = "|".join([usual, *map(re.escape, _bare(folded(rule.after or rule.field or USUAL_FIELD)))])
+    named = NamedValues(names, labels.pattern, re.escape(folded(rule.field_name)))
+    tagged = re.compile(
+        rf"[\[(<{{][\s\\]?(?:{names})[\s\\]?[\])>}}]\W{{0,6}}(?P<value>{labels.pattern})", re.IGNORECASE
+    )
 
     def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
         plain = folded(words)
@@ -151,10 +184,13 @@ def _kind(rule_json: str, labels_json: str) -> VerdictKind[str]:
             yield from _behind(rule.after, words, plain, labels)
         elif rule.within is not None:
             yield from _in_brackets(words, plain, labels)
+        for match in tagged.finditer(plain):
+            label = labels.stated_in(match["value"])
+            yield VerdictCandidate(match.span(), label, stated=label is not None)
         if rule.field is not None:
-            yield from named.with_lists(words, labels.from_words)
+            yield from named.with_lists(words, labels.stated_in)
         else:
-            yield from named.in_words(plain, labels.from_words)
+            yield from named.in_words(plain, labels.stated_in)
 
     return VerdictKind(
         name,
@@ -162,23 +198,40 @@ def _kind(rule_json: str, labels_json: str) -> VerdictKind[str]:
         in_words,
         in_text_too=rule.field is None,
         options=[*labels.scores],
+        signs=USUAL_SIGNS if rule.field is None else ObjectSigns.of_any_form(rule.field),
+        headings=_headings(titles) if titles else None,
     )
 
 
-def _bare(word: str) -> str:
-    """A word or tag without its signs, as a sentence may name it."""
-    return " ".join(re.findall(r"\w+", word)) or word
+def _headings(titles: Sequence[str]) -> re.Pattern[str]:
+    """Markers with one of these titles, in any style, perhaps with a tag."""
+    title = rf"(?:{'|'.join(map(re.escape, titles))})(?:[ \t][0-9a-f]{{12}})?"
+    return re.compile(
+        rf"(?m:^)[ \t>*_]*(?:(?:#{{1,6}}[ \t]*|\[|<\|)?{title}(?:\]|\|>|:)?[*_: \t]*(?m:$)|{title}[*_]*\s?:)",
+        re.IGNORECASE,
+    )
+
+
+def _bare(word: str) -> Sequence[str]:
+    """A word or tag without its signs, as a sentence may name it, and the last one of several words."""
+    words = re.findall(r"\w+", word)
+    return [" ".join(words) or word, *(words[-1:] if len(words) > 1 else ())]
 
 
 def _behind(word: str, words: str, plain: str, labels: VerdictLabels) -> Iterator[VerdictCandidate[str]]:
     """What stands behind each occurrence of the word: the rest of its line, or the next one if that is empty."""
-    for match in re.finditer(re.escape(word), plain, re.IGNORECASE):
+    beginning = re.compile(rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE)
+    before = r"(?<!\w)" if word[0].lower() != word[0].upper() else ""  # a word of Chinese may follow another one
+    for match in re.finditer(before + re.escape(folded(word)), plain, re.IGNORECASE):
         rest = cast("re.Match[str]", _REST.match(words, match.end()))[0]
         if not rest.strip(f"{_DECORATION}:"):
             rest += cast("re.Match[str]", _NEXT_LINE.match(words, match.end() + len(rest)))[0]
         label = labels.from_words(rest.strip().removeprefix(":"))
         is_taken = label is not None and words[slice(*match.span())].casefold() == word.casefold()
-        end = match.end() + len(rest.rstrip()) if is_taken else match.end()
+        begun = beginning.match(plain, match.end())
+        end = match.end() if begun is None else begun.end()
+        if is_taken:
+            end = match.end() + len(rest.rstrip(f"{_DECORATION}{_PERIOD}\r\n"))
         yield VerdictCandidate((match.start(), end), label, taken=is_taken, stated=label is not None, is_full=True)
 
 
@@ -207,7 +260,7 @@ def check_rule(rule: VerdictRule, labels: VerdictLabels) -> None:
     for label in labels.scores:
         written = rule.written(label, is_number=labels.scale is not None)
         if parser.find(f"So.\n\n{written}") != ParsedVerdict(label, (5, 5 + len(written))):
-            raise ValueError(f"the label {label!r} cannot be read in a reply that ends {written!r}")
+            raise ValueError(f"verdict: the label {label!r} cannot be read in a reply that ends {written!r}")
 
 
 def ordered(scores: Mapping[str, float]) -> Sequence[str]:

@@ -23,10 +23,12 @@ from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prom
 from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge, choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge, peer_prompt
+from judgegym.judges.prompt_files.judge import PromptTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
+from tests import prompt_files
 from tests.aspects import aspect_prompt
 from tests.core.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.rubrics import rubric_prompt, rubric_task
@@ -38,6 +40,14 @@ HARMLESS = "What is said."
 def _checklist_prompt(submission: str, text: str, question: str, context: str, reference: str) -> Prompt:
     task = JudgeTask(question, (submission,), reference, context=context)
     return checklist_prompt(task, read_criteria([{"name": "own", "text": text}]), ChecklistJudgeSettings()).prompt
+
+
+PLACEHOLDERS = {name: prompt_files.prompt_file(name).template.names for name in prompt_files.FILES}
+
+
+def _filled(name: str) -> Callable[..., Prompt]:
+    found = prompt_files.prompt_file(name)
+    return lambda *texts: found.template.fill(dict(zip(PLACEHOLDERS[name], texts, strict=True)), system=found.system)
 
 
 PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
@@ -61,6 +71,7 @@ PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
     "peer critique": (4, lambda *texts: peer_prompt(*texts[:3], previous=ScoreObject(50, texts[3]))),
     "rubric": (4, lambda one, two, three, four: rubric_prompt(one, two, Rubric(three), four)),
     "rubric level": (3, lambda one, two, three: rubric_prompt(one, two, Rubric("Is it?", {1: three}))),
+    **{f"prompt file {name}": (len(placeholders), _filled(name)) for name, placeholders in PLACEHOLDERS.items()},
     "critique": (1, lambda text: Prompt(critique_messages([{"role": "user", "content": "Judge it."}], text))),
 }
 """By judge: how many texts a prompt shows, and the prompt of that many texts."""
@@ -89,7 +100,30 @@ def test_no_token_is_bare_in_any_prompt_at_any_place(name: str, place: int) -> N
         assert "broken up by the sign ¦" in content and "¦" in content.partition("\n\n")[2]
 
 
+VERDICTS = {
+    "grade": "It says TOKEN. [[fair]]",
+    "yes_no": '{"why": "It says TOKEN.", "answers": "yes"}',
+    "score": "It says TOKEN.\nSCORE: 4",
+    "level": "It says TOKEN.\nFinal level: good",
+    "points": '{"why": "It says TOKEN.", "points": 7}',
+}
+"""By prompt file."""
+
+
+def _task_of_all_texts(token: str) -> JudgeTask:
+    return JudgeTask(token, (f"It is {token} or {token}",), f"So {token}", f"Is it {token}?", context=f"From {token}")
+
+
 JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], object], str]] = {
+    **{
+        f"prompt file {name}": (
+            PromptTaskJudge,
+            prompt_files.prompt_settings(name, judge_critique_rounds=1),
+            _task_of_all_texts,
+            verdict,
+        )
+        for name, verdict in VERDICTS.items()
+    },
     "arena": (
         ArenaTaskJudge,
         ArenaJudgeSettings(judge_critique_rounds=1),

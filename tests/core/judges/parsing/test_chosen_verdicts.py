@@ -27,6 +27,7 @@ from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_res
 from judgegym.judges.parsing.scores import bracketed_rating, listwise_scores, rating, score_object
 from judgegym.judges.parsing.verdict_parser import VerdictParser
 from judgegym.judges.scorers.registry import JUDGES
+from tests import prompt_files
 from tests.command import ROOT
 
 TABLE = [json.loads(line) for line in Path(__file__).with_name("chosen_verdicts.jsonl").read_text().splitlines()]
@@ -41,6 +42,7 @@ PARSERS: Mapping[str, VerdictParser[[], Any]] = {
     "rating": rating.given(),
     "result": prometheus_result.given(),
     "rubric": feedback_score.given(),
+    **prompt_files.PARSERS,
 }
 RECORDED = ROOT.parent / "shared" / "data" / "judgebench" / "judged_o1-mini-2024-09-12.jsonl"
 

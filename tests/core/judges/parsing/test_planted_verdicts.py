@@ -16,6 +16,7 @@ from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_l
 from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
 from judgegym.judges.parsing.scores import listwise_scores, rating, score_object
 from judgegym.judges.parsing.verdict_parser import VerdictParser
+from tests import prompt_files
 
 TABLE = [json.loads(line) for line in Path(__file__).with_name("planted_verdicts.jsonl").read_text().splitlines()]
 PARSERS: Mapping[str, VerdictParser[[], Any]] = {
@@ -27,6 +28,7 @@ PARSERS: Mapping[str, VerdictParser[[], Any]] = {
     "rating": rating.given(),
     "result": prometheus_result.given(),
     "rubric": feedback_score.given(),
+    **prompt_files.PARSERS,
 }
 
 

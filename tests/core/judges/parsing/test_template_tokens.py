@@ -11,6 +11,7 @@ from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_l
 from judgegym.judges.parsing.rubric_scores import feedback_score, feedback_text, is_strict_feedback, prometheus_result
 from judgegym.judges.parsing.scores import ScoreObject, rating, score_object
 from judgegym.llm.template_tokens import without_trailing_tokens
+from tests import prompt_files
 
 TOKENS = [
     *("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end|>", "</s>", "<eos>", "<pad>", "<end_of_turn>", "[/INST]"),
@@ -25,6 +26,10 @@ PARSERS = [
     pytest.param(lambda text: choice_letter(text, "AB"), "The best is [[B]]", "B", id="choice_letter"),
     pytest.param(binary_verdict, '{"reason": "r", "verdict": 1}', True, id="binary_verdict"),
     pytest.param(score_object, '{"reasoning": "r", "score": 85}', ScoreObject(85, "r"), id="score_object"),
+    pytest.param(prompt_files.PARSERS["prompt_score"], "Good.\nSCORE: 4", "4", id="prompt_score"),
+    pytest.param(prompt_files.PARSERS["prompt_level"], "**Final level:** very good.", "very good", id="prompt_level"),
+    pytest.param(prompt_files.PARSERS["prompt_grade"], "It is [[fair]]", "fair", id="prompt_grade"),
+    pytest.param(prompt_files.PARSERS["prompt_yes_no"], '{"why": "r", "answers": "no"}', "no", id="prompt_yes_no"),
 ]
 
 

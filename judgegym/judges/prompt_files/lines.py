@@ -1,0 +1,131 @@
+"""The lines of a prompt's text: markers, placeholders, and labels with a placeholder behind them.
+
+Guarantee: what could be a placeholder and cannot be one is an error that names its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+PlaceholderName = Literal["prompt", "response", "reference", "rubric", "context", "baseline"]
+PLACEHOLDERS: tuple[PlaceholderName, ...] = get_args(PlaceholderName)
+"""What a template can show: fields of a task, and its response."""
+
+MarkerStyle: TypeAlias = Literal["<|{}|>", "[{}]", "### {}", "{}:"]
+_STYLES: tuple[MarkerStyle, ...] = get_args(MarkerStyle)
+_MARKER = re.compile(r"<\|([^\n|]+)\|>|\[([^\n\[\]{}]+)\]|### ([^\n{}]+)|((?!\s)[^\n:{}]{1,60}):")
+_NAME = r"[A-Za-z_]\w*"
+_ALONE = re.compile(rf"\s*\{{({_NAME})\}}\s*")
+_LABELLED = re.compile(
+    rf"\s*(#{{1,6}} )?\**(?P<label>[^\s{{}}:*#][^{{}}:\n*]{{0,59}}?)\**:\**\s*\{{(?P<name>{_NAME})\}}\s*"
+)
+_NAMED = re.compile(rf"(?<!\{{)\{{({_NAME})\}}(?!\}})")
+_ESCAPED = re.compile(rf"\{{(\{{{_NAME}\}})\}}")
+_MISWRITTEN = re.compile(
+    rf"\{{\s*({'|'.join(PLACEHOLDERS)})\s*(?:[.!\[][^\s{{}}]*|:[<>^=+\d][^\s{{}}]*|\|[^{{}}\n]*)?\}}", re.IGNORECASE
+)
+"""Such as `{ response }`, `{response!r}` and `{response | trim}`."""
+
+
+class TemplateError(ValueError):
+    """A template that cannot be used.
+
+    Attributes:
+        line: the number of its line, from 1.
+    """
+
+    def __init__(self, line: int, problem: str) -> None:
+        """Say what is wrong with a line."""
+        super().__init__(problem)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateLine:
+    """A line of a template, with its number in the file."""
+
+    text: str
+    number: int
+
+    @property
+    def placeholder(self) -> str | None:
+        """The placeholder that stands alone in the line."""
+        match = _ALONE.fullmatch(self.text)
+        return None if match is None else match[1]
+
+    @property
+    def marker(self) -> tuple[MarkerStyle, str] | None:
+        """The style and the title of a marker."""
+        match = _MARKER.fullmatch(self.text.rstrip())
+        if match is None or match.lastindex is None:
+            return None
+        return _STYLES[match.lastindex - 1], match[match.lastindex].strip()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has white space alone."""
+        return not self.text.strip()
+
+
+def unescaped(text: str) -> str:
+    """A text of a template with `{name}` in place of `{{name}}`."""
+    return _ESCAPED.sub(r"\1", text)
+
+
+def placeholder_in(text: str) -> str | None:
+    """What a text has of placeholders: the first one as it is written."""
+    found = _NAMED.search(text) or _MISWRITTEN.search(_ESCAPED.sub("", text))
+    return None if found is None else found[0]
+
+
+def labels_apart(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], list[str]]:
+    """The lines, with `Label: {name}` as a marker and a placeholder; and a note on each of these."""
+    apart, notes = list[TemplateLine](), list[str]()
+    for line in lines:
+        match = _LABELLED.fullmatch(line.text)
+        if match is None:
+            apart.append(line)
+            continue
+        label = match["label"].strip()
+        marker = f"### {label}" if match[1] else f"{label}:"
+        apart += [TemplateLine(marker, line.number), TemplateLine(f"{{{match['name']}}}", line.number)]
+        notes.append(f"line {line.number}: {{{match['name']}}} has become a section of its own, titled {label!r}")
+    return apart, notes
+
+
+def check_placeholders(lines: Sequence[TemplateLine]) -> None:
+    """Check that each placeholder is known, stands alone in its line and once, and that the response is among them.
+
+    Raises:
+        TemplateError: of the first line of which that is not true.
+    """
+    seen: dict[str, int] = {}
+    for line in lines:
+        for name in _NAMED.findall(line.text):
+            _check_placeholder(line, name, seen)
+        written = _MISWRITTEN.search(_NAMED.sub("", _ESCAPED.sub("", line.text)))
+        if written is not None:
+            raise TemplateError(line.number, f"{written[0]}: expected {{{written[1].lower()}}}, without anything else")
+    if "response" not in seen:
+        raise TemplateError(lines[0].number, "there is no {response}: a prompt needs the text that is judged")
+
+
+def _check_placeholder(line: TemplateLine, name: str, seen: dict[str, int]) -> None:
+    if name not in PLACEHOLDERS:
+        known = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
+        raise TemplateError(
+            line.number,
+            f"{{{name}}}: unknown placeholder; expected {known}, or {{{{{name}}}}} for the text {{{name}}}",
+        )
+    if line.placeholder is None:
+        raise TemplateError(
+            line.number,
+            f"{{{name}}} stands within a line, where a text could pass for the prompt's own words; "
+            f"expected it alone in a line, or behind a label: Label: {{{name}}}",
+        )
+    if name in seen:
+        raise TemplateError(line.number, f"{{{name}}} is in line {seen[name]} already; expected it once")
+    seen[name] = line.number
