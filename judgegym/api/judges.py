@@ -34,7 +34,7 @@ from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.settings import RuleSettings
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import COMPOSITE, ScorerSettings, open_judge
+from judgegym.judges.scorers.registry import COMPOSITE, TASK_FIELDS, ScorerSettings, open_judge, shown_fields
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 
@@ -165,14 +165,27 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         Raises:
             SettingsError: the prompt or a setting is unknown or wrong.
         """
+        if "judge_prompt" in settings:
+            raise SettingsError("judge_prompt: it is the first argument, prompt")
         given: object = prompt
-        if scale is None and not is_prompt_file(str(prompt)):
+        of_prompt = {"scale": scale, "verdict": verdict, "system": system, "optional": optional or None}
+        beside = next((name for name, value in of_prompt.items() if value is not None), None)
+        if is_prompt_file(str(prompt)):
+            if beside is not None:
+                raise SettingsError(
+                    f"{beside}: the prompt file {prompt} says it; give a file or a prompt with its scale"
+                )
+        elif scale is None:
             raise SettingsError("scale: a prompt needs one, such as (1, 5), {'bad': 0, 'good': 1} or 'yes/no'")
-        if scale is not None:
-            usual = {"after": "Score:"} if isinstance(scale, tuple) else {"within": "brackets"}
-            rest = {"verdict": usual if verdict is None else verdict, "system": system, "optional": optional}
-            given = {"prompt": prompt, "scale": scale, **rest}
+        else:
+            usual = {"within": "brackets"} if isinstance(scale, str | Mapping) else {"after": "Score:"}
+            given = {"prompt": prompt, **of_prompt, "verdict": verdict or usual, "optional": optional}
         super().__init__(offline=offline, judge_prompt=given, **settings)
+
+    @property
+    def _unseen(self) -> frozenset[str]:
+        assert isinstance(self.settings, PromptJudgeSettings)
+        return frozenset(TASK_FIELDS) - self.settings.shown_names
 
     async def judge(
         self,
@@ -307,6 +320,11 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=ScorerSettings, factory=ope
         )
 
     judge_sync = in_sync(judge)
+
+    @property
+    def _unseen(self) -> frozenset[str]:
+        assert isinstance(self.settings, ScorerSettings)
+        return frozenset(TASK_FIELDS) - shown_fields(self.settings)
 
     def _task(
         self,

@@ -16,9 +16,9 @@ from judgegym.api.session import WithSession, in_sync, listed, text
 from judgegym.judges.conversations.messages import answer_of, answer_turns
 from judgegym.judges.conversations.turns import Turn, UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
-from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judge import Judge, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.tasks import JudgeTask, answered
+from judgegym.judges.core.tasks import JudgeTask, TaskError, answered
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import DataError, RunStop
 
@@ -72,7 +72,7 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
             RunStop: the endpoint answers no call any more. `table` of the error has all rows: those that were judged
                 before, and the others as failed.
         """
-        parameters = inspect.signature(self._task).parameters
+        parameters = {name: each for name, each in self._parameters.items() if name not in self._unseen}
         answers, tasks, columns = list[str](), list[JudgeTask](), list[Mapping[str, object]]()
         unread: dict[str, None] = {}
         for number, row in enumerate(rows):
@@ -101,13 +101,17 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
             logger.warning(
                 "columns that this judge does not read, and that come back in the table: %s", ", ".join(unread)
             )
-        return await BACKGROUND.join(self._judge_rows(answers, tasks, columns, progress=progress))
+        return await BACKGROUND.join(self._judge_rows(answers, tasks, columns, place="rows[{}].", progress=progress))
 
     many_sync = in_sync(many)
 
     async def _judged(self, question: str, answers: Answers, **context: object) -> JudgmentTable[DetailT]:
         given, asked = listed(answers, "answers", _answer), text(question, "question")
         tasks = [self._shown(asked, answer, context) for answer in given]
+        unseen = next((name for name in context if name in self._unseen and context[name] is not None), None)
+        if unseen is not None:
+            seen = (name for name in self._parameters if name not in self._unseen)
+            raise DataError(f"{unseen}: this judge is not shown it, but {', '.join(seen)}; leave it out")
         columns = [{"question": asked}] * len(given)
         return await BACKGROUND.join(self._judge_rows([said for said, _ in given], tasks, columns))
 
@@ -117,6 +121,16 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
         task = answered(JudgeTask(question, (said,), traces=(trace,)), self.settings)
         made = self._task(task.prompt, task.response, **context)
         return replace(made, traces=task.traces, written=task.written)
+
+    @property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        """What a row may have."""
+        return inspect.signature(self._task).parameters
+
+    @property
+    def _unseen(self) -> frozenset[str]:
+        """Of these, what the judge is not shown as its settings are."""
+        return frozenset()
 
     @property
     def last_table(self) -> JudgmentTable[DetailT] | None:
@@ -138,14 +152,22 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
         tasks: Sequence[JudgeTask],
         columns: Sequence[Mapping[str, object]],
         *,
+        place: str = "",
         progress: bool = False,
     ) -> JudgmentTable[DetailT]:
         """Judge each answer, all at once; an empty one without asking.
 
         Raises:
+            DataError: a task lacks something that the judge needs; `place` with its number begins the message.
             RunStop: no call can be made any more; its `table` has what was judged.
         """
         judge = await self._opened()
+        for number, task in enumerate(tasks):
+            try:
+                if isinstance(judge, SingleJudge):  # a judge of one's own has no checks
+                    judge.check(task)
+            except TaskError as error:
+                raise DataError(f"{place.format(number)}{error}") from None
         judgments: list[Judgment[DetailT] | None] = [None] * len(answers)
         self._last = answers, judgments, columns
         done = failed = 0
