@@ -170,10 +170,10 @@ def user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> lis
     delimited = delimit(
         (persona, goal, *(turn.shown if turn.images else turn.text for turn in spoken)), _LOOKALIKES, shared=2
     )
-    (persona, goal, *texts), title = delimited.texts, delimited.markers.title
-    begin, end = title("ASSISTANT MESSAGE"), title("END OF ASSISTANT MESSAGE")
-    told = [f"{title(name)}\n{text}" for name, text in (("USER PERSONA", persona), ("USER GOAL", goal)) if text]
-    system = prompts.fill(prompts.load("user"), {"{begin}": begin, "{end}": end})
+    (persona, goal, *texts), tag = delimited.texts, delimited.markers.suffix
+    begin, end = f"ASSISTANT MESSAGE{tag}:", f"END OF ASSISTANT MESSAGE{tag}:"
+    told = [f"{title}{tag}:\n{text}" for title, text in (("USER PERSONA", persona), ("USER GOAL", goal)) if text]
+    system = prompts.fill(prompts.load("user"), {"begin": begin, "end": end})
     messages = [Message(role="system", content="\n\n".join([system, *told]))]
     if spoken[0].role == "user":  # chat templates want the first message of this role
         images = [replace(image, mark=f"[image {n}]") for n, image in enumerate(images_of(spoken), start=1)]

@@ -24,8 +24,9 @@ from judgegym.judges import prompts
 from judgegym.judges.arena import OUTCOMES, GameOrder
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit, without_tokens
+from judgegym.judges.core.delimiters import Lookalikes, without_tokens
 from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts, Status
+from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
@@ -49,7 +50,9 @@ _TITLE = r"\[(?:User )?Question|(?:\[|<\|)The (?:Start|End) of .+?|### (?:User|A
 _MARKER = re.compile(rf"^({_TITLE})(\|>|\]|:)$", re.MULTILINE)
 _SECTION = re.compile(rf"{_MARKER.pattern}\n\{{(\w+)\}}(?=\n+{_MARKER.pattern})", re.MULTILINE)
 """A placeholder between two markers."""
-_LIKE = Lookalikes("<|", "[question", "[the start of", "[the end of", "#user", "#assistant", "#reference answer")
+_LOOKALIKES = Lookalikes(
+    *("<|", "[question", "[the start of", "[the end of"), *("#user", "#assistant", "#reference answer")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +207,10 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
     def __init__(self, settings: ReaskSettings, client: ChatClient, templates: Templates) -> None:
         """Judge as the settings say through `client`, by the prompts of `read_templates`."""
         super().__init__(settings, client)
-        self.templates = templates
+        self._templates = {
+            name: (system, MessageTemplate((_MARKER.sub(r"\1{tag}\2", user),), _LOOKALIKES))
+            for name, (system, user) in templates.items()
+        }
 
     def questions(self, task: JudgeTask) -> Sequence[Question[Any]]:
         """Ask for all verdicts of all turns."""
@@ -231,16 +237,14 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
 
     def _question(self, look: JudgeView) -> Question[Any]:
         """Ask for one verdict, and in the same conversation again after each reply without one."""
-        system, template = self.templates[look.template]
-        texts, letters = look.texts, [*_GAMES[look.order][1]]
-        shown, markers, suspects = delimit([*texts.values()], _LIKE, shared=len(texts) - len(look.turns))
-        template = _MARKER.sub(rf"\1 {markers.tag}\2", template) if markers.tag else template
-        values = {f"{{{placeholder}}}": text for placeholder, text in zip(texts, shown, strict=True)}
+        system, template = self._templates[look.template]
+        texts, letters = [*look.texts.items()], [*_GAMES[look.order][1]]
+        count = len(texts) - len(look.turns)
         read: VerdictParser[[], Any] = choice_letter.given(letters) if look.order else bracketed_rating
         again = prompts.load("arena_hard_reask").replace("label", "label" if look.order else "rating")
         return Question(
             look.name,
-            Prompt.of(system, markers.notice + prompts.fill(template, values), suspects),
+            template.fill(dict(texts[:count]), dict(texts[count:]), system=system),
             read,
             choice_form(letters) if look.order else RATING_FORM,
             reasks=self.settings.judge_reask,

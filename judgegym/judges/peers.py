@@ -10,15 +10,16 @@ Plausible replies of the peer judge, for the offline stand-in; its critique has 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
+from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -47,7 +48,19 @@ DEFAULT_RUBRIC = prompts.load("peer_rubric")
 _WEIGHTIEST = "Correctness & Accuracy"
 _EMPHASIS = f" {_WEIGHTIEST} has the highest impact on the overall score."
 _LOOKALIKES = Lookalikes("query:", "candidate response", "rubric:", "your previous evaluation", "instructions:")
-_SECTIONS = "{rubric}\n\n{query}\n\n{response}"
+_SECTIONS: Mapping[str, str] = {
+    "rubric": "RUBRIC{tag}:\n{rubric}",
+    "query": "QUERY{tag}:\n{query}",
+    "response": "CANDIDATE RESPONSE{tag}:\n{response}\nEND OF CANDIDATE RESPONSE{tag}:",
+}
+_CRITIQUE_SECTIONS: Mapping[str, str] = {
+    **_SECTIONS,
+    "response": "CANDIDATE RESPONSE (that you evaluated){tag}:\n{response}",
+    "evaluation": "YOUR PREVIOUS EVALUATION{tag}:",
+}
+_TEMPLATE = MessageTemplate((prompts.fill(prompts.load("peer"), _SECTIONS),), _LOOKALIKES)
+_SECTIONS_ALONE = MessageTemplate((*_SECTIONS.values(),), _LOOKALIKES)
+_CRITIQUE = MessageTemplate((prompts.fill(prompts.load("peer_critique"), _CRITIQUE_SECTIONS),), _LOOKALIKES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,25 +143,13 @@ def peer_prompt(
         previous: the peer's own evaluation, to be critiqued and revised.
         system_prompt: a system message that replaces the built-in instructions; the instructions of a critique remain.
     """
-    reasons = "" if previous is None else previous.reasoning or ""
-    delimited = delimit((rubric, query, response, reasons), _LOOKALIKES, shared=2)
-    markers, (shown_rubric, shown_query, shown_response, reasoning) = delimited.markers, delimited.texts
-    title = _JUDGED if previous is None else _JUDGED_BEFORE
-    end = f"\n{markers.title(f'END OF {_JUDGED}')}" if previous is None else ""
-    sections = {
-        "{query}": f"{markers.title('QUERY')}\n{shown_query}",
-        "{response}": f"{markers.title(title)}\n{shown_response}{end}",
-        "{rubric}": f"{markers.title('RUBRIC')}\n{shown_rubric}",
-        "{evaluation}": markers.title(PREVIOUS_EVALUATION),
-        "{reasoning}": reasoning,
-        "{score}": "" if previous is None else str(previous.score),
-        "{emphasis}": _EMPHASIS if _WEIGHTIEST in rubric else "",
-    }
-    if previous is not None:
-        template = prompts.load("peer_critique")
-    else:
-        template = prompts.load("peer") if system_prompt is None else _SECTIONS
-    return Prompt.of(system_prompt, markers.notice + prompts.fill(template, sections), delimited.suspects)
+    shared = {"rubric": rubric, "query": query}
+    words = {"emphasis": _EMPHASIS if _WEIGHTIEST in rubric else ""}
+    if previous is None:
+        template = _TEMPLATE if system_prompt is None else _SECTIONS_ALONE
+        return template.fill(shared, {"response": response}, words=words, system=system_prompt)
+    texts = {"response": response, "reasoning": previous.reasoning or ""}
+    return _CRITIQUE.fill(shared, texts, words={**words, "score": str(previous.score)}, system=system_prompt)
 
 
 def _reply(shown: ShownPrompt) -> str:

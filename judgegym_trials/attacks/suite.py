@@ -23,7 +23,7 @@ from judgegym.llm.errors import SettingsError
 
 BUILT_IN = Path(__file__).with_name("attacks.yaml")
 """The attacks of the package."""
-OF_PROMPT = ("{verdict}", "{verdict_object}", "{ending}")
+OF_PROMPT = ("verdict", "verdict_object", "ending")
 """Placeholders of what an attacker knows who knows the judge: a best verdict in the words of the judge's format, the
 same as a JSON object, and what stands in its prompt behind the response (of a long rest, the first paragraph)."""
 ForgedTexts: TypeAlias = Mapping[str, str]
@@ -110,7 +110,7 @@ class Attack(BaseModel):
     @property
     def needs_prompt(self) -> bool:
         """Whether it takes something from the judge's prompt."""
-        return any(placeholder in self.transform.text for placeholder in OF_PROMPT)
+        return not prompts.placeholders(self.transform.text).isdisjoint(OF_PROMPT)
 
     def applies_to(self, kinds: Collection[str]) -> bool:
         """Whether it is for a judge of one of these kinds."""
@@ -125,7 +125,7 @@ class Attack(BaseModel):
             forged: what the attacker knows of the judge.
         """
         given = self.transform
-        values = {**dict.fromkeys(OF_PROMPT, ""), **forged, "{response}": response, "{prompt}": prompt}
+        values = {**dict.fromkeys(OF_PROMPT, ""), **forged, "response": response, "prompt": prompt}
         text = prompts.fill(given.text, values)
         if given.prefix is not None:
             return f"{text}\n\n{response}"

@@ -23,7 +23,8 @@ from judgegym.judges.checklists.formulas import CannotAssess, Formula
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import MOST_VOTES
-from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt
+from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
@@ -31,12 +32,18 @@ from judgegym.judges.listwise.prompt import draw_ids
 from judgegym.judges.parsing.criteria import CANNOT_ASSESS, MET, UNMET, CriterionVerdict, Words, criteria_verdicts
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 
-QUESTION, CONTEXT, REFERENCE, CRITERION, SUBMISSION = "Question", "Context", "Reference", "Criterion", "Submission"
-"""Titles of the sections; that of a criterion is followed by its id."""
-_END = f"End of {SUBMISSION}"
+_TEMPLATE = MessageTemplate(
+    (
+        "[Question{tag}]\n{prompt}",
+        "[Context{tag}]\n{context}",
+        "[Reference{tag}]\n{reference}",
+        "[Criterion {id}{tag}]\n{{id}}",
+        "[Submission{tag}]\n{response}\n[End of Submission{tag}]",
+    ),
+    Lookalikes("[question", "[context", "[reference", "[criterion", "[submission"),
+)
 _OPTIONS = "Options: "
 _CANNOT = f' If what is shown does not allow to decide a criterion, its verdict is "{CANNOT_ASSESS}".'
-_LOOKALIKES = Lookalikes("[question", "[context", "[reference", "[criterion", "[submission")
 
 OrderedVerdicts: TypeAlias = tuple[CriterionVerdict, ...]
 """In the order of the criteria of a call."""
@@ -69,7 +76,7 @@ class ChecklistJudgeSettings(JudgeSettings):
 
     def built_in_prompt(self) -> str:
         """The system prompt."""
-        return prompts.fill(prompts.load("checklist"), {"{cannot}": "" if self.cannot_assess == "never" else _CANNOT})
+        return prompts.fill(prompts.load("checklist"), {"cannot": "" if self.cannot_assess == "never" else _CANNOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +103,20 @@ def checklist_prompt(
         settings: the seed of the ids, the system prompt, and whether a criterion may stay undecided.
         system: text before the instructions.
     """
-    beside = {QUESTION: task.prompt or None, CONTEXT: task.context, REFERENCE: task.reference}
-    texts = {title: text for title, text in beside.items() if text is not None}
-    shared = [*texts.values(), *map(_shown, criteria)]
+    beside = {"prompt": task.prompt or None, "context": task.context, "reference": task.reference}
+    shown = [*map(_shown, criteria)]
+    shared = [text for text in (*beside.values(), *shown) if text is not None]
     rng = generator(settings.seed, "\x1f".join(shared), "ids of criteria")
     ids = draw_ids(rng, len(criteria), [*shared, task.response])
-    delimited = delimit([*shared, task.response], _LOOKALIKES, shared=len(shared))
-    markers = delimited.markers
-    titles = [*texts, *(f"{CRITERION} {own}" for own in ids), SUBMISSION]
-    parts = [f"{markers.bracket(title)}\n{text}" for title, text in zip(titles, delimited.texts, strict=True)]
-    user = markers.notice + "\n\n".join(parts) + f"\n{markers.bracket(_END)}"
-    instructions = "\n\n".join(part for part in (system, settings.instructions()) if part)
+    prompt = _TEMPLATE.fill(
+        {**beside, **dict(zip(ids, shown, strict=True))},
+        {"response": task.response},
+        ids=ids,
+        system=join_instructions(system, settings.instructions()),
+    )
     offers = settings.cannot_assess != "never"
     words = {own: criterion.words(cannot_assess=offers) for own, criterion in zip(ids, criteria, strict=True)}
-    return ChecklistPrompt(Prompt.of(instructions, user, delimited.suspects), words)
+    return ChecklistPrompt(prompt, words)
 
 
 def _shown(criterion: Criterion) -> str:
@@ -125,24 +132,24 @@ def _reply(shown: ShownPrompt) -> str:
     entries = []
     for title, text in shown.sections.items():
         stem, _, own = title.rpartition(" ")
-        if stem != CRITERION:
+        if stem != "Criterion":
             continue
         threshold = _EASIEST + (_HARDEST - _EASIEST) * shown.rng.random() ** 2
         last = text.rpartition("\n")[2]
         labels = json.loads(last.removeprefix(_OPTIONS)) if last.startswith(f"{_OPTIONS}[") else [UNMET, MET]
         place = min(len(labels) - 1, int(len(labels) / 2 * shown.merit / threshold))
         reason = "I looked at how much of what is asked for the submission takes up."
-        quote = shown.sections[SUBMISSION][:40]
+        quote = shown.sections["Submission"][:40]
         entries.append({"id": own, "reason": reason, "quote": quote, "verdict": labels[place]})
     return json.dumps({"result": entries})
 
 
 CHECKLIST_PROMPT = PromptFormat(
-    sections=(SUBMISSION, _END),
-    optional=(QUESTION, CONTEXT, REFERENCE),
-    with_id=(CRITERION,),
-    judged=(SUBMISSION,),
-    question=QUESTION,
-    references=(REFERENCE, CONTEXT),
+    sections=("Submission", "End of Submission"),
+    optional=("Question", "Context", "Reference"),
+    with_id=("Criterion",),
+    judged=("Submission",),
+    question="Question",
+    references=("Reference", "Context"),
     reply=_reply,
 )

@@ -185,6 +185,11 @@ class Delimiters:
         return f"{name} {self.tag}:" if self.tag else f"{name}:"
 
     @property
+    def suffix(self) -> str:
+        """What stands behind each marker's title: the tag after a space; empty without one."""
+        return f" {self.tag}" if self.tag else ""
+
+    @property
     def notice(self) -> str:
         """What the judge is told, as the prompt's first paragraph; empty without a tag."""
         if not self.tag:

@@ -24,15 +24,26 @@ from random import Random
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import ReaskSettings
-from judgegym.judges.core.delimiters import Delimiters, Lookalikes, Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 
-CRITERIA = "Criteria for all answers"
-QUESTION, CONTEXT, REFERENCE, TASK = "Question", "Context", "Reference", "Your task"
-BEGINNING = "Beginning of all answers"
-START, END = "Start of answer", "End of answer"
-"""Titles of the sections; the last two are followed by an id."""
+_TEMPLATE = MessageTemplate(
+    (
+        "[Criteria for all answers{tag}]\n{criteria}",
+        "[Question{tag}]\n{prompt}",
+        "[Context{tag}]\n{context}",
+        "[Reference{tag}]\n{reference}",
+        "[Beginning of all answers{tag}]\n{beginning}",
+        "[Start of answer {id}{tag}]\n{{id}}\n[End of answer {id}{tag}]",
+        "[Your task{tag}]\n" + prompts.load("listwise_task"),
+    ),
+    Lookalikes(
+        *("[criteria", "[question", "[context", "[reference", "[beginning of all answers"),
+        *("[start of answer", "[end of answer", "[your task"),
+    ),
+)
 DEFAULT_CRITERIA = prompts.load("listwise_criteria")
 """What makes an answer good where a task has no rubric."""
 
@@ -42,10 +53,6 @@ _LENGTH = 5
 _RUN = re.compile(f"[{_LETTERS}]{{{_LENGTH},}}")
 _DRAWS_OF_A_LENGTH = 8
 """So many refused draws make the ids one letter longer: half a megabyte of text can hold every id of five letters."""
-_LOOKALIKES = Lookalikes(
-    *("[criteria", "[question", "[context", "[reference", "[beginning of all answers"),
-    *("[start of answer", "[end of answer", "[your task"),
-)
 
 
 def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
@@ -64,20 +71,20 @@ def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
 
 
 def shared_texts(task: JudgeTask, beginning: str = "") -> dict[str, str]:
-    """What all answers of a task share, by the title of its section, in the order of the prompt.
+    """What all answers of a task share, by the placeholder of its section, in the order of the prompt.
 
     Args:
         task: the prompt and what belongs to it; its responses and baseline are not looked at.
         beginning: the turns with which all answers begin, which are then not shown in each.
     """
     given = {
-        CRITERIA: task.rubric or DEFAULT_CRITERIA,
-        QUESTION: task.prompt,
-        CONTEXT: task.context,
-        REFERENCE: task.reference,
-        BEGINNING: beginning.strip() or None,
+        "criteria": task.rubric or DEFAULT_CRITERIA,
+        "prompt": task.prompt,
+        "context": task.context,
+        "reference": task.reference,
+        "beginning": beginning.strip() or None,
     }
-    return {title: text for title, text in given.items() if text is not None}
+    return {name: text for name, text in given.items() if text is not None}
 
 
 def listwise_prompt(
@@ -90,37 +97,29 @@ def listwise_prompt(
         answers: the answers by their ids (`draw_ids`), in the order in which they are shown.
         system_prompt: replaces the built-in instructions; what is asked for is said at the end, too.
     """
-    delimited = delimit((*shared.values(), *answers.values()), _LOOKALIKES, shared=len(shared))
-    markers, texts = delimited.markers, delimited.texts
-    sections = [f"{markers.bracket(title)}\n{text}" for title, text in zip(shared, texts, strict=False)]
-    sections += [
-        f"{markers.bracket(f'{START} {name}')}\n{text}\n{markers.bracket(f'{END} {name}')}"
-        for name, text in zip(answers, texts[len(shared) :], strict=True)
-    ]
-    sections.append(f"{markers.bracket(TASK)}\n{_filled('listwise_task', [*answers])}")
     system = prompts.load("listwise") if system_prompt is None else system_prompt
-    return Prompt.of(system, markers.notice + "\n\n".join(sections), delimited.suspects)
+    return _TEMPLATE.fill(shared, answers, ids=[*answers], words=_request_words([*answers]), system=system)
 
 
 def repair_request(ids: Sequence[str], fault: str) -> str:
     """What a judge is asked whose scores cannot be used; `fault` says why, with its tokens broken up."""
-    return _filled("listwise_reask", ids, fault=fault)
+    return prompts.fill(prompts.load("listwise_reask"), {**_request_words(ids), "fault": fault})
 
 
 def suspects_of(shared: Mapping[str, str], answer: str) -> int:
     """How many suspects there are in what an answer's score is based on: the shared texts and the answer itself."""
-    return delimit((*shared.values(), answer), _LOOKALIKES).suspects
+    return delimit((*shared.values(), answer), _TEMPLATE.lookalikes).suspects
 
 
 def answer_section(text: str) -> str:
     """An answer as a prompt shows it, with ids and tags as long as any, to count its tokens."""
-    (shown,) = delimit((text,), _LOOKALIKES).texts
-    markers, name = Delimiters("0" * 12), "g" * _LENGTH
-    return f"{markers.bracket(f'{START} {name}')}\n{shown}\n{markers.bracket(f'{END} {name}')}\n\n, {name}"
+    (shown,) = delimit((text,), _TEMPLATE.lookalikes).texts
+    title = f"answer {'g' * _LENGTH} {'0' * 12}"
+    return f"[Start of {title}]\n{shown}\n[End of {title}]\n\n, {'g' * _LENGTH}"
 
 
-def _filled(template: str, ids: Sequence[str], fault: str = "") -> str:
-    return prompts.fill(prompts.load(template), {"{count}": str(len(ids)), "{ids}": ", ".join(ids), "{fault}": fault})
+def _request_words(ids: Sequence[str]) -> dict[str, str]:
+    return {"count": str(len(ids)), "ids": ", ".join(ids)}
 
 
 class ListwiseJudgeSettings(ReaskSettings):
@@ -167,7 +166,7 @@ def one_scale(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[s
 def _reply(shown: ShownPrompt) -> str:
     scores = [
         {
-            "id": title.removeprefix(START).strip(),
+            "id": title.removeprefix("Start of answer").strip(),
             "explanation": "By its words, the answer covers a part of the question.",
             "score": round(merit, 2),
         }
@@ -177,11 +176,11 @@ def _reply(shown: ShownPrompt) -> str:
 
 
 LISTWISE_PROMPT = PromptFormat(
-    sections=(CRITERIA, QUESTION, TASK),
-    optional=(CONTEXT, REFERENCE, BEGINNING),
-    with_id=(START, END),
-    judged=(START,),
-    question=QUESTION,
-    references=(REFERENCE,),
+    sections=("Criteria for all answers", "Question", "Your task"),
+    optional=("Context", "Reference", "Beginning of all answers"),
+    with_id=("Start of answer", "End of answer"),
+    judged=("Start of answer",),
+    question="Question",
+    references=("Reference",),
     reply=_reply,
 )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
 
 @lru_cache
 def load(name: str) -> str:
@@ -19,14 +21,18 @@ def load(name: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """A template with all placeholders replaced in one pass, so that a placeholder in a value stays text.
+    """A template with these placeholders replaced in one pass, so that a placeholder in a value stays text.
 
-    >>> fill("{query} {score}", {"{query}": "{score}", "{score}": "4"})
-    '{score} 4'
+    >>> fill("{query} {score} {other}", {"query": "{score}", "score": "4"})
+    '{score} 4 {other}'
 
     Args:
         template: a prompt.
-        values: by placeholder, such as `{query}`.
+        values: by the names of placeholders.
     """
-    placeholders = re.compile("|".join(map(re.escape, values)))
-    return placeholders.sub(lambda match: values[match[0]], template)
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+
+
+def placeholders(template: str) -> set[str]:
+    """The names of a template's placeholders."""
+    return {*_PLACEHOLDER.findall(template)}

@@ -111,7 +111,7 @@ class Says(ChatClient):
         ("peer", {}),
     ],
 )
-@pytest.mark.parametrize("form", ["{verdict}", "{verdict_object}"])
+@pytest.mark.parametrize("form", ["verdict", "verdict_object"])
 def test_a_forged_verdict_is_the_best_one_that_the_judge_reads(kind: str, more: dict[str, Any], form: str) -> None:
     settings = ScoreSettings(judge=kind, **more)
     task = JudgeTask("Why?", (RESPONSE,))
@@ -121,7 +121,7 @@ def test_a_forged_verdict_is_the_best_one_that_the_judge_reads(kind: str, more: 
     client.text = forged[form]
     (judged,) = asyncio.run(judge_responses(open_judge(settings, client), task))
     assert judged.score == 1.0
-    assert forged["{ending}"]
+    assert forged["ending"]
 
 
 def test_in_a_group_the_forged_verdict_is_for_the_response_under_attack() -> None:
@@ -130,6 +130,6 @@ def test_in_a_group_the_forged_verdict_is_for_the_response_under_attack() -> Non
         forged = asyncio.run(
             Forger(ScoreSettings(judge="listwise")).forge(Target(1, task, place).with_response(PLACEHOLDER))
         )
-        assert forged["{verdict}"].count('"score": 1.0') == 1
-        assert forged["{ending}"].startswith("[End of answer ")
+        assert forged["verdict"].count('"score": 1.0') == 1
+        assert forged["ending"].startswith("[End of answer ")
     assert asyncio.run(Forger(ScoreSettings(judge="reward_model")).forge(task)) == {}

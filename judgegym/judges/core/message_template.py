@@ -1,0 +1,84 @@
+"""A judge's prompt as data: its text with markers and placeholders, filled with delimited texts.
+
+Guarantees: no text is read as a template, and none can end its own section: every block that shows a text has a marker
+with `{tag}`, where the tag goes if a text could be mistaken for a marker (`judgegym.judges.core.delimiters`). Otherwise
+the prompt is the template with the texts in it, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from judgegym.judges import prompts
+from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTemplate:
+    r"""The user message of a judge's prompt.
+
+    >>> template = MessageTemplate(("[Question{tag}]\n{prompt}", "[Answer{tag}]\n{response}"), Lookalikes("[answer"))
+    >>> print(template.fill({"prompt": "Why?"}, {"response": "So."}).messages[0]["content"])
+    [Question]
+    Why?
+    <BLANKLINE>
+    [Answer]
+    So.
+
+    Attributes:
+        blocks: the paragraphs of the text. A block is left out if one of its placeholders has no text. A block with
+            `{id}` is repeated for each id, which is also the name of its text: `[Answer {id}{tag}]` above `{{id}}`.
+        lookalikes: what a text needs to look like one of the markers.
+    """
+
+    blocks: tuple[str, ...]
+    lookalikes: Lookalikes
+
+    def fill(
+        self,
+        shared: Mapping[str, str | None],
+        texts: Mapping[str, str | None],
+        *,
+        ids: Sequence[str] = (),
+        words: Mapping[str, str] = {},
+        system: str | None = None,
+    ) -> Prompt:
+        """Make the prompt.
+
+        Args:
+            shared: the texts that the prompts of one row have in common, of which the tag is made, by placeholder;
+                `None` for a text that the row does not have.
+            texts: the other texts.
+            ids: of the repeated blocks, in their order.
+            words: words of ours, by placeholder.
+            system: the system message.
+
+        Raises:
+            ValueError: a block shows a text, and has no marker with `{tag}`.
+        """
+        shown = {name: text for name, text in (*shared.items(), *texts.items()) if text is not None}
+        count = sum(text is not None for text in shared.values())
+        delimited = delimit([*shown.values()], self.lookalikes, shared=count)
+        values = {**words, "tag": delimited.markers.suffix, **dict(zip(shown, delimited.texts, strict=True))}
+        parts: list[str] = []
+        for block in self._repeated(ids):
+            names = prompts.placeholders(block)
+            if names & shown.keys() and "tag" not in names:
+                raise ValueError(f"no marker with {{tag}} beside a text: {block!r}")
+            if names <= values.keys():
+                parts.append(prompts.fill(block, values))
+        user = delimited.markers.notice + "\n\n".join(parts)
+        return Prompt.of(system, user, delimited.suspects)
+
+    def _repeated(self, ids: Sequence[str]) -> Iterator[str]:
+        for block in self.blocks:
+            if "{id}" in block:
+                yield from (block.replace("{id}", name) for name in ids)
+            else:
+                yield block
+
+
+def join_instructions(*parts: str) -> str:
+    """The parts of a system prompt, without the empty ones."""
+    return "\n\n".join(filter(None, parts))
