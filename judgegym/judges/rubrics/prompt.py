@@ -31,8 +31,9 @@ from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings
 from judgegym.judges.core.calls import MOST_VOTES, NoVerdict
-from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.judgment import Scale
+from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.rubric_scores import RubricFormat, feedback_score, feedback_text, prometheus_result
@@ -114,16 +115,32 @@ def _behind(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> Token | No
     return None
 
 
-_HEADINGS = ("instruction", "reference response", "score rubric", "response to evaluate")
+_ORDER: Mapping[PromptLayout, tuple[str, ...]] = {
+    "published": ("prompt", "reference", "rubric"),
+    "shared_first": ("rubric", "prompt", "reference"),
+}
+"""The texts before the response."""
 _LOOKALIKES = Lookalikes(
-    *(f"#{heading}" for heading in _HEADINGS),
+    "#instruction",
+    "#reference response",
+    "#score rubric",
+    "#response to evaluate",
     "please evaluate the response according to",
 )
-_ORDER: Mapping[PromptLayout, tuple[str, ...]] = {
-    "published": ("Instruction", "Reference Response", "Score Rubric"),
-    "shared_first": ("Score Rubric", "Instruction", "Reference Response"),
+_INSTRUCTION = "### Instruction{tag}\n\n{prompt}"
+_REFERENCE = "### Reference Response{tag}\n\n{reference}"
+_RUBRIC = "### Score Rubric{tag}\n\n{rubric}"
+_RESPONSE = "### Response To Evaluate{tag}\n\n{response}"
+_END = "### End Of Response To Evaluate{tag}"
+_REQUEST = "Please evaluate the response according to the score rubric"
+_TEMPLATES: Mapping[PromptLayout, MessageTemplate] = {
+    "published": MessageTemplate(
+        (_INSTRUCTION, _REFERENCE, _RUBRIC, _RESPONSE, "---{tag}", f"{_REQUEST} above."), _LOOKALIKES
+    ),
+    "shared_first": MessageTemplate(
+        (f"{_REQUEST} below.", _RUBRIC, _INSTRUCTION, _REFERENCE, _RESPONSE, _END), _LOOKALIKES
+    ),
 }
-"""The sections before the response."""
 TAGS: Mapping[RubricFormat, tuple[str, str]] = {
     "feedback_score": ("[FEEDBACK]", "[SCORE]"),
     "result": ("Feedback:", "[RESULT]"),
@@ -184,19 +201,12 @@ def rubric_prompt(rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings
         instructions = rubric_instructions(
             rubric.scale, settings.output_format, layout, with_reference=reference is not None
         )
-    sections = {"Instruction": task.prompt, "Reference Response": reference, "Score Rubric": rubric.text}
-    shared = {name: text for name in _ORDER[layout] if (text := sections[name]) is not None}
-    given = {**shared, "Response To Evaluate": task.response}
-    delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
-    markers = delimited.markers
-    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(given, delimited.texts, strict=True)]
-    request = "Please evaluate the response according to the score rubric"
-    if layout == "shared_first":
-        parts = [f"{request} below.", *parts[:-1], f"{parts[-1]}\n\n{markers.heading('End Of Response To Evaluate')}"]
-    else:
-        parts += [f"--- {markers.tag}".rstrip(), f"{request} above."]
-    system = "\n\n".join(part for part in (system, instructions) if part)
-    return Prompt.of(system, markers.notice + "\n\n".join(parts), delimited.suspects)
+    sections = {"prompt": task.prompt, "reference": reference, "rubric": rubric.text}
+    return _TEMPLATES[layout].fill(
+        {name: sections[name] for name in _ORDER[layout]},
+        {"response": task.response},
+        system=join_instructions(system, instructions),
+    )
 
 
 @lru_cache(maxsize=64)  # it does not depend on what is judged
@@ -209,19 +219,19 @@ def rubric_instructions(
     """
     feedback, score = TAGS[output_format]
     names = {
-        "Instruction": "an instruction, ",
-        "Reference Response": f"a reference answer that gets a score of {scale.high}, " if with_reference else "",
-        "Score Rubric": "a score rubric representing an evaluation criterion, ",
+        "prompt": "an instruction, ",
+        "reference": f"a reference answer that gets a score of {scale.high}, " if with_reference else "",
+        "rubric": "a score rubric representing an evaluation criterion, ",
     }
-    return (
-        prompts.load("rubric_absolute")
-        .replace("{given}", "".join(names[section] for section in _ORDER[layout]))
-        .replace("{scale}", scale.sentence)
-        .replace("{feedback}", feedback)
-        .replace("{score}", score)
-        .replace("{low}", str(scale.low))
-        .replace("{high}", str(scale.high))
-    )
+    words = {
+        "given": "".join(names[section] for section in _ORDER[layout]),
+        "scale": scale.sentence,
+        "feedback": feedback,
+        "score": score,
+        "low": str(scale.low),
+        "high": str(scale.high),
+    }
+    return prompts.fill(prompts.load("rubric_absolute"), words)
 
 
 Weighting = Literal["none", "logprobs"]
@@ -307,7 +317,7 @@ RUBRIC_PROMPT = PromptFormat(
     judged=("Response To Evaluate",),
     question="Instruction",
     references=("Reference Response",),
-    ending="Please evaluate the response according to the score rubric above.",
+    ending=f"{_REQUEST} above.",
     reply=_reply,
     fields=_fields,
 )
