@@ -25,7 +25,8 @@ from judgegym.judges.config.explaining import comma_separated, text_or_file
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings
 from judgegym.judges.core.calls import MOST_VOTES
-from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt
+from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
@@ -33,6 +34,14 @@ from judgegym.judges.core.tasks import JudgeTask
 Polarity = Literal[1, -1]
 
 _LOOKALIKES = Lookalikes("[input", "[context", "[reference", "[submission", "[criteria")
+_SHARED = ("[Input{tag}]\n{prompt}", "[Context{tag}]\n{context}", "[Reference{tag}]\n{reference}")
+_CRITERIA = "[Criteria{tag}]\n{criteria}"
+_TEMPLATES: Mapping[PromptLayout, MessageTemplate] = {
+    "published": MessageTemplate((*_SHARED, "[Submission{tag}]\n{response}", _CRITERIA), _LOOKALIKES),
+    "shared_first": MessageTemplate(
+        (*_SHARED, _CRITERIA, "[Submission{tag}]\n{response}\n[End of Submission{tag}]"), _LOOKALIKES
+    ),
+}
 
 
 class Aspect(BaseModel):
@@ -110,17 +119,11 @@ def aspect_prompt(task: JudgeTask, aspect: Aspect, settings: AspectJudgeSettings
         settings: the order of the submission and the question, and the text that replaces the built-in task.
         system: text before the task.
     """
-    beside = {"Input": task.prompt or None, "Context": task.context, "Reference": task.reference}
-    shared = {name: text for name, text in beside.items() if text is not None}
-    sections = {**shared, "Submission": task.response, "Criteria": aspect.definition}
-    delimited = delimit(list(sections.values()), _LOOKALIKES, shared=len(shared))
-    markers = delimited.markers
-    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(sections, delimited.texts, strict=True)]
-    if settings.judge_prompt_layout == "shared_first":
-        *before, shown_submission, criteria = parts
-        parts = [*before, criteria, f"{shown_submission}\n{markers.bracket('End of Submission')}"]
-    instructions = "\n\n".join(part for part in (system, settings.instructions()) if part)
-    return Prompt.of(instructions, markers.notice + "\n\n".join(parts), delimited.suspects)
+    return _TEMPLATES[settings.judge_prompt_layout].fill(
+        {"prompt": task.prompt or None, "context": task.context, "reference": task.reference},
+        {"response": task.response, "criteria": aspect.definition},
+        system=join_instructions(system, settings.instructions()),
+    )
 
 
 def aspects_of(value: object) -> object:
