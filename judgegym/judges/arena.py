@@ -23,8 +23,9 @@ from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings, ReaskSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
+from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, section_meanings
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.tasks import JudgeTask
@@ -68,8 +69,17 @@ GameOrder = Literal["model_is_a", "model_is_b"]
 RowOutcome = Literal["win", "tie", "loss"]
 
 _GAMES: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
-# Substrings that a text needs to look like one of the markers below.
-_LOOKALIKES = Lookalikes("<|", "start of assistant", "end of assistant")
+_TEMPLATE = MessageTemplate(
+    (
+        "{meanings}",
+        "<|User Prompt{tag}|>\n{prompt}",
+        "<|Given Context{tag}|>\n{context}",
+        "<|Reference Answer{tag}|>\n{reference}",
+        "<|Given Criteria{tag}|>\n{criteria}",
+        "<|The Start of Assistant {id}'s Answer{tag}|>\n{{id}}\n<|The End of Assistant {id}'s Answer{tag}|>",
+    ),
+    Lookalikes("<|", "start of assistant", "end of assistant"),
+)
 
 _RESULTS = {1.0: "won", 0.5: "tied", 0.0: "lost"}
 LABEL_VALUES: Mapping[str, tuple[float, bool]] = {
@@ -146,7 +156,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
         return [self.game(task, order, name) for order, name in _GAMES.items()]
 
     def game(
-        self, task: JudgeTask, order: GameOrder, name: str, shared: Mapping[str, str] = {}
+        self, task: JudgeTask, order: GameOrder, name: str, shared: Mapping[str, str | None] = {}
     ) -> Question[ArenaLabel]:
         """The question of one game, asked again in the same conversation after each answer without a label.
 
@@ -154,7 +164,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
             task: the prompt with one response, and with a baseline.
             order: whose answer is shown as Assistant A's.
             name: of the game's first call; those of the others begin with it.
-            shared: further sections behind the prompt, by title (`judgegym.judges.core.delimiters.given_texts`).
+            shared: the texts of further sections behind the prompt (`judgegym.judges.core.delimiters.given_texts`).
         """
         settings, is_a, baseline = self.settings, order == "model_is_a", baseline_of(task)
         assert baseline is not None  # a task without one is none for this judge
@@ -253,7 +263,7 @@ def game_prompt(
     judged: Literal["A", "B"] = "A",
     layout: PromptLayout = "published",
     system_prompt: str | None = None,
-    shared: Mapping[str, str] = {},
+    shared: Mapping[str, str | None] = {},
 ) -> Prompt:
     """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
 
@@ -265,24 +275,17 @@ def game_prompt(
         judged: whose answer is the model's; the other one is the baseline, which all answers of a group meet.
         layout: the order of the answers; published is A's first, `shared_first` is the baseline first.
         system_prompt: replaces the built-in system prompt.
-        shared: further sections behind the question, by title; without any the prompt is the published one.
+        shared: the texts of further sections behind the question; without any the prompt is the published one.
     """
     answers = {"A": answer_a, "B": answer_b}
     baseline = "B" if judged == "A" else "A"
-    texts = (question, *shared.values(), answers[baseline], answers[judged])
-    delimited = delimit(texts, _LOOKALIKES, shared=len(texts) - 1)
-    markers, (shown_question, *others) = delimited.markers, delimited.texts
-    sections = [
-        f"{markers.marker('User Prompt')}\n{shown_question}",
-        *(f"{markers.marker(title)}\n{text}" for title, text in zip(shared, others, strict=False)),
-    ]
-    named = zip((baseline, judged), others[len(shared) :], strict=True)
-    for name, answer in named if layout == "shared_first" else sorted(named):
-        start = markers.marker(f"The Start of Assistant {name}'s Answer")
-        end = markers.marker(f"The End of Assistant {name}'s Answer")
-        sections.append(f"{start}\n{answer}\n{end}")
-    system = prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt
-    return Prompt.of(system, markers.notice + meanings_of(shared) + "\n\n".join(sections), delimited.suspects)
+    return _TEMPLATE.fill(
+        {"prompt": question, **shared, baseline: answers[baseline]},
+        {judged: answers[judged]},
+        ids=(baseline, judged) if layout == "shared_first" else "AB",
+        words=section_meanings(shared),
+        system=prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt,
+    )
 
 
 _A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"
@@ -301,10 +304,10 @@ def _reply(shown: ShownPrompt) -> str:
 
 ARENA_PROMPT = PromptFormat(
     sections=("User Prompt", _A, _B, *_ENDS),
-    optional=TITLES,
+    optional=(*TITLES.values(),),
     judged=(_A, _B),
     question="User Prompt",
-    references=(REFERENCE,),
+    references=(TITLES["reference"],),
     reply=_reply,
     fields=bracketed_fields,
 )

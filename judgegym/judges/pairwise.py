@@ -22,11 +22,12 @@ from string import ascii_uppercase
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
+from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, section_meanings
 from judgegym.judges.core.group import AnswerCollector
 from judgegym.judges.core.images import showing
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.seeding import generator
@@ -50,8 +51,22 @@ FEWEST_CHOICES, MOST_CHOICES = 2, len(LETTERS)
 _UNITS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _NUMBERS = (*_UNITS, *_TEENS, "twenty", *(f"twenty-{unit}" for unit in _UNITS[1:]))
-_CHOICE_LOOKALIKES = Lookalikes("[user question", "[the start of assistant", "[the end of assistant")
-_RATING_LOOKALIKES = Lookalikes("[query", "[response", "[your judgement")
+_CHOICE = MessageTemplate(
+    (
+        "{meanings}",
+        "[User Question{tag}]\n{prompt}",
+        "[User Question: Given Context{tag}]\n{context}",
+        "[User Question: Reference Answer{tag}]\n{reference}",
+        "[User Question: Given Criteria{tag}]\n{criteria}",
+        "[The Start of Assistant {id}'s Answer{tag}]\n{{id}}\n[The End of Assistant {id}'s Answer{tag}]",
+    ),
+    Lookalikes("[user question", "[the start of assistant", "[the end of assistant"),
+)
+"""All titles of shared texts begin as the question's does, so that they are lookalikes in any of these prompts."""
+_RATING = MessageTemplate(
+    ("{instructions}", "[Query{tag}]\n{prompt}", "[Response{tag}]\n{response}", "[Your judgement{tag}]"),
+    Lookalikes("[query", "[response", "[your judgement"),
+)
 
 
 def choice_prompt(
@@ -60,7 +75,7 @@ def choice_prompt(
     *,
     system: str = "",
     system_prompt: str | None = None,
-    shared: Mapping[str, str] = {},
+    shared: Mapping[str, str | None] = {},
 ) -> Prompt:
     """The prompt that asks for the best of N answers.
 
@@ -69,39 +84,29 @@ def choice_prompt(
         answers: 2 to 26 of them, in the order of their letters.
         system: text before the system prompt.
         system_prompt: replaces the built-in system prompt.
-        shared: further sections behind the question, by title.
+        shared: the texts of further sections behind the question (`judgegym.judges.core.delimiters.given_texts`).
 
     Raises:
         ValueError: there are fewer than 2 or more than 26 answers.
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
-    delimited = delimit((question, *shared.values(), *answers), _CHOICE_LOOKALIKES, shared=1 + len(shared))
-    markers, (shown_question, *others) = delimited.markers, delimited.texts
-    sections = [
-        f"{markers.bracket('User Question')}\n{shown_question}",
-        *(f"{markers.bracket(shared_title(title))}\n{text}" for title, text in zip(shared, others, strict=False)),
-    ]
-    for letter, answer in zip(LETTERS, others[len(shared) :], strict=False):
-        start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
-        end = markers.bracket(f"The End of Assistant {letter}'s Answer")
-        sections.append(f"{start}\n{answer}\n{end}")
+    letters = LETTERS[: len(answers)]
     task = choice_instructions(len(answers)) if system_prompt is None else system_prompt
-    instructions = "\n\n".join(part for part in (system, task) if part)
-    user = markers.notice + meanings_of(shared) + "\n\n".join(sections)
-    return Prompt.of(instructions, user, delimited.suspects)
-
-
-def shared_title(title: str) -> str:
-    """The title of a section that all answers share, which is a lookalike in a text of another prompt, too."""
-    return f"User Question: {title}"
+    return _CHOICE.fill(
+        {"prompt": question, **shared},
+        dict(zip(letters, answers, strict=True)),
+        ids=letters,
+        words=section_meanings(shared),
+        system=join_instructions(system, task),
+    )
 
 
 def choice_instructions(count: int) -> str:
     """The built-in system prompt for this number of answers."""
     verdicts = [f'"[[{letter}]]" if assistant {letter} is best' for letter in LETTERS[:count]]
     listed = f"{', '.join(verdicts[:-1])}{',' if count > FEWEST_CHOICES else ''} and {verdicts[-1]}"
-    return prompts.load("choice").replace("{number}", _NUMBERS[count]).replace("{verdicts}", listed)
+    return prompts.fill(prompts.load("choice"), {"number": _NUMBERS[count], "verdicts": listed})
 
 
 def rating_prompt(question: str, answer: str, *, system: str = "", instructions: str | None = None) -> Prompt:
@@ -113,15 +118,8 @@ def rating_prompt(question: str, answer: str, *, system: str = "", instructions:
         system: the system message; empty for none.
         instructions: replaces the built-in instructions.
     """
-    delimited = delimit((question, answer), _RATING_LOOKALIKES, shared=1)
-    markers, (shown_question, shown_answer) = delimited.markers, delimited.texts
-    sections = [
-        markers.notice + (prompts.load("rating") if instructions is None else instructions),
-        f"{markers.bracket('Query')}\n{shown_question}",
-        f"{markers.bracket('Response')}\n{shown_answer}",
-        markers.bracket("Your judgement"),
-    ]
-    return Prompt.of(system or None, "\n\n".join(sections), delimited.suspects)
+    words = {"instructions": prompts.load("rating") if instructions is None else instructions}
+    return _RATING.fill({"prompt": question}, {"response": answer}, words=words, system=system or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +147,13 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         """
         return [self.question(task, "choice")]
 
-    def question(self, task: JudgeTask, name: str, shared: Mapping[str, str] = {}) -> Question[str]:
+    def question(self, task: JudgeTask, name: str, shared: Mapping[str, str | None] = {}) -> Question[str]:
         """The question which response is the best.
 
         Args:
             task: the prompt with 2 to 26 responses, in the order of their letters.
             name: of the call.
-            shared: further sections behind the prompt, by title (`judgegym.judges.core.delimiters.given_texts`).
+            shared: the texts of further sections behind the prompt (`judgegym.judges.core.delimiters.given_texts`).
         """
         letters, system_prompt = LETTERS[: len(task.responses)], self.settings.judge_system_prompt
         prompt = choice_prompt(task.prompt, task.responses, system_prompt=system_prompt, shared=shared)
@@ -261,10 +259,10 @@ def _rated(reply: str) -> Mapping[str, JSON]:
 
 CHOICE_PROMPT = PromptFormat(
     sections=("User Question", *_TITLES[:2], *_ENDS[:2]),
-    optional=(*_TITLES[2:], *_ENDS[2:], *map(shared_title, TITLES)),
+    optional=(*_TITLES[2:], *_ENDS[2:], *(f"User Question: {title}" for title in TITLES.values())),
     judged=_TITLES,
     question="User Question",
-    references=(shared_title(REFERENCE),),
+    references=("User Question: Reference Answer",),
     reply=_choose,
     fields=bracketed_fields,
 )

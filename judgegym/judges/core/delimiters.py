@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -283,26 +283,27 @@ def _tag(shared: Sequence[str], texts: Sequence[str]) -> str:
     return tag
 
 
-CONTEXT, REFERENCE, CRITERIA = "Given Context", "Reference Answer", "Given Criteria"
+TITLES: Mapping[str, str] = {
+    "context": "Given Context",
+    "reference": "Reference Answer",
+    "criteria": "Given Criteria",
+}
 """Titles of the sections, in their order; of two words, because a single one between signs looks like a token."""
-TITLES = (CONTEXT, REFERENCE, CRITERIA)
 
 
-def given_texts(criteria: str = "", reference: str | None = None, context: str | None = None) -> dict[str, str]:
-    """The texts for all answers that are given, by the titles of their sections and in their order.
+def given_texts(criteria: str = "", reference: str | None = None, context: str | None = None) -> dict[str, str | None]:
+    """The texts for all answers, by the placeholders of their sections and in their order; `None` where there is none.
 
     Args:
         criteria: what makes an answer good; empty for the judge's general criteria.
         reference: an answer that deserves the best verdict.
         context: the text that the answers should be based on.
     """
-    texts = {CONTEXT: context, REFERENCE: reference, CRITERIA: criteria or None}
-    return {title: text for title, text in texts.items() if text is not None}
+    return {"context": context, "reference": reference, "criteria": criteria or None}
 
 
-def meanings_of(titles: Collection[str]) -> str:
-    """A paragraph that says what each of the sections of `given_texts` means; empty without any."""
-    if not titles:
-        return ""
-    meanings = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
-    return f"{' '.join(meanings[title] for title in titles)}\n\n"
+def section_meanings(texts: Mapping[str, str | None]) -> dict[str, str]:
+    """The paragraph `meanings` that says what each of the sections of `given_texts` means; none without any."""
+    sentences = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
+    meanings = [sentences[title] for name, title in TITLES.items() if texts.get(name) is not None]
+    return {"meanings": " ".join(meanings)} if meanings else {}
