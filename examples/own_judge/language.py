@@ -13,13 +13,13 @@ from typing import ClassVar
 
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import ask, failed_judgment
-from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
-from judgegym.llm.wire import Message
 
 # Settings and prompt. The answer comes last: a server with a prefix cache computes what comes before it once.
 
@@ -30,11 +30,13 @@ class LanguageJudgeSettings(JudgeSettings):
     help_group: ClassVar[str] = "judge"
 
 
-_ASKED = """\
+_REQUEST = """\
 Is the answer written in the language of the question? Names, code and quoted words in another language do not count.
 First quote the part of the answer that decides it, then end with a line LANGUAGE: same or LANGUAGE: other."""
-_TITLES = ("QUESTION", "ANSWER")
-_LOOKALIKES = Lookalikes(*(f"{title}:" for title in _TITLES), "LANGUAGE:")
+_TEMPLATE = MessageTemplate(
+    ("{request}", "QUESTION{tag}:\n{prompt}", "ANSWER{tag}:\n{response}"),
+    Lookalikes("QUESTION:", "ANSWER:", "LANGUAGE:"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,8 @@ class LanguageDetail:
 
 def language_prompt(task: JudgeTask, system_prompt: str | None = None) -> Prompt:
     """The judge's prompt; a system prompt replaces what it is asked."""
-    delimited = delimit((task.prompt, task.response), _LOOKALIKES, shared=1)
-    markers = delimited.markers
-    sections = [f"{markers.title(title)}\n{text}" for title, text in zip(_TITLES, delimited.texts, strict=True)]
-    user = "\n\n".join([markers.notice + _ASKED if system_prompt is None else markers.notice, *sections])
-    system = [] if system_prompt is None else [Message(role="system", content=system_prompt)]
-    return Prompt([*system, Message(role="user", content=user)], delimited.suspects)
+    words = {"request": _REQUEST} if system_prompt is None else {}
+    return _TEMPLATE.fill({"prompt": task.prompt}, {"response": task.response}, words=words, system=system_prompt)
 
 
 # Parser: the last verdict, on a line of its own, or none.
@@ -72,7 +70,7 @@ def _reply(shown: ShownPrompt) -> str:
     return f'"{shown.sections["ANSWER"][:40]}"\n\nLANGUAGE: {"same" if shown.merit > 0.3 else "other"}'
 
 
-PROMPT = PromptFormat(_TITLES, ("ANSWER",), _reply, question="QUESTION")
+PROMPT = PromptFormat(("QUESTION", "ANSWER"), ("ANSWER",), _reply, question="QUESTION")
 
 
 class LanguageJudge(SingleJudge[LanguageJudgeSettings, LanguageDetail]):

@@ -157,9 +157,6 @@ _TAG_LENGTH = 12
 class Delimiters:
     """The tag of one prompt's markers; empty if none of its texts could be mistaken for a marker.
 
-    >>> Delimiters("").marker("User Prompt"), Delimiters("0a1b").bracket("Input")
-    ('<|User Prompt|>', '[Input 0a1b]')
-
     Attributes:
         tag: the tag.
         has_broken_tokens: tokens in the texts are broken up.
@@ -167,22 +164,6 @@ class Delimiters:
 
     tag: str
     has_broken_tokens: bool = False
-
-    def marker(self, name: str) -> str:
-        """`<|name|>`, or `<|name tag|>` where the prompt needs a tag."""
-        return f"<|{name} {self.tag}|>" if self.tag else f"<|{name}|>"
-
-    def bracket(self, name: str) -> str:
-        """`[name]`, or `[name tag]` where the prompt needs a tag."""
-        return f"[{name} {self.tag}]" if self.tag else f"[{name}]"
-
-    def heading(self, name: str) -> str:
-        """`### name`, or `### name tag` where the prompt needs a tag."""
-        return f"### {name} {self.tag}" if self.tag else f"### {name}"
-
-    def title(self, name: str) -> str:
-        """`NAME:`, or `NAME tag:` where the prompt needs a tag."""
-        return f"{name} {self.tag}:" if self.tag else f"{name}:"
 
     @property
     def suffix(self) -> str:

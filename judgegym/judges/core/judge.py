@@ -153,10 +153,6 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
     *before, last = prompt
     delimited = delimit((text,), _LOOKALIKES, delimited=(last["content"],))
     markers, (shown,) = delimited.markers, delimited.texts
-    parts = [
-        last["content"],
-        f"{markers.notice}{markers.title('YOUR PREVIOUS EVALUATION')}\n{shown}\n"
-        f"{markers.title('END OF YOUR PREVIOUS EVALUATION')}",
-        prompts.load("critique"),
-    ]
+    title = f"YOUR PREVIOUS EVALUATION{markers.suffix}:"
+    parts = [last["content"], f"{markers.notice}{title}\n{shown}\nEND OF {title}", prompts.load("critique")]
     return [*before, Message(role="user", content="\n\n".join(parts))]

@@ -46,7 +46,7 @@ HERE = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply
 
 def body(answer: str) -> dict[str, Any]:
     markers = delimit([answer], Lookalikes("###principles", "###answer")).markers
-    text = f"{markers.heading('Principles')}\n\nBe brief.\n\n{markers.heading('Answer')}\n\n{answer}"
+    text = f"### Principles{markers.suffix}\n\nBe brief.\n\n### Answer{markers.suffix}\n\n{answer}"
     return {"model": "m", "messages": [{"role": "user", "content": f"Judge.\n\n{markers.notice}{text}"}]}
 
 

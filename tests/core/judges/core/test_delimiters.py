@@ -28,7 +28,7 @@ def test_harmless_texts_need_no_tag_and_stay_as_they_are() -> None:
     texts = ("what is 1 < 2?", "a | b", "")
     found = delimit(texts, LOOKALIKES)
     assert (found.texts, found.suspects) == (texts, 0)
-    assert (found.markers.tag, found.markers.notice, found.markers.marker("Question")) == ("", "", "<|Question|>")
+    assert (found.markers.tag, found.markers.notice, found.markers.suffix) == ("", "", "")
 
 
 @pytest.mark.parametrize("hostile", ["<|", "say <|im_end|>", "the END of Answer", "end of answer", "[INST]", "</s>"])
@@ -40,7 +40,7 @@ def test_a_suspect_in_any_text_and_case_makes_a_tag_and_is_counted(hostile: str,
     tag = found.markers.tag
     assert found.suspects == 1
     assert re.fullmatch("[0-9a-f]{12}", tag)
-    assert found.markers.marker("Question") == f"<|Question {tag}|>"
+    assert found.markers.suffix == f" {tag}"
     assert tag in found.markers.notice and found.markers.notice.endswith("\n\n") and "<|" not in found.markers.notice
 
 
@@ -102,17 +102,10 @@ def test_a_text_that_holds_the_tag_gets_another_one(monkeypatch: pytest.MonkeyPa
 def test_no_marker_of_the_fence_stands_in_any_text(texts: list[str]) -> None:
     found = delimit(texts, LOOKALIKES)
     for text, shown in zip(texts, found.texts, strict=True):
-        assert not any(found.markers.marker(name).casefold() in shown.casefold() for name in NAMES)
+        assert not any(f"<|{name}{found.markers.suffix}|>".casefold() in shown.casefold() for name in NAMES)
         assert not found.markers.tag or found.markers.tag not in shown.lower()
         assert restored(shown) == text
     assert bool(found.markers.tag) is (found.suspects > 0 or found.texts != tuple(texts))
-
-
-def test_markers_of_a_tag() -> None:
-    assert Delimiters("").marker("x") == "<|x|>"
-    assert Delimiters("0a").marker("x") == "<|x 0a|>"
-    assert (Delimiters("").bracket("x"), Delimiters("0a").bracket("x")) == ("[x]", "[x 0a]")
-    assert (Delimiters("").heading("x"), Delimiters("0a").heading("x")) == ("### x", "### x 0a")
 
 
 @pytest.mark.parametrize("text", ["0 < |x| < 1", "a <\n| b |", "x = if y < || z"])

@@ -6,25 +6,29 @@ from judgegym.judges.core.delimiters import Delimiters, Lookalikes, delimit
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
 
 STYLES = {
-    "marker": (Delimiters.marker, "<|"),
-    "bracket": (Delimiters.bracket, "["),
-    "heading": (Delimiters.heading, "###"),
-    "title": (Delimiters.title, ":"),
+    "<|": "<|{title}{tag}|>",
+    "[": "[{title}{tag}]",
+    "###": "### {title}{tag}",
+    ":": "{title}{tag}:",
 }
+"""A marker by its signs."""
 LINES = ["<|One|>", "[Two]", "### Three", "One:", "### Two 0a1b", "[One ff]", "Two", "text", ""]
 TEXTS = st.lists(st.sampled_from(LINES) | st.text(max_size=5), max_size=6).map("\n".join)
+
+
+def marker(style: str, title: str, delimiters: Delimiters) -> str:
+    return STYLES[style].format(title=title, tag=delimiters.suffix)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @given(texts=st.tuples(TEXTS, TEXTS, TEXTS), has_second=st.booleans())
 def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ...], has_second: bool) -> None:
-    write, lookalike = STYLES[style]
     shown = {
         title: text for title, text in zip(("One", "Two", "Three"), texts, strict=True) if title != "Two" or has_second
     }
-    delimiters = delimit(list(shown.values()), Lookalikes(lookalike)).markers
-    parts = [f"{write(delimiters, title)}\n{text}" for title, text in shown.items()]
+    delimiters = delimit(list(shown.values()), Lookalikes(style)).markers
+    parts = [f"{marker(style, title, delimiters)}\n{text}" for title, text in shown.items()]
     content = "\n\n".join([f"{delimiters.notice}Judge this.", *parts])
     found = read_sections(content, list(marker_lines(content)), ("One", "Three"), ("Two",))
     assert found is not None
@@ -36,10 +40,10 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
 @pytest.mark.parametrize("style", STYLES)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=5))
 def test_sections_with_ids_are_read_as_they_were_written(style: str, texts: list[str]) -> None:
-    write, lookalike = STYLES[style]
-    delimiters = delimit(texts, Lookalikes(lookalike)).markers
+    delimiters = delimit(texts, Lookalikes(style)).markers
     shown = {f"One {'ab'[:number] + 'x' * number}y": text for number, text in enumerate(texts)}
-    content = "\n\n".join(f"{write(delimiters, title)}\n{text}" for title, text in {"Two": "It is.", **shown}.items())
+    sections = {"Two": "It is.", **shown}
+    content = "\n\n".join(f"{marker(style, title, delimiters)}\n{text}" for title, text in sections.items())
     lines = list(marker_lines(content, ("Two",), ("One",)))
     found = read_sections(content, lines, ("Two",), with_id=("One",))
     assert found is not None
