@@ -16,7 +16,7 @@ PLACEHOLDERS: tuple[PlaceholderName, ...] = get_args(PlaceholderName)
 
 MarkerStyle: TypeAlias = Literal["<|{}|>", "[{}]", "### {}", "{}:"]
 _STYLES: tuple[MarkerStyle, ...] = get_args(MarkerStyle)
-_MARKER = re.compile(r"<\|([^\n|]+)\|>|\[([^\n\[\]{}]+)\]|### ([^\n{}]+)|((?!\s)[^\n:{}]{1,60}):")
+_MARKER = re.compile(r"<\|([^\n|{}]+)\|>|\[([^\n\[\]{}]+)\]|### ([^\n{}]+)|((?!\s)[^\n:{}]{1,60}):")
 _NAME = r"[A-Za-z_]\w*"
 _ALONE = re.compile(rf"\s*\{{({_NAME})\}}\s*")
 _LABELLED = re.compile(

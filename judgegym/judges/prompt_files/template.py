@@ -12,10 +12,11 @@ Guarantee: no text is read as a template, and none can end its own section.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from judgegym.judges.core.delimiters import Delimiters, Lookalikes, Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt
+from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.prompt_files.lines import (
     MarkerStyle,
     PlaceholderName,
@@ -93,40 +94,36 @@ class PromptTemplate:
             texts: by placeholder; the section of one that is left out is left out, too.
             system: the system message.
         """
-        shown = [section for section in self.sections if section.name in texts]
-        shared = [section.name for section in shown if section.name != "response"]
-        order = [*shared, *(section.name for section in shown if section.name == "response")]
-        delimited = delimit([texts[name] for name in order], self.lookalikes, shared=len(shared))
-        by_name: dict[str, str] = dict(zip(order, delimited.texts, strict=True))
-        user = delimited.markers.notice + self._joined(by_name, delimited.markers)
-        return Prompt.of(system, user, delimited.suspects)
+        shared: dict[str, str | None] = {name: texts.get(name) for name in self.names if name != "response"}
+        template = MessageTemplate((self._joined(texts),), self.lookalikes)
+        return template.fill(shared, {"response": texts["response"]}, words={"brace": "{"}, system=system)
 
-    def _joined(self, texts: Mapping[str, str], markers: Delimiters) -> str:
+    def _joined(self, names: Collection[str]) -> str:
+        """The text with the sections of these placeholders; `{brace}` stands for a brace of the file's own."""
         lines: list[str] = []
         is_behind_gap = False
         for position, part in enumerate(self.parts):
             if isinstance(part, TemplateSection):
-                is_behind_gap = part.name not in texts
+                is_behind_gap = part.name not in names
                 if not is_behind_gap:
-                    has_ending = part.has_ending or not self._begins_section(position + 1, texts)
-                    lines.append(self._section(part, texts[part.name], markers, has_ending=has_ending))
+                    has_ending = part.has_ending or not self._begins_section(position + 1, names)
+                    lines.append(self._section(part, has_ending=has_ending))
             elif not is_behind_gap or (lines and not f"\n{lines[-1]}".endswith("\n")):
-                lines.append(part)
+                lines.append(part.replace("{", "{brace}"))
             elif part:  # of the blank lines around a section that is left out, one is enough
-                lines.append(part.removeprefix("\n"))
+                lines.append(part.removeprefix("\n").replace("{", "{brace}"))
         return "\n".join(lines)
 
-    def _begins_section(self, position: int, texts: Mapping[str, str]) -> bool:
+    def _begins_section(self, position: int, names: Collection[str]) -> bool:
         """Whether what is shown from a part on begins with a section."""
-        shown = (part for part in self.parts[position:] if isinstance(part, str) or part.name in texts)
+        shown = (part for part in self.parts[position:] if isinstance(part, str) or part.name in names)
         return isinstance(
             next((part for part in shown if not isinstance(part, str) or part.strip()), ""), TemplateSection
         )
 
-    def _section(self, section: TemplateSection, text: str, markers: Delimiters, *, has_ending: bool) -> str:
-        tag = f" {markers.tag}" if markers.tag else ""
-        shown = f"{self.style.format(section.title + tag)}{section.gap}{text}"
-        return f"{shown}{section.end_gap}{self.style.format(section.ending + tag)}" if has_ending else shown
+    def _section(self, section: TemplateSection, *, has_ending: bool) -> str:
+        text = f"{self.style.format(section.title + '{tag}')}{section.gap}{{{section.name}}}"
+        return f"{text}{section.end_gap}{self.style.format(section.ending + '{tag}')}" if has_ending else text
 
 
 def parse_template(text: str, *, first_line: int = 1, is_block: bool = True) -> PromptTemplate:

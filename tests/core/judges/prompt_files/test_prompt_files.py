@@ -163,6 +163,15 @@ def test_the_section_of_an_optional_text_is_left_out(write: Callable[[str], Path
     assert "<|Question|>\nWhy?\n\n<|Answer|>\nSo.\n<|End of Answer|>" in text
 
 
+def test_braces_of_the_file_stay_and_no_text_changes_what_stands_around_it(write: Callable[[str], Path]) -> None:
+    text = "prompt: |-\n  Answer:\n  {response}\n  Context: {context}\n\n  {{response}} {{tag}} {{brace}} {1}\n"
+    path = write(f"{text}scale: [1, 5]\nverdict: {{after: 'SCORE:'}}\noptional: [context]\n")
+    template = load_prompt_file(path)[0].template
+    for response in ("So.", "", "So.\n", "{context} {tag}"):
+        content = str(template.fill({"response": response}).messages[-1]["content"])
+        assert content == f"Answer:\n{response}\nEnd of Answer:\n\n{{response}} {{tag}} {{brace}} {{1}}"
+
+
 async def test_a_row_without_a_text_that_the_prompt_shows_is_refused(
     connect: Connect, write: Callable[[str], Path]
 ) -> None:
