@@ -19,6 +19,7 @@ from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.judge import ChecklistDetail, ChecklistTaskJudge
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
+from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -27,7 +28,7 @@ from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerDetail, PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.prompt_files.file import Scale
 from judgegym.judges.prompt_files.judge import PromptDetail, PromptTaskJudge
-from judgegym.judges.prompt_files.settings import PromptJudgeSettings, is_prompt_file
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.reward_models.judge import RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings

@@ -9,10 +9,11 @@ from pydantic import AfterValidator, BaseModel, JsonValue, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
+from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.config.fields import operational
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.parts.part import check_fields
-from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, SINGLE, ScorerSettings
+from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, PROMPT, SINGLE, ScorerSettings
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.monitoring.alarms import check_alarm_action
@@ -84,9 +85,11 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     def _gold_judge_is_usable(self) -> Self:
         if self.gold_judge:
             try:
-                self.gold_scorer()
+                scorer = self.gold_scorer()
             except SettingsError as error:
                 raise ValueError(str(error)) from None
+            if scorer.judge == PROMPT:  # what the file holds takes the place of its name
+                self.gold_judge.update(scorer.model_dump(mode="json", include={"judge", "judge_prompt"}))
         return self
 
     def gold_scorer(self) -> ScorerSettings:
@@ -97,9 +100,9 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             ValueError: it compares responses, or a secret would be kept in files.
         """
         kind = self.gold_judge.get("judge")
-        if kind not in SINGLE or kind == COMPOSITE:
+        if (kind not in SINGLE or kind == COMPOSITE) and not is_prompt_file(kind):
             kinds = ", ".join(one for one in JUDGES if one in SINGLE and one != COMPOSITE)
-            raise ValueError(f"gold_judge.judge: expected one of {kinds}, found {kind!r}")
+            raise ValueError(f"gold_judge.judge: expected one of {kinds}, or a prompt file, found {kind!r}")
         self.gold_budget()
         judge = {name: value for name, value in self.gold_judge.items() if name not in BUDGETS}
         check_fields("gold_judge.", judge)

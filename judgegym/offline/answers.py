@@ -30,6 +30,7 @@ from random import Random
 from typing import TypeAlias
 
 from judgegym.judges import prompts
+from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.core.delimiters import Delimiters
 from judgegym.judges.core.prompt_format import (
     PREVIOUS_EVALUATION,
@@ -41,7 +42,8 @@ from judgegym.judges.core.prompt_format import (
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
-from judgegym.judges.prompt_files.file import PromptFile
+from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
+from judgegym.judges.prompt_files.settings import path_of
 from judgegym.judges.prompt_files.stand_in import prompt_format, references
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
@@ -238,13 +240,15 @@ def known_prompts(settings: object) -> tuple[PromptFormat, ...]:
 
 
 def load_prompt(reference: str) -> PromptFormat:
-    """The format that a reference names, or that of a prompt file as JSON.
+    """The format that a reference names, or that of a prompt file by its path or as JSON.
 
     Raises:
         ValueError: it cannot be loaded; one line says why.
     """
     if reference.startswith("{"):
         return prompt_format(PromptFile.model_validate_json(reference))
+    if is_prompt_file(reference):
+        return prompt_format(load_prompt_file(path_of(reference)))
     place, _, name = reference.rpartition(":")
     try:
         names = runpy.run_path(place) if place.endswith(".py") else vars(importlib.import_module(place))

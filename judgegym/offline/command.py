@@ -44,7 +44,10 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--judge_only", action="store_true", help="refuse prompts of no known judge, instead of answering as a policy")
     add("--text_only", action="store_true", help="refuse requests with a response_format, such as a JSON schema")
     add("--prefix_cache", action="store_true", help="tell how many tokens of a prompt earlier prompts began with")
-    prompt = "a further judge's PromptFormat, also as package.module:NAME; may be given several times"
+    prompt = (
+        "a further judge's PromptFormat, also as package.module:NAME, or a prompt file FILE.yaml; may be given several "
+        "times"
+    )
     add("--prompt", action="append", default=[], metavar="FILE.py:NAME", help=prompt)
     add("--exit_with_parent", action="store_true", help="end when standard input reaches its end")
     return parser

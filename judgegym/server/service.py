@@ -97,6 +97,7 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
     """
     settings = loaded.settings
     judges = {"judge": True} if settings.offline else {}
+    settings.mounted_judges()  # what is wrong with a judge is told with its place
     async with running_stand_ins(judges, settings.faults, references(settings)) as urls:
         # With `--offline` all judges get these settings, whatever theirs name.
         endpoint = {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"} if urls else {}

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from judgegym.api.session import stand_in_settings
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.prompt_files.stand_in import references
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import NotYetError, OverloadError
@@ -84,7 +85,7 @@ class InProcessSource:
         async with self._opening:
             if self._core is None:
                 async with AsyncExitStack() as stack:
-                    judge = await stand_in_settings(stack, self._judge) if self._offline else self._judge
+                    judge = await self._stand_in(stack) if self._offline else self._judge
                     identity = STAND_IN_IDENTITY if self._offline else ""
                     core = Core(
                         {"": judge},
@@ -96,6 +97,11 @@ class InProcessSource:
                     self._core = await stack.enter_async_context(core)
                     self._stack = stack.pop_all()
             return self._core
+
+    async def _stand_in(self, stack: AsyncExitStack) -> JudgeMount:
+        """The judge at a stand-in, which knows the prompt files of the gold judge, too."""
+        prompts = [] if self._watched is None else references(self._watched)
+        return await stand_in_settings(stack, self._judge, prompts)
 
     def _monitors(self, judge: JudgeMount) -> ServerMonitors | None:
         """What watches the judge; where a trainer has several processes, each of them has a folder of its own."""

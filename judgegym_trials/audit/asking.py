@@ -23,7 +23,7 @@ from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_of
+from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_in_words, scale_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
@@ -146,8 +146,8 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         if is_pairs and numbers_beyond([label], len(responses)):
             raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
         if scale is not None and not is_pairs and gold is not None and not scale.includes(gold):
-            expected = f"a gold score on the judge's scale, {scale.low} to {scale.high} (--scale_min, --scale_max)"
-            raise row.lacks(f"{expected}, not {gold!r}")
+            limits = scale_in_words(settings.judge, scale)
+            raise row.lacks(f"a gold score on the judge's scale, {limits}, not {gold!r}")
         if gold is None:
             left_out[NO_GOLD] += 1
         elif any(map(is_blank, responses)) or len({*responses}) < len(responses):

@@ -86,7 +86,7 @@ def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None)
     judgments = [*chain.from_iterable(rows)]
     return replace(
         Judgments.of(judgments, is_choice=is_choice, judge=judge or of_run or A_JUDGE, source=source),
-        has_levels=run.judge_kind == "rubric",
+        has_levels=run.judge_scale is not None,
         operation=operation_of(called, run.path),
         left_out={NO_GOLD: len(everything) - len(samples)} if len(everything) > len(samples) else {},
     )
@@ -162,10 +162,10 @@ def _kind_of(row: RowJudgments, run: SavedRun) -> Callable[[float], Value]:
     """What a label from 0 to 1 is in the terms of a row's gold: yes or no, a place on the judge's scale, or itself."""
     if isinstance(row.verdicts[0][0] if row.gold is None else row.gold, str):
         return of_word
-    low, high = run.judge_settings.get("scale_min"), run.judge_settings.get("scale_max")
-    if row.gold is None or run.judge_kind != "rubric" or not isinstance(low, int) or not isinstance(high, int):
+    scale = run.judge_scale
+    if row.gold is None or scale is None:
         return float
-    return lambda label: low + label * (high - low)
+    return lambda label: scale.low + label * scale.span
 
 
 def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Mapping[str, tuple[Floats, Floats]]:

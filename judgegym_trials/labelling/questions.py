@@ -1,9 +1,9 @@
 """What labellers are asked about the rows of a run, so that a label is on the scale of a row's headline value.
 
 A comparison asks which response is better; a win of the policy's is 1, a tie 0.5. A judge with a scale asks for a score
-on it, which becomes the reward from 0 to 1 that the run counts. Aspects are asked one by one and combined as the judge
-combines them. Any other run whose values are from 0 to 1 asks whether the response passes, if its judge only says yes
-or no, or else for one of five levels.
+on it, which becomes the reward from 0 to 1 that the run counts; a prompt file with labels asks for one of these.
+Aspects are asked one by one and combined as the judge combines them. Any other run whose values are from 0 to 1 asks
+whether the response passes, if its judge only says yes or no, or else for one of five levels.
 """
 
 from __future__ import annotations
@@ -127,9 +127,13 @@ def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
         return RowQuestion((QuestionPart("Which response is better?", options),), compares=True)
     if kind == "aspect":
         return _aspect_question([Aspect.model_validate(each) for each in objects_in(settings, "aspects")])
-    low, high = settings.get("scale_min"), settings.get("scale_max")
-    if kind == "rubric" and isinstance(low, int) and isinstance(high, int):
-        return RowQuestion((QuestionPart("How good is the response, by the rubric?", _levels(Scale(low, high))),))
+    if run.judge_scale is not None:
+        words = "How good is the response, by the rubric?" if kind == "rubric" else "How good is the response?"
+        return RowQuestion((QuestionPart(words, _levels(run.judge_scale)),))
+    if 0 < len(run.judge_labels) < _MOST_KEYS:
+        labels = enumerate(run.judge_labels.items(), start=1)
+        parts = QuestionPart("Which label has the response?", tuple(Option(str(key), *each) for key, each in labels))
+        return RowQuestion((parts,))
     if min(values) < 0 or max(values) > 1:
         found = f"its values go from {min(values):g} to {max(values):g}"
         raise DataError(f"{run.path} cannot be labelled: {found}; expected values from 0 to 1")

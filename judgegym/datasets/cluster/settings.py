@@ -114,7 +114,7 @@ def share_of(settings: SettingsT, parts: int, what: str) -> SettingsT:
     return settings.model_copy(update=shares)
 
 
-_LATER = frozenset(("judged_thinking", "thinking_markers"))
+_LATER = frozenset(("judged_thinking", "judge_prompt", "thinking_markers"))
 """Settings that earlier versions did not have: at their defaults they are left out, so that results keep their keys."""
 
 

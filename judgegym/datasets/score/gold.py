@@ -12,6 +12,7 @@ from judgegym.engine.metrics import GoldLabel
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.parsing.labels import yes_no_label
+from judgegym.judges.scorers.registry import scale_in_words
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import agreement_rule
@@ -34,6 +35,7 @@ class GoldColumn:
         *,
         of_aspects: bool,
         scale: Scale | None = None,
+        kind: str = "rubric",
     ) -> None:
         """Check the labels of all rows that are judged.
 
@@ -44,6 +46,7 @@ class GoldColumn:
             count: how many responses a row has.
             of_aspects: the judge gives verdicts on aspects.
             scale: of the judge; `None` if it has none, or no fixed one.
+            kind: of the judge.
 
         Raises:
             DataError: a label cannot be read, or is not on the judge's scale, a row has not as many as responses, or no
@@ -58,7 +61,7 @@ class GoldColumn:
                 raise rows[number].lacks(f"in {column} a gold label for each of {count(number)} responses")
             for gold in chain.from_iterable(each.values() for each in found):
                 if scale is not None and not scale.includes(gold):
-                    limits = f"{scale.low} to {scale.high} (--scale_min, --scale_max)"
+                    limits = scale_in_words(kind, scale)
                     raise rows[number].lacks(f"in {column} a number on the judge's scale, {limits}, not {gold!r}")
                 if isinstance(gold, float):
                     scores.add(gold)

@@ -245,7 +245,7 @@ class ScoreRun:
         await write_quarantine(self.tasks, self.out, run.disk)
 
     def _gold_labels(self) -> GoldColumn | None:
-        column, of_aspects = self.settings.gold_column, self.settings.judge == "aspect"
+        column, kind = self.settings.gold_column, self.settings.judge
         if column is None:
             return None
         if self.settings.responses_per_prompt is not None:
@@ -254,12 +254,12 @@ class ScoreRun:
             )
         places = self.tasks.places
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
-        scale = scale_of(self.settings.judge, self.settings)
+        scale, of_aspects = scale_of(kind, self.settings), kind == "aspect"
 
         def count(row: int) -> int:
             return len(places.of_row(row))
 
-        return GoldColumn(self.input.rows, numbers, column, count, of_aspects=of_aspects, scale=scale)
+        return GoldColumn(self.input.rows, numbers, column, count, of_aspects=of_aspects, scale=scale, kind=kind)
 
     def _numbers(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""

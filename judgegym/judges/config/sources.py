@@ -21,7 +21,14 @@ from pydantic_settings import CliImplicitFlag, CliSettingsSource, EnvSettingsSou
 from pydantic_settings import SettingsError as ParsingError
 
 from judgegym.judges.config import presets, tracing
-from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
+from judgegym.judges.config.explaining import (
+    explain_flag,
+    explain_values,
+    is_prompt_file,
+    name_prompt_file,
+    place_of,
+    suggestion,
+)
 from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
 from judgegym.judges.config.presets import config_file, default_name, read_yaml
 from judgegym.judges.config.removed_values import (
@@ -180,7 +187,7 @@ def load(
     merged: Values = {}
     origins: dict[str, str] = {}
     sources, notes = _of_one_thing(settings_type, reshape(read_sources(settings_type, argv, prog, verb)), verb)
-    for source in reversed(sources):
+    for source in reversed(_naming_prompt_files(settings_type, sources)):
         for name, value in source.values.items():
             _check_value(settings_type, name, value, source)
             merged[name] = _merge(merged.get(name), value)
@@ -225,6 +232,33 @@ def _of_one_thing(
                 notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
             kept[lower] = source.without(first)
     return kept, notes
+
+
+def _naming_prompt_files(settings_type: type[BaseModel], sources: Sequence[SettingsSource]) -> list[SettingsSource]:
+    """The sources with a judge that is the path of a prompt file as the judge prompt, which higher sources may replace.
+
+    Raises:
+        SettingsError: a source names a prompt file as the judge, and a judge prompt, too.
+    """
+    found, named = list[SettingsSource](), set[str]()
+    prompts = [each.name for each in declared_settings(settings_type) if each.field == "judge_prompt"]
+    for source in sources:
+        values = dict(source.values)
+        for prompt in prompts:
+            judge = prompt.removesuffix("_prompt")
+            if judge not in values:
+                continue
+            if is_prompt_file(values[judge]) and values.get(prompt) is not None:
+                raise SettingsError(
+                    f"--{prompt} ({source.origin(prompt)}): nothing reads it beside --{judge}={values[judge]}, which "
+                    "is a prompt file; give one of them"
+                )
+            if judge not in named:  # the judge of a higher source has another prompt, or none
+                settings = name_prompt_file({"judge": values[judge]})
+                values |= {f"{judge.removesuffix('judge')}{name}": value for name, value in settings.items()}
+            named.add(judge)
+        found.append(replace(source, values=values))
+    return found
 
 
 def _check_value(settings_type: type[BaseModel], name: str, value: object, source: SettingsSource) -> None:

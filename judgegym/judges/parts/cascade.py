@@ -4,8 +4,9 @@ How sure the cheap judge is (`cascade_confidence`), from 0 to 1:
 
 * `margin`: how far its score is from ½, 2·|v − ½|; of a jury this is how far its members agree on a side;
 * `orders`: 1 − |p₁ − p₂| of the points in both orders of the answers (`arena_hard`);
-* `votes`: how far its votes agree, |2·share − 1| of the largest share (`aspect`, `checklist`);
-* `probability`: of its verdict (`rubric` with `weighting=logprobs`);
+* `votes`: how far its votes agree, |2·share − 1| of the largest share (`aspect`, `checklist`; `rubric` and `prompt`
+  with `samples_per_item`);
+* `probability`: of its verdict (`rubric` and `prompt` with `weighting=logprobs`);
 * `members`: 1 − the distance between the highest and the lowest score of a jury's members.
 
 It decides where this is above the threshold, and of the rows where it equals the threshold a share, chosen by seed and
@@ -41,8 +42,8 @@ DIGITS = 9
 Confidence = Literal["margin", "orders", "votes", "probability", "members"]
 KINDS_OF_CONFIDENCE: Mapping[Confidence, tuple[str, ...]] = {
     "orders": ("arena_hard",),
-    "votes": ("aspect", "checklist", "rubric"),
-    "probability": ("rubric",),
+    "votes": ("aspect", "checklist", "rubric", "prompt"),
+    "probability": ("rubric", "prompt"),
     "members": ("jury",),
 }
 """The kinds of judges that know how sure they are in this way; all know their margin."""

@@ -32,7 +32,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import current_group, derive
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, check_names, read_text
+from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, check_names, name_of_judge, read_text
 from judgegym.llm.at_once import all_results
 
 Combination = Literal["weighted_sum", "product", "min", "first_that_says", "alternate"]
@@ -85,6 +85,8 @@ class TermOptions(PartOptions):
 def parts_of(value: object) -> object:
     """Parts from JSON, a file (`@path`), or kinds of judges: `rule,rubric`, or with weights `rubric=0.8,rule=0.2`.
 
+    A prompt file is a judge, too; its part has its name without the ending.
+
     Raises:
         ValueError: a weight is no number, a kind is named twice, or the text is not JSON.
     """
@@ -94,12 +96,13 @@ def parts_of(value: object) -> object:
     parts: dict[str, dict[str, JsonValue]] = {}
     for word in map(str, words):
         kind, has_weight, weight = word.partition("=")
-        if kind in parts:
-            raise ValueError(f"two parts are named {kind!r}; expected JSON, which names each: {{NAME: {{judge: …}}}}")
-        parts[kind] = {"judge": kind}
+        name = str(name_of_judge(kind))
+        if name in parts:
+            raise ValueError(f"two parts are named {name!r}; expected JSON, which names each: {{NAME: {{judge: …}}}}")
+        parts[name] = {"judge": kind}
         if has_weight:
             try:
-                parts[kind]["weight"] = float(weight)
+                parts[name]["weight"] = float(weight)
             except ValueError:
                 raise ValueError(f"{word!r}: expected a number as weight, such as {kind}=0.5") from None
     return parts

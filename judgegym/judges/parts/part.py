@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
+from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue
 from pydantic_settings import NoDecode
 
-from judgegym.judges.config.explaining import comma_separated, text_or_file
+from judgegym.judges.config.explaining import comma_separated, is_prompt_file, text_or_file
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.judge import SingleJudge
@@ -59,6 +60,8 @@ def read_text(value: object) -> object:
 def _members_of(value: object) -> object:
     """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
 
+    A prompt file has its name without the ending, and may stand in the place of a model.
+
     Raises:
         ValueError: the text is not JSON, or a member is no object.
     """
@@ -71,15 +74,20 @@ def _members_of(value: object) -> object:
         return value
     members: dict[str, object] = {}
     for given in value:
-        member = {"judge_model_name": given} if isinstance(given, str) else given
+        member = {"judge" if is_prompt_file(given) else "judge_model_name": given} if isinstance(given, str) else given
         if not isinstance(member, Mapping):
             raise ValueError(f"expected the settings of a judge or the name of a model, found {given!r}")
         model = str(member.get("judge_model_name") or "").rstrip("/").rpartition("/")[2]
-        name = str(member.get("name") or model or member.get("judge") or "judge")
+        name = str(member.get("name") or model or name_of_judge(member.get("judge")) or "judge")
         numbered = chain([name], (f"{name}_{number}" for number in count(2)))
         free = next(each for each in numbered if each not in members)
         members[free] = {key: field for key, field in member.items() if key != "name"}
     return members
+
+
+def name_of_judge(judge: object) -> object:
+    """The usual name of a part by its judge: the kind, or that of a prompt file without its folder and ending."""
+    return Path(str(judge)).stem if is_prompt_file(judge) else judge
 
 
 def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:

@@ -35,8 +35,6 @@ from judgegym.judges.prompt_files.lines import PlaceholderName, TemplateError, p
 from judgegym.judges.prompt_files.template import PromptTemplate, parse_template
 from judgegym.judges.prompt_files.verdicts import VerdictLabels, VerdictRule, check_rule
 
-SUFFIXES = (".yaml", ".yml")
-"""How the name of a prompt file ends."""
 _MOST_BYTES = 1_000_000
 _MOST_LEVELS = 1001
 _MOST_LABELS = 100
@@ -146,11 +144,8 @@ def _check_labels(scores: Mapping[str, float]) -> None:
         raise ValueError(f"scale: expected at most {_MOST_LABELS} labels, found {len(scores)}")
 
 
-def load_prompt_file(path: Path) -> tuple[PromptFile, tuple[str, ...]]:
+def load_prompt_file(path: Path) -> PromptFile:
     """Read a prompt file.
-
-    Returns:
-        The file, and notes on what was changed in its prompt, one line each.
 
     Raises:
         ValueError: it cannot be read, or is wrong; the message names file and line.
@@ -165,13 +160,13 @@ def load_prompt_file(path: Path) -> tuple[PromptFile, tuple[str, ...]]:
     places = _places_of(data)
     try:
         prompt = values.get("prompt")
-        template = parse_template(prompt, **places.of_prompt) if isinstance(prompt, str) else None
-        prompt_file = PromptFile.model_validate(values)
+        if isinstance(prompt, str):
+            parse_template(prompt, **places.of_prompt)
+        return PromptFile.model_validate(values)
     except TemplateError as error:
         raise ValueError(f"{path}:{error.line}: {error}{places.hint}") from None
     except ValidationError as error:
         raise ValueError(_explained(path, error, places.lines)) from None
-    return prompt_file, () if template is None else tuple(f"{path}: {note}" for note in template.notes)
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ from judgegym.judges.prompt_files.verdicts import EXPLANATION, reply_parser
 from judgegym.judges.rubrics.prompt import REQUEST, Rubric, mean_score, score_probabilities
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice
+
+logger = logging.getLogger(__name__)
 
 
 class PromptVerdict(NamedTuple):
@@ -61,10 +64,15 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     """Judges responses by a prompt file."""
 
     def __init__(self, settings: PromptJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
-        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
+        """Judge as the settings say through `client`; `rubric` is for tasks that have none.
+
+        The log says what was changed in the prompt.
+        """
         super().__init__(settings, client, rubric)
         self.file = settings.prompt_file
         self._labels, self._template = self.file.labels, self.file.template
+        for note in self._template.notes:
+            logger.info("prompt of the judge, %s", note)
         self._parser = reply_parser(self.file.verdict, self._labels, self._template.titles)
         self._form = VerdictForm(
             "verdict", {EXPLANATION: text_field("your reasons"), self.file.verdict.field_name: self._labels.form}

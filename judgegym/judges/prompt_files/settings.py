@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,26 +11,21 @@ from typing_extensions import Self
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import MOST_VOTES
-from judgegym.judges.prompt_files.file import SUFFIXES, PromptFile, load_prompt_file
+from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
 from judgegym.judges.prompt_files.lines import PlaceholderName
 from judgegym.llm.errors import SettingsError
-
-logger = logging.getLogger(__name__)
 
 
 def _from_path(value: object) -> object:
     """The prompt file at a path; any other value as it is."""
     if not isinstance(value, str | Path):
         return value
-    prompt_file, notes = load_prompt_file(Path(str(value).removeprefix("@")))
-    for note in notes:
-        logger.info("%s", note)
-    return prompt_file
+    return load_prompt_file(path_of(value))
 
 
-def is_prompt_file(name: object) -> bool:
-    """Whether the name of a judge is the path of a prompt file."""
-    return isinstance(name, str) and name.lower().endswith(SUFFIXES) and "\n" not in name
+def path_of(name: str | Path) -> Path:
+    """The path of a prompt file, which may be written as `@PATH`."""
+    return Path(str(name).removeprefix("@")).expanduser()
 
 
 class PromptJudgeSettings(JudgeSettings):

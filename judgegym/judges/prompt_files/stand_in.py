@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from pydantic import BaseModel
 
+from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.settings import is_prompt_file
+from judgegym.judges.prompt_files.settings import path_of
 from judgegym.judges.prompt_files.template import TemplateSection
 from judgegym.judges.prompt_files.verdicts import ordered
 from judgegym.llm.wire import JSON
@@ -36,7 +36,7 @@ def _prompt_files(values: object) -> Iterator[PromptFile]:
         for name in ("judge", "judge_prompt"):
             value = values.get(name)
             if is_prompt_file(value):
-                yield load_prompt_file(Path(str(value).removeprefix("@")))[0]
+                yield load_prompt_file(path_of(value))
             elif name == "judge_prompt" and isinstance(value, Mapping):
                 yield PromptFile.model_validate(value)
     inner = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()

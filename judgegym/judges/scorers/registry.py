@@ -6,6 +6,7 @@ here `score`, the server, plans and `--help` have it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
@@ -20,7 +21,7 @@ from judgegym.judges.checklists import judge as checklists
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.config.batches import with_batch
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
-from judgegym.judges.config.explaining import TextOrFile
+from judgegym.judges.config.explaining import TextOrFile, is_prompt_file, name_prompt_file
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT, settings_from_keywords
@@ -38,7 +39,7 @@ from judgegym.judges.parts.part import Part, PartFields, PartOptions, check_fiel
 from judgegym.judges.parts.steps import StepsJudge, StepsSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.prompt_files import judge as prompt_files
-from judgegym.judges.prompt_files.settings import PromptJudgeSettings, is_prompt_file
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.reward_models import judge as reward_models
 from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics import judge as rubrics
@@ -49,6 +50,8 @@ from judgegym.judges.tournament import progress as tournament
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
+
+logger = logging.getLogger(__name__)
 
 
 class _Made(NamedTuple):
@@ -122,8 +125,15 @@ SINGLE = tuple(kind for kind in JUDGES if kind not in MOST_TOGETHER)
 
 
 def scale_of(kind: str, settings: JudgeSettings) -> Scale | None:
-    """The scale of a judge's raw scores; `None` for all but rubrics, which have no levels, or those of each row."""
+    """The scale of a judge's raw scores; `None` for judges which have no levels, or those of each row."""
+    if kind == PROMPT and isinstance(settings, PromptJudgeSettings):
+        return settings.prompt_file.labels.scale
     return settings.scale if kind == "rubric" and isinstance(settings, RubricJudgeSettings) else None
+
+
+def scale_in_words(kind: str, scale: Scale) -> str:
+    """A judge's scale, and what sets it, for messages."""
+    return f"{scale.low} to {scale.high} ({'the prompt file' if kind == PROMPT else '--scale_min, --scale_max'})"
 
 
 def shown_fields(settings: ScorerSettings) -> frozenset[str]:
@@ -131,7 +141,7 @@ def shown_fields(settings: ScorerSettings) -> frozenset[str]:
     if settings.judge in MADE_OF_JUDGES:
         return frozenset(name for part in part_settings(settings) for name in shown_fields(part.settings))
     shown = JUDGES[settings.judge].fields
-    return shown & settings.shown_names if settings.judge_prompt is not None else shown
+    return shown & settings.shown_names if settings.judge == PROMPT and settings.judge_prompt is not None else shown
 
 
 def about(kinds: Collection[str]) -> str:
@@ -268,7 +278,7 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
             fields = getattr(self, made.field)[name]
             of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
             of_files |= {"rule_digest"} if settings.rule_digest is not None else set()
-            if settings.judge_prompt is not None:
+            if settings.judge == PROMPT:
                 of_files |= {"judge", "judge_prompt"}
             fields |= settings.model_dump(mode="json", include=of_files)
         if self.judge == "cascade":
@@ -285,7 +295,7 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         kinds = KINDS_OF_CONFIDENCE.get(wanted, (cheap.judge,))
         if cheap.judge not in kinds:
             raise ValueError(f"cascade_confidence: {wanted} is of {' and '.join(kinds)}; the first is {cheap.judge}")
-        if wanted == "votes" and cheap.judge == "rubric" and cheap.samples_per_item < 2:
+        if wanted == "votes" and cheap.judge in ("rubric", PROMPT) and cheap.samples_per_item < 2:
             raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
         if wanted == "probability" and cheap.weighting != "logprobs":
             raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
@@ -299,8 +309,9 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         """Who gives judges of a jury or a cascade need not name the kind; the path of a prompt file is a judge, too."""
         if not isinstance(values, dict):
             return values
+        values = name_prompt_file(values)
         if is_prompt_file(values.get("judge")):
-            return {**values, "judge": PROMPT, "judge_prompt": values["judge"]}
+            raise ValueError(f"judge_prompt: the judge is the prompt file {values['judge']}; expected one of the two")
         if "judge" in values:
             return values
         given = [kind for kind, made in MADE_OF_JUDGES.items() if kind != COMPOSITE and values.get(made.field)]
@@ -337,7 +348,7 @@ def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> 
         )
     check_fields(place, fields)
     names = frozenset(made.options.model_fields)
-    own = {"judge": kind, **{field: value for field, value in fields.items() if field not in names}}
+    own = name_prompt_file({"judge": kind, **{field: value for field, value in fields.items() if field not in names}})
     options = {field: value for field, value in fields.items() if field in names}
     try:
         given = settings_from_keywords(made.options, options, prefix=place)
@@ -373,6 +384,8 @@ def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) ->
 
 def open_judge(settings: ScorerSettings, client: ChatClient) -> TaskJudge:
     """The judge that the settings name."""
+    if settings.judge == PROMPT and settings.rubric is not None and "rubric" not in settings.shown_names:
+        logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
     return JUDGES[settings.judge].judge(settings, client, settings.rubric)
 
 

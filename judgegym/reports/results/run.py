@@ -25,6 +25,7 @@ from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, r
 from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
+from judgegym.judges.core.judgment import Scale
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON, mapping_of, text_of
@@ -191,6 +192,26 @@ class SavedRun:
     def judge_kind(self) -> str:
         """Return the kind of its judge, as `score --judge` names it; empty for one of a person's own environment."""
         return _KINDS.get(self.environment) or text_of(self.judge_settings.get("judge"))
+
+    @property
+    def judge_labels(self) -> Mapping[str, float]:
+        """Return the labels of the prompt file that judged, with their scores from 0 to 1; empty for other judges."""
+        scale = wire.lookup(self.judge_settings, "judge_prompt.scale") if self.judge_kind == "prompt" else None
+        if scale == "yes/no":
+            return {"no": 0.0, "yes": 1.0}
+        scores = {name: score for name, score in mapping_of(scale).items() if isinstance(score, int | float)}
+        return dict(sorted(scores.items(), key=lambda each: each[1]))
+
+    @property
+    def judge_scale(self) -> Scale | None:
+        """Return the scale of the raw scores of the judge; `None` if it has none, or one for each row."""
+        settings, ends = self.judge_settings, list[JSON]()
+        if self.judge_kind == "rubric":
+            ends = [settings.get("scale_min"), settings.get("scale_max")]
+        elif self.judge_kind == "prompt" and isinstance(scale := wire.lookup(settings, "judge_prompt.scale"), list):
+            ends = [*scale]
+        whole = [end for end in ends if isinstance(end, int)]
+        return Scale(*whole) if len(whole) == 2 else None
 
     @property
     def headline(self) -> HeadlineOfRun | None:

@@ -104,7 +104,7 @@ async def test_votes_are_pooled_and_critiques_revise_them(connect: Connect, writ
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("change", [str, str.upper, lambda marker: marker.replace("e", "\u200be")])
 def test_a_text_cannot_end_its_section(write: Callable[[str], Path], name: str, change: Callable[[str], str]) -> None:
-    template = load_prompt_file(write(FILES[name]))[0].template
+    template = load_prompt_file(write(FILES[name])).template
     texts = {"prompt": "Why?", "rubric": "Good?", "reference": "So.", "context": "Be kind.", "response": "So."}
     plain = str(template.fill(texts).messages[-1]["content"])
     assert "carry the tag" not in plain
@@ -129,7 +129,7 @@ def _titles(template: PromptTemplate, markers: Sequence[str]) -> list[str]:
 def test_a_section_ends_before_words_also_where_the_next_one_is_left_out(write: Callable[[str], Path]) -> None:
     text = "prompt: |-\n  Answer: {response}\n  Context: {context}\n\n  Now say SCORE: and a number.\n"
     path = write(f"{text}scale: [1, 5]\nverdict: {{after: 'SCORE:'}}\noptional: [context]\n")
-    template = load_prompt_file(path)[0].template
+    template = load_prompt_file(path).template
     end = "\n\nNow say SCORE: and a number."
     shown, left_out = (
         str(template.fill({"response": "So.", **texts}).messages[-1]["content"]) for texts in ({"context": "None."}, {})
@@ -142,22 +142,22 @@ def test_a_section_ends_before_words_also_where_the_next_one_is_left_out(write: 
 def test_a_file_with_the_lines_and_the_mark_of_windows_is_the_same_file(
     write: Callable[[str], Path], name: str
 ) -> None:
-    plain, notes = load_prompt_file(write(FILES[name]))
-    assert load_prompt_file(write("\ufeff" + FILES[name].replace("\n", "\r\n"))) == (plain, notes)
+    plain = load_prompt_file(write(FILES[name]))
+    assert load_prompt_file(write("\ufeff" + FILES[name].replace("\n", "\r\n"))) == plain
     lines = plain.model_copy(update={"prompt": plain.prompt.replace("\n", "\r\n")})
     assert PromptFile.model_validate(lines.model_dump()).template.parts == plain.template.parts
 
 
 def test_labels_on_one_line_become_sections_and_the_load_says_so(write: Callable[[str], Path]) -> None:
-    prompt_file, notes = load_prompt_file(write(YES_NO))
+    prompt_file = load_prompt_file(write(YES_NO))
     assert [section.title for section in prompt_file.template.sections] == ["Question", "Response"]
-    assert [note.partition("judge.yaml: ")[2].partition(":")[0] for note in notes] == ["line 5", "line 6"]
+    assert [note.partition(":")[0] for note in prompt_file.template.notes] == ["line 3", "line 4"]
     text = str(prompt_file.template.fill({"prompt": "Why?", "response": "So."}).messages[0]["content"])
     assert text.endswith("Question:\nWhy?\nResponse:\nSo.\nEnd of Response:")
 
 
 def test_the_section_of_an_optional_text_is_left_out(write: Callable[[str], Path]) -> None:
-    template = load_prompt_file(write(GRADE))[0].template
+    template = load_prompt_file(write(GRADE)).template
     text = str(template.fill({"prompt": "Why?", "response": "So."}).messages[0]["content"])
     assert "Policy" not in text
     assert "<|Question|>\nWhy?\n\n<|Answer|>\nSo.\n<|End of Answer|>" in text
@@ -194,7 +194,7 @@ async def test_the_judge_prompt_without_a_file_is_a_wrong_setting(connect: Conne
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_stand_in_replies_in_the_form_of_the_file(write: Callable[[str], Path], name: str) -> None:
-    prompt_file = load_prompt_file(write(FILES[name]))[0]
+    prompt_file = load_prompt_file(write(FILES[name]))
     texts = {"prompt": "Why?", "rubric": "Good?", "reference": "Thus.", "response": "So."}
     prompt = prompt_file.template.fill(texts, system="Judge.")
     messages = [RequestMessage(message["role"], str(message["content"])) for message in prompt.messages]

@@ -1,0 +1,138 @@
+"""The judges under test: what a user writes, and what their model replies about a right and a wrong response."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.scripted import Json, Reply, Script, completion
+
+RIGHT, WRONG = "Delivery takes three days.", "No idea, sorry."
+"""The responses to the two questions, of which each judge gives the first one the best score, the other the worst."""
+QUESTIONS = {"How long does delivery take?": RIGHT, "May I return a hat?": WRONG}
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "votes": {"samples_per_item": 2},
+    "critique": {"judge_critique_rounds": 1},
+    "structured": {"judge_output": "json_schema"},
+    "logprobs": {"weighting": "logprobs"},
+}
+"""Settings with which judges are asked in another way."""
+
+
+@dataclass(frozen=True)
+class DoorJudge:
+    """A judge under test.
+
+    Attributes:
+        name: of the column.
+        files: what stands in its folder.
+        judge: what a user gives as the judge, made of the folder.
+        marker: words that stand in each of its prompts, and in no other judge's.
+        replies: what its model says of the right and of the wrong response, by the form in which it is asked.
+        broken: the same files with a mistake, and what its message says of the mistake behind the folder.
+        forms: the names of `FORMS` that it has.
+    """
+
+    name: str
+    files: Mapping[str, str]
+    judge: Callable[[Path], str]
+    marker: str
+    replies: Callable[[Json, bool], Reply | str]
+    broken: tuple[Mapping[str, str], str]
+    forms: tuple[str, ...] = field(default=())
+
+    def written(self, folder: Path, *, is_broken: bool = False) -> str:
+        """Write the files; return what names the judge."""
+        folder.mkdir(exist_ok=True)
+        for name, text in (self.broken[0] if is_broken else self.files).items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return self.judge(folder)
+
+    def script(self) -> Script:
+        """The endpoint of all models: of this judge, of judges by a rubric, and of the policy."""
+
+        def answer(request: Json, number: int) -> Reply | str:
+            shown = "\n".join(str(message["content"]) for message in request["messages"])
+            if self.marker in shown:
+                return self.replies(request, WRONG not in shown)
+            if "### Score Rubric" in shown:
+                return f"[FEEDBACK] Seen. [SCORE] {1 if WRONG in shown else 5}"
+            text = next(text for question, text in QUESTIONS.items() if question in shown)
+            return Reply(body=completion(text, *(f"{text} {place}" for place in range(1, request.get("n", 1)))))
+
+        return answer
+
+
+def _in_form(request: Json, field: str, verdict: object, text: str) -> Reply | str:
+    """A verdict as the request asks for it: as an object of a schema, with probabilities of its digit, or as text."""
+    said = json.dumps({"explanation": "Seen.", field: verdict}) if "response_format" in request else text
+    choices = [said] * request.get("n", 1)
+    body = completion(*choices)
+    for choice in body["choices"] if request.get("logprobs") else ():
+        content = [{"token": sign, "logprob": 0.0, "top_logprobs": [{"token": sign, "logprob": 0.0}]} for sign in said]
+        choice["logprobs"] = {"content": content}
+    return Reply(body=body)
+
+
+_LABELS = """\
+prompt: |-
+  Grade the answer for a customer of the hat shop. Give your reasons, then the grade: [[good]], [[fair]] or [[bad]].
+
+  [Question]
+  {prompt}
+
+  [Policy of the shop]
+  {context}
+
+  [Answer]
+  {response}
+  [End of Answer]
+scale: {bad: 0.0, fair: 0.4, good: 1.0}
+verdict: {within: brackets}
+optional: [context]
+"""
+_SCALE = """\
+system: You work for the hat shop.
+prompt: |-
+  Score the answer from 1 to 5. Reply with a JSON object {"why": "...", "grade": 4}.
+
+  Question: {prompt}
+  Answer: {response}
+scale: [1, 5]
+verdict: {field: grade}
+"""
+
+
+def _label(request: Json, is_right: bool) -> Reply | str:
+    label = "good" if is_right else "bad"
+    return _in_form(request, "verdict", label, f"Seen. [[{label}]]")
+
+
+def _number(request: Json, is_right: bool) -> Reply | str:
+    number = 5 if is_right else 1
+    return _in_form(request, "grade", number, json.dumps({"why": "Seen.", "grade": number}))
+
+
+JUDGES = (
+    DoorJudge(
+        "labels",
+        {"grade.yaml": _LABELS},
+        lambda folder: str(folder / "grade.yaml"),
+        "customer of the hat shop",
+        _label,
+        ({"grade.yaml": _LABELS.replace("{response}", "the response")}, "grade.yaml:2: there is no {response}"),
+        ("votes", "critique", "structured"),
+    ),
+    DoorJudge(
+        "scale",
+        {"shop.score.yml": _SCALE},
+        lambda folder: str(folder / "shop.score.yml"),
+        "You work for the hat shop.",
+        _number,
+        ({"shop.score.yml": _SCALE.replace("[1, 5]", "[5, 5]")}, "shop.score.yml:7: scale: expected a lowest and a"),
+        ("votes", "critique", "structured", "logprobs"),
+    ),
+)

@@ -1,0 +1,137 @@
+"""What reads the runs of a judge of one's own: reports, comparisons, labels, plans, and runs that go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judgegym.environments.prompts_environment import PromptsEnv
+from judgegym.llm.errors import SettingsError
+from judgegym.reports.results.run import SavedRun
+from judgegym_trainers.scores.sources import JudgeSource
+from judgegym_trials.labelling.questions import question_of, rows_of
+from tests.command import RunFiles, in_process, serving
+from tests.conformance.doors.commands import group_flags, judgegym, prompts_flags, scored
+from tests.conformance.doors.door import ROWS, Visit
+from tests.conformance.doors.judges import JUDGES, DoorJudge
+from tests.core.datasets.scoring import score
+from tests.plans import read_plan
+
+each_judge = pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
+
+
+@pytest.fixture
+def visit(judge: DoorJudge, tmp_path: Path) -> Iterator[Visit]:
+    """A visit with the judge."""
+    with serving(judge.script()) as endpoint:
+        yield Visit(tmp_path, endpoint, {"judge": judge.written(tmp_path / "judge")})
+
+
+def requests(visit: Visit) -> int:
+    assert visit.endpoint is not None
+    return len(visit.endpoint.requests)
+
+
+@each_judge
+def test_a_run_goes_on_without_a_call_and_not_with_another_file(judge: DoorJudge, visit: Visit) -> None:
+    first = scored(visit, *visit.flags())
+    files, count = RunFiles(visit.folder / "scored.run"), requests(visit)
+    before = files.without_run()
+    files.interrupt(files.samples[0]["uid"].partition(":")[0])
+    assert scored(visit, *visit.flags(), "--resume") == first
+    assert requests(visit) == count and files.without_run() == before
+    name, text = next(iter(judge.files.items()))
+    (visit.folder / "judge" / name).write_text(text.replace(judge.marker, f"Strictly, {judge.marker}"), "utf-8")
+    ended = score(visit.data(), "--out", visit.folder / "scored.jsonl", *visit.place(), *visit.flags(), "--resume")
+    assert ended.code == 2 and "judge_prompt" in ended.err and requests(visit) == count
+
+
+@each_judge
+def test_a_plan_counts_the_calls_of_the_run(judge: DoorJudge, visit: Visit) -> None:
+    planned = score(visit.data(), "--plan", *visit.place(), *visit.flags())
+    assert planned.code == 0, planned.err
+    assert requests(visit) == 0
+    scored(visit, *visit.flags())
+    assert read_plan(planned.out).calls.usual == requests(visit)
+
+
+@pytest.mark.slow
+@each_judge
+@pytest.mark.parametrize("verb", ["evaluate", "process"])
+def test_a_plan_counts_the_calls_of_an_environment(judge: DoorJudge, verb: str, visit: Visit) -> None:
+    is_run = verb == "evaluate"
+    flags = [flag for flag in prompts_flags(visit) if "train_" not in flag] if is_run else group_flags(visit)
+    place = "data_dir_to_save_evals=run" if is_run else "data_path_to_save_groups=groups.jsonl"
+    flags += [f"--env.{place.replace('=', f'={visit.folder}/')}", *visit.flags("--env.")]
+    flags += [] if is_run else ["--env.total_steps=2"]
+    planned = in_process(verb, *flags, "--plan", env_type=PromptsEnv).successful()
+    assert requests(visit) == 0
+    in_process(verb, *flags, env_type=PromptsEnv).successful()
+    assert read_plan(planned.out).calls.usual == requests(visit)
+
+
+@each_judge
+def test_labellers_are_asked_on_its_scale(judge: DoorJudge, visit: Visit) -> None:
+    scored(visit, *visit.flags())
+    run = SavedRun.open(visit.folder / "scored.jsonl")
+    (part,) = question_of(run, rows_of(run)[0].values()).parts
+    words = {option.words: option.value for option in part.options}
+    scales: dict[str, Any] = {"labels": {"bad": 0.0, "fair": 0.4, "good": 1.0}}
+    assert words == scales.get(judge.name, {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0})
+
+
+@pytest.mark.slow
+@each_judge
+def test_reports_name_it_and_comparisons_tell_another_prompt(judge: DoorJudge, visit: Visit) -> None:
+    scored(visit, *visit.flags(), out="one.jsonl")
+    page = judgegym("report", visit.folder / "one.jsonl").successful()
+    assert "report.html" in page.said and (visit.folder / "one.run" / "report.html").exists()
+    name, text = next(iter(judge.files.items()))
+    (visit.folder / "judge" / name).write_text(text.replace(judge.marker, f"Strictly, {judge.marker}"), "utf-8")
+    scored(visit, *visit.flags(), out="two.jsonl")
+    ended = judgegym("compare", visit.folder / "one.jsonl", visit.folder / "two.jsonl")
+    assert "prompt" in ended.said, ended.said
+
+
+@pytest.mark.slow
+@each_judge
+def test_gold_labels_are_on_its_scale(judge: DoorJudge, visit: Visit) -> None:
+    gold = ["good", "bad"] if judge.name == "labels" else [5, 1]
+    data = visit.data([{**row, "gold": label} for row, label in zip(ROWS, gold, strict=True)])
+    ended = score(data, "--out", visit.folder / "gold.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
+    assert ended.code == 0, ended.err
+    samples = RunFiles(visit.folder / "gold.run").samples
+    assert [label["agrees"] for sample in samples for label in sample["gold"]] == [True, True]
+    beyond = visit.data([{**row, "gold": 7} for row in ROWS])
+    ended = score(beyond, "--out", visit.folder / "beyond.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
+    if judge.name != "labels":
+        assert ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
+
+
+_OTHER = "prompt: |-\n  Fine?\n  Answer: {response}\nscale: yes/no\nverdict: {after: 'FINE:'}\n"
+
+
+@each_judge
+@pytest.mark.parametrize(
+    ("flag", "in_file"), [("judge_prompt", ("judge",)), ("judge", ("judge_prompt",)), ("judge", ("judge",))]
+)
+def test_the_command_line_beats_a_file_across_both_names(
+    judge: DoorJudge, flag: str, in_file: tuple[str, ...], visit: Visit
+) -> None:
+    other, config = visit.folder / "other.yaml", visit.folder / "settings.yaml"
+    other.write_text(_OTHER, "utf-8")
+    config.write_text(json.dumps({"judge": "prompt", **dict.fromkeys(in_file, str(other))}), "utf-8")
+    assert scored(visit, f"--config={config}", f"--{flag}={visit.settings['judge']}") == [1.0, 0.0]
+
+
+@each_judge
+def test_both_names_in_one_place_are_an_error(judge: DoorJudge, visit: Visit) -> None:
+    flags = [*visit.flags(), f"--judge_prompt={visit.settings['judge']}"]
+    ended = score(visit.data(), "--out", visit.folder / "both.jsonl", *flags)
+    assert ended.code == 2 and "--judge_prompt (command line): nothing reads it beside --judge=" in ended.err
+    with pytest.raises(SettingsError, match=r"judge_prompt: the judge is the prompt file .*; expected one of the two"):
+        JudgeSource(judge={**visit.settings, "judge_prompt": visit.settings["judge"]}).scoring()
