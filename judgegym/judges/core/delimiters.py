@@ -100,20 +100,21 @@ class Lookalikes:
         for form in forms:
             title = form.lstrip(_SIGNS).removesuffix(":")
             folded = (word.translate(_FOLDING) for word in title.split())
-            words = ["".join(map(re.escape, word)) for word in folded if word]
+            words = [word for word in folded if word]
             if not words:
-                written = (_WRITTEN.get(sign, re.escape(sign)) for sign in form)
-                self._signs.append((form, re.compile(_FORMAT.join(written))))
+                signs = (_WRITTEN.get(sign, re.escape(sign)) for sign in form)
+                self._signs.append((form, re.compile(_FORMAT.join(signs))))
                 continue
+            written = _between(words).join(map(re.escape, words))
             opening, _, colon = form.partition(title)
             if opening:
-                backwards = _between(words).join(word[::-1] for word in reversed(words))
+                backwards = _between(words).join(re.escape(word[::-1]) for word in reversed(words))
                 pattern = rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}"
                 self._led.append((opening, re.compile(pattern)))
             else:
-                self._titles.append(re.compile(_between(words).join(words) + (rf"{_WORD}\**:" if colon else "")))
+                self._titles.append(re.compile(written + (rf"{_WORD}\**:" if colon else "")))
             if opening.startswith("#"):  # a bold line is a heading, too
-                bold = rf"\n\*{{2,8}}{_WORD}{_between(words).join(words)}{_WORD}[*:]{{0,8}}\n"
+                bold = rf"\n\*{{2,8}}{_WORD}{written}{_WORD}[*:]{{0,8}}\n"
                 self._titles.append(re.compile(bold))
         # One sign of each opening: a text without any of them has none of the openings.
         self._openings = {opening[0] for opening, _ in self._led}

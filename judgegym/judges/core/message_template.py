@@ -7,9 +7,8 @@ the prompt is the template with the texts in it, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from judgegym.judges import prompts
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
@@ -61,23 +60,23 @@ class MessageTemplate:
         shown = {name: text for name, text in (*shared.items(), *texts.items()) if text is not None}
         count = sum(text is not None for text in shared.values())
         delimited = delimit([*shown.values()], self.lookalikes, shared=count)
-        template = _shown_blocks(self.blocks, tuple(ids), frozenset(shown), frozenset(words))
         values = {**words, "tag": delimited.markers.suffix, **dict(zip(shown, delimited.texts, strict=True))}
-        return Prompt.of(system, delimited.markers.notice + prompts.fill(template, values), delimited.suspects)
+        parts: list[str] = []
+        for block in self._repeated(ids):
+            names = prompts.placeholders(block)
+            if names & shown.keys() and "tag" not in names:
+                raise ValueError(f"no marker with {{tag}} beside a text: {block!r}")
+            if names <= values.keys():
+                parts.append(prompts.fill(block, values))
+        user = delimited.markers.notice + "\n\n".join(parts)
+        return Prompt.of(system, user, delimited.suspects)
 
-
-@lru_cache(maxsize=256)  # of most judges it is the same for every row
-def _shown_blocks(blocks: tuple[str, ...], ids: tuple[str, ...], texts: frozenset[str], words: frozenset[str]) -> str:
-    """The template of the blocks that have what they show."""
-    repeated = [block.replace("{id}", name) for block in blocks for name in (ids if "{id}" in block else ("",))]
-    shown: list[str] = []
-    for block in repeated:
-        names = prompts.placeholders(block)
-        if "tag" not in names and not names.isdisjoint(texts):
-            raise ValueError(f"no marker with {{tag}} beside a text: {block!r}")
-        if names <= {*texts, *words, "tag"}:
-            shown.append(block)
-    return "\n\n".join(shown)
+    def _repeated(self, ids: Sequence[str]) -> Iterator[str]:
+        for block in self.blocks:
+            if "{id}" in block:
+                yield from (block.replace("{id}", name) for name in ids)
+            else:
+                yield block
 
 
 def join_instructions(*parts: str) -> str:

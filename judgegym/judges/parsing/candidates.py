@@ -27,14 +27,20 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from judgegym.judges.parsing.json_objects import (
     LOOKED_AT,
+    NAMES_OF_FIELDS,
+    USUAL_SIGNS,
+    ObjectSigns,
+    OutermostObject,
+    blanked,
+    brace_depths,
     decoded,
     end_in_fence,
     is_on_its_own_line,
-    last_first,
+    outermost_objects,
     whole_object,
 )
 from judgegym.judges.parsing.unchosen import Mention, is_unchosen
@@ -63,45 +69,6 @@ class VerdictCandidate(Generic[T]):
     stated: bool = False
     is_object: bool = False
     is_full: bool = False
-
-
-_QUOTE = "\\\\?[\"'\u2018\u2019\u201c\u201d]?"
-_NAMES = (
-    "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|choice|result|judge?ment|"
-    "decision"
-)
-
-
-class ObjectSigns(NamedTuple):
-    """By what an object of a form is known that is malformed, or within a string.
-
-    Attributes:
-        begun: how it begins.
-        named: one of its fields, where the beginning is missing.
-    """
-
-    begun: re.Pattern[str]
-    named: re.Pattern[str]
-
-    @classmethod
-    def of(cls, names: str, first: str | None = None) -> ObjectSigns:
-        """Of the fields with these names, and of those that begin with a quoted name like `first`; as patterns."""
-        others = "" if first is None else rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
-        return cls(
-            re.compile(
-                rf"\{{\s*(?:{_QUOTE}(?:{names}){_QUOTE}\s*:|[\"'](?:{names})[\"']\s*(?=[=\"'\d-]){others})",
-                re.IGNORECASE,
-            ),
-            re.compile(rf"[\"'](?:{names})\\?[\"']\s*:", re.IGNORECASE),
-        )
-
-    @classmethod
-    def of_any_form(cls, name: str) -> ObjectSigns:
-        """Of an object whose verdict has this name, and whose other fields may have any."""
-        return cls.of(f"{_NAMES}|{re.escape(name)}", r"[^\"'\\{}\n:]{1,60}")
-
-
-USUAL_SIGNS = ObjectSigns.of(_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +102,7 @@ class VerdictKind(Generic[T]):
 MOST_COMPARED = 20
 """Objects and tags at the end of a text that are candidates; what stands before so many can mislead nobody."""
 _MOST_MENTIONS = 200
-BLANK = "\ufffd"
-"""In place of each sign of an object; white space would join the words around it."""
-
-_NAME = re.compile(rf"(?:\w+[_ ])?(?:{_NAMES}|value|points|answer|output)", re.IGNORECASE)
-_BRACE = re.compile(r"[{}]")
-_MOST_FAILED = 10
-"""Malformed objects whose ends are looked for; a later one extends perhaps to the last brace."""
+_NAME = re.compile(rf"(?:\w+[_ ])?(?:{NAMES_OF_FIELDS}|value|points|answer|output)", re.IGNORECASE)
 _FENCE = re.compile(r"```\w*\s*\Z")
 # What announces a quotation: it names what is judged and what that says, and nothing of the judge's own follows.
 _ANNOUNCED = re.compile(
@@ -156,15 +117,6 @@ _QUOTATION = '"\u201c\u201d\u201e\u00ab\u00bb'
 _LONGEST_SENTENCE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
-    """An outermost object: one that can be decoded, with its fields, or a malformed one, which a brace may close."""
-
-    at: Place
-    fields: Mapping[str, JSON] | None = None
-    is_closed: bool = True
-
-
 def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     """The verdict of a judge's own text: that of the last candidate."""
     unread = max(0, len(own) - kind.read)
@@ -173,10 +125,10 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
         value = _value(kind.decode(own[slice(*whole)]), kind)
         return None if value is None else ParsedVerdict(value, whole)
     text = own[unread:]
-    objects, doubtful = _objects(text, kind.signs)
+    objects, doubtful = outermost_objects(text, kind.signs)
     if not kind.in_text_too and not any(each.fields and kind.name in each.fields for each in objects):
         return None
-    words = _without(text, [each.at for each in objects]) if objects else text
+    words = blanked(text, [each.at for each in objects]) if objects else text
     candidates = _without_overlaps([*kind.in_words(words)])
     if objects or doubtful:
         candidates = [_doubted(each, doubtful) for each in candidates]
@@ -249,7 +201,7 @@ def _doubted(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCa
 
 
 def _object_candidates(
-    text: str, objects: list[_Object], doubtful: list[Place], kind: VerdictKind[T]
+    text: str, objects: list[OutermostObject], doubtful: list[Place], kind: VerdictKind[T]
 ) -> Iterator[VerdictCandidate[T]]:
     text_end = end_in_fence(text)
     number, furthest = 0, 0
@@ -284,75 +236,7 @@ def _is_closed_once_more(gap: str, behind: str) -> bool:
     opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
     # Doubled braces, which some models write, are of the object.
     doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
-    return any(depth < 0 for depth, _ in _depths(closed, doubled))
-
-
-def _objects(text: str, signs: ObjectSigns) -> tuple[list[_Object], list[Place]]:
-    """The outermost objects, in order; and where malformed ones may extend.
-
-    A malformed object extends to the brace that closes it; perhaps to the last one, since its texts may have braces;
-    without any perhaps to the end of its line.
-    """
-    if "}" not in text and "{" not in text:
-        return [], []
-    sound = {match.at[0]: match for match in last_first(text, len(text)) if match.fields}
-    begun = {match.start(): match.end() for match in signs.begun.finditer(text)}
-    objects: list[_Object] = []
-    doubtful: list[Place] = []
-    last, failed = text.rfind("}") + 1, 0
-    for start in sorted({*sound, *begun}):
-        if objects and start < objects[-1].at[1]:
-            continue
-        if start in sound:
-            objects.append(_Object(sound[start].at, sound[start].fields))
-            continue
-        closing, furthest = None, last
-        if begun[start] > last:
-            line_end = text.find("\n", begun[start])
-            furthest = len(text) if line_end < 0 else line_end
-        elif failed < _MOST_FAILED:
-            closing, failed = next((end for depth, end in _depths(text, start) if depth == 0), None), failed + 1
-        if closing is None:
-            objects.append(_Object((start, begun[start]), is_closed=False))
-        else:
-            objects.append(_Object((start, closing)))
-        if not doubtful or start >= doubtful[-1][1]:
-            doubtful.append((start, furthest))
-    cut = _end_of_cut(_without(text, [each.at for each in objects]), signs.named)
-    if cut:
-        doubtful = [(0, cut), *((max(start, cut), end) for start, end in doubtful if end > cut)]
-    return objects, doubtful
-
-
-def _end_of_cut(words: str, name: re.Pattern[str]) -> int:
-    """Where an object ends whose beginning is missing, such as one that quotes the end of thinking; 0 without one."""
-    named = name.search(words)
-    if named is None:
-        return 0
-    depth = 0
-    for brace in _BRACE.finditer(words):
-        depth += 1 if brace[0] == "{" else -1
-        if depth < 0 and brace.start() > named.start():
-            return brace.end()
-        depth = max(depth, 0)
-    return 0
-
-
-def _depths(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """How many braces are open behind each brace from `start` on, and where that ends."""
-    depth = 0
-    for brace in _BRACE.finditer(text, start):
-        depth += 1 if brace[0] == "{" else -1
-        yield depth, brace.end()
-
-
-def _without(text: str, objects: list[Place]) -> str:
-    """The text with blanks in place of objects, so that all else keeps its place."""
-    parts, end = [], 0
-    for start, until in objects:
-        parts += [text[end:start], BLANK * (until - start)]
-        end = until
-    return "".join([*parts, text[end:]])
+    return any(depth < 0 for depth, _ in brace_depths(closed, doubled))
 
 
 _ALIKE = {

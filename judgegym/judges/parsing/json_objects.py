@@ -7,16 +7,18 @@ The JSON object with which a judge ends its text: the other way to write a verdi
 
 Guarantee: an object that the judge only quotes in a sentence, or after which it says more, is not found. A name that an
 object has twice has no value.
+
+The outermost objects of a text, malformed ones among them: where one may extend, no verdict is read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import CRITIQUE, Place
@@ -223,3 +225,127 @@ def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
         lowered = name.lower()
         fields[lowered] = None if lowered in fields else value
     return fields
+
+
+_QUOTE = "\\\\?[\"'\u2018\u2019\u201c\u201d]?"
+NAMES_OF_FIELDS = (
+    "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|choice|result|judge?ment|"
+    "decision"
+)
+
+
+class ObjectSigns(NamedTuple):
+    """By what an object of a form is known that is malformed, or within a string.
+
+    Attributes:
+        begun: how it begins.
+        named: one of its fields, where the beginning is missing.
+    """
+
+    begun: re.Pattern[str]
+    named: re.Pattern[str]
+
+    @classmethod
+    def of(cls, names: str, first: str | None = None) -> ObjectSigns:
+        """Of the fields with these names, and of those that begin with a quoted name like `first`; as patterns."""
+        others = "" if first is None else rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
+        return cls(
+            re.compile(
+                rf"\{{\s*(?:{_QUOTE}(?:{names}){_QUOTE}\s*:|[\"'](?:{names})[\"']\s*(?=[=\"'\d-]){others})",
+                re.IGNORECASE,
+            ),
+            re.compile(rf"[\"'](?:{names})\\?[\"']\s*:", re.IGNORECASE),
+        )
+
+    @classmethod
+    def of_any_form(cls, name: str) -> ObjectSigns:
+        """Of an object whose verdict has this name, and whose other fields may have any."""
+        return cls.of(f"{NAMES_OF_FIELDS}|{re.escape(name)}", r"[^\"'\\{}\n:]{1,60}")
+
+
+USUAL_SIGNS = ObjectSigns.of(NAMES_OF_FIELDS)
+
+
+BLANK = "\ufffd"
+"""In place of each sign of an object; white space would join the words around it."""
+
+_BRACE = re.compile(r"[{}]")
+_MOST_FAILED = 10
+"""Malformed objects whose ends are looked for; a later one extends perhaps to the last brace."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutermostObject:
+    """An outermost object: one that can be decoded, with its fields, or a malformed one, which a brace may close."""
+
+    at: Place
+    fields: Mapping[str, JSON] | None = None
+    is_closed: bool = True
+
+
+def outermost_objects(text: str, signs: ObjectSigns) -> tuple[list[OutermostObject], list[Place]]:
+    """The outermost objects, in order; and where malformed ones may extend.
+
+    A malformed object extends to the brace that closes it; perhaps to the last one, since its texts may have braces;
+    without any perhaps to the end of its line.
+    """
+    if "}" not in text and "{" not in text:
+        return [], []
+    sound = {match.at[0]: match for match in last_first(text, len(text)) if match.fields}
+    begun = {match.start(): match.end() for match in signs.begun.finditer(text)}
+    objects: list[OutermostObject] = []
+    doubtful: list[Place] = []
+    last, failed = text.rfind("}") + 1, 0
+    for start in sorted({*sound, *begun}):
+        if objects and start < objects[-1].at[1]:
+            continue
+        if start in sound:
+            objects.append(OutermostObject(sound[start].at, sound[start].fields))
+            continue
+        closing, furthest = None, last
+        if begun[start] > last:
+            line_end = text.find("\n", begun[start])
+            furthest = len(text) if line_end < 0 else line_end
+        elif failed < _MOST_FAILED:
+            closing, failed = next((end for depth, end in brace_depths(text, start) if depth == 0), None), failed + 1
+        if closing is None:
+            objects.append(OutermostObject((start, begun[start]), is_closed=False))
+        else:
+            objects.append(OutermostObject((start, closing)))
+        if not doubtful or start >= doubtful[-1][1]:
+            doubtful.append((start, furthest))
+    cut = _end_of_cut(blanked(text, [each.at for each in objects]), signs.named)
+    if cut:
+        doubtful = [(0, cut), *((max(start, cut), end) for start, end in doubtful if end > cut)]
+    return objects, doubtful
+
+
+def _end_of_cut(words: str, name: re.Pattern[str]) -> int:
+    """Where an object ends whose beginning is missing, such as one that quotes the end of thinking; 0 without one."""
+    named = name.search(words)
+    if named is None:
+        return 0
+    depth = 0
+    for brace in _BRACE.finditer(words):
+        depth += 1 if brace[0] == "{" else -1
+        if depth < 0 and brace.start() > named.start():
+            return brace.end()
+        depth = max(depth, 0)
+    return 0
+
+
+def brace_depths(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """How many braces are open behind each brace from `start` on, and where that ends."""
+    depth = 0
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        yield depth, brace.end()
+
+
+def blanked(text: str, objects: list[Place]) -> str:
+    """The text with blanks in place of objects, so that all else keeps its place."""
+    parts, end = [], 0
+    for start, until in objects:
+        parts += [text[end:start], BLANK * (until - start)]
+        end = until
+    return "".join([*parts, text[end:]])

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Literal
 
 from judgegym.judges.parsing.candidates import (
-    BLANK,
     MOST_COMPARED,
     NUMBERS,
     SCORE,
@@ -19,7 +18,7 @@ from judgegym.judges.parsing.candidates import (
     folded,
     last_candidate,
 )
-from judgegym.judges.parsing.json_objects import TextObject, written_object
+from judgegym.judges.parsing.json_objects import BLANK, TextObject, written_object
 from judgegym.judges.parsing.scores import score_in_words, whole_score
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import (

@@ -28,7 +28,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.config.presets import YamlError, load_yaml
+from judgegym.judges.config.presets import YamlError, load_yaml, nodes_of
 from judgegym.judges.core import judgment
 from judgegym.judges.parsing.candidates import folded
 from judgegym.judges.prompt_files.lines import PlaceholderName, TemplateError, placeholder_in
@@ -196,7 +196,7 @@ class _Places(NamedTuple):
 
 
 def _places_of(data: bytes) -> _Places:
-    node = yaml.compose(data, Loader=yaml.SafeLoader)
+    node = nodes_of(data)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     lines = {key.value: key.start_mark.line + 1 for key, _ in pairs if isinstance(key, yaml.ScalarNode)}
     prompt = next((value for key, value in pairs if key.value == "prompt"), None)

@@ -58,9 +58,9 @@ class TemplateLine:
 
     @property
     def marker(self) -> tuple[MarkerStyle, str] | None:
-        """The style and the title of a marker."""
+        """The style and the title of a marker; a title has a letter or a digit."""
         match = _MARKER.fullmatch(self.text.rstrip())
-        if match is None or match.lastindex is None:
+        if match is None or match.lastindex is None or not any(map(str.isalnum, match[match.lastindex])):
             return None
         return _STYLES[match.lastindex - 1], match[match.lastindex].strip()
 

@@ -19,14 +19,13 @@ from judgegym.judges.parsing.candidates import (
     DOUBLE_BRACKETED,
     NUMBERS,
     SCORE,
-    USUAL_SIGNS,
     NamedValues,
-    ObjectSigns,
     VerdictCandidate,
     VerdictKind,
     folded,
     last_candidate,
 )
+from judgegym.judges.parsing.json_objects import USUAL_SIGNS, ObjectSigns
 from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.parsing.scores import score_in_words, whole_score
 from judgegym.judges.parsing.verdict_parser import (
@@ -48,6 +47,11 @@ _LONGEST_LINE = 200
 _REST = re.compile(rf"[^\r\n]{{0,{_LONGEST_LINE}}}")
 _NEXT_LINE = re.compile(rf"\s{{0,20}}[^\r\n]{{0,{_LONGEST_LINE}}}")
 _DECORATION = " \t*_`\"'“”"
+_OF_LABELS = "judge?ment|decision|label|answers?"
+_ELSEWHERE = folded(
+    "вердикт|оценка|urteil|bewertung|veredicto|calificación|puntuación|评分|评级|结论|判定|評価|判断|판정|평가"
+)
+"""What a verdict is called in other languages, in folded words."""
 _PERIOD = ".。!"
 
 
@@ -130,7 +134,8 @@ class VerdictLabels(BaseModel):
         """The label that words are, with decoration or a full stop around it."""
         bare = " ".join(words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).split())
         if self.scale is not None:
-            level = score_in_words(bare.strip("()[] "), self.scale)
+            number = bare.strip("()[] ").replace("−", "-")
+            level = score_in_words(number.removeprefix("+") if self.scale.low < 0 else number, self.scale)
             return None if level is None else str(level)
         return self.by_name.get(bare.casefold())
 
@@ -171,7 +176,7 @@ def reply_parser(rule: VerdictRule, labels: VerdictLabels, titles: Sequence[str]
 def _kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictKind[str]:
     rule, labels = VerdictRule.model_validate_json(rule_json), VerdictLabels.model_validate_json(labels_json)
     name = rule.field_name.lower()
-    usual = SCORE if labels.scale is not None else f"{SCORE}|judge?ment|decision|label|answers?"
+    usual = f"{SCORE}|{_ELSEWHERE}" if labels.scale is not None else f"{SCORE}|{_ELSEWHERE}|{_OF_LABELS}"
     names = "|".join([usual, *map(re.escape, _bare(folded(rule.after or rule.field or USUAL_FIELD)))])
     named = NamedValues(names, labels.pattern, re.escape(folded(rule.field_name)))
     tagged = re.compile(
@@ -222,17 +227,31 @@ def _behind(word: str, words: str, plain: str, labels: VerdictLabels) -> Iterato
     """What stands behind each occurrence of the word: the rest of its line, or the next one if that is empty."""
     beginning = re.compile(rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE)
     before = r"(?<!\w)" if word[0].lower() != word[0].upper() else ""  # a word of Chinese may follow another one
+    closing = f"</{word[1:]}" if re.fullmatch(r"<[\w-]+>", word) else None
     for match in re.finditer(before + re.escape(folded(word)), plain, re.IGNORECASE):
         rest = cast("re.Match[str]", _REST.match(words, match.end()))[0]
         if not rest.strip(f"{_DECORATION}:"):
             rest += cast("re.Match[str]", _NEXT_LINE.match(words, match.end() + len(rest)))[0]
-        label = labels.from_words(rest.strip().removeprefix(":"))
-        is_taken = label is not None and words[slice(*match.span())].casefold() == word.casefold()
+        value, closed = (rest, "") if closing is None else _before(closing, rest)
+        label = labels.from_words(value.strip().removeprefix(":"))
+        is_taken = label is not None and _plainly(words[slice(*match.span())]) == _plainly(word)
         begun = beginning.match(plain, match.end())
         end = match.end() if begun is None else begun.end()
         if is_taken:
-            end = match.end() + len(rest.rstrip(f"{_DECORATION}{_PERIOD}\r\n"))
+            written = f"{value}{closed}" if closed else value.rstrip(f"{_DECORATION}{_PERIOD}\r\n")
+            end = match.end() + len(written)
         yield VerdictCandidate((match.start(), end), label, taken=is_taken, stated=label is not None, is_full=True)
+
+
+def _before(closing: str, rest: str) -> tuple[str, str]:
+    """What stands before a closing tag, and the tag as it is written."""
+    match = re.search(re.escape(closing), rest, re.IGNORECASE)
+    return (rest, "") if match is None else (rest[: match.start()], match[0])
+
+
+def _plainly(word: str) -> str:
+    """A word as it counts: without case, and with either colon."""
+    return word.casefold().replace("：", ":")
 
 
 _BRACKETED = re.compile(rf"{DOUBLE_BRACKETED}|\\?\[\s?[^\[\]\n]{{1,60}}\s?\]")

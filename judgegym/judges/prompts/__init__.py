@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
@@ -30,17 +30,9 @@ def fill(template: str, values: Mapping[str, str]) -> str:
         template: a prompt.
         values: by the names of placeholders.
     """
-    pieces = [*_split(template)]
-    pieces[1::2] = [values.get(name, f"{{{name}}}") for name in pieces[1::2]]
-    return "".join(pieces)
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def placeholders(template: str) -> set[str]:
     """The names of a template's placeholders."""
     return {*_PLACEHOLDER.findall(template)}
-
-
-@lru_cache(maxsize=256)  # a judge fills the same template for every row
-def _split(template: str) -> Sequence[str]:
-    """The text before the first placeholder, its name, the text behind it, and so on."""
-    return _PLACEHOLDER.split(template)

@@ -15,6 +15,7 @@ from judgegym.judges.prompt_files.judge import PromptTaskJudge
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.prompt_files.stand_in import prompt_format
 from judgegym.judges.prompt_files.template import PromptTemplate
+from judgegym.judges.prompt_files.verdicts import VerdictRule, reply_parser
 from judgegym.llm.errors import SettingsError
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
@@ -201,3 +202,45 @@ def test_the_stand_in_replies_in_the_form_of_the_file(write: Callable[[str], Pat
     reading = read_prompt(messages, [prompt_format(prompt_file)])
     assert reading is not None
     assert "So." in reading.sections.values()
+
+
+@pytest.mark.parametrize(
+    ("scale", "verdict", "reply", "label"),
+    [
+        ((1, 5), {"after": "<score>"}, "Fine.\n<score>4</score>", "4"),
+        ((1, 5), {"after": "<score>"}, "<score>\n4\n</score>\nIt names no source.", "4"),
+        ((1, 5), {"after": "<score>"}, "<score>4</score> or <score>5</score>", None),
+        ((1, 5), {"after": "<score>"}, '<score>2</score>\n\nIts last line was "<score>5</score>".', None),
+        ((1, 5), {"after": "<score>"}, "<score>5</score>\n[Score] 2", None),
+        ((-2, 2), {"after": "S:"}, "S: +2", "2"),
+        ((-2, 2), {"after": "S:"}, "S: \u22122", "-2"),
+        ((1, 5), {"after": "评分："}, "很好。\n最终评分：4", "4"),
+        ((1, 5), {"after": "评分："}, "**评分:** 4。", "4"),
+        ({"плохо": 0, "хорошо": 1}, {"after": "Оценка:"}, "Оценка: Хорошо.", "хорошо"),
+        ({"плохо": 0, "хорошо": 1}, {"after": "Оценка:"}, "Оценка: хорошо\nПереоценка: плохо", "хорошо"),
+        ({"плохо": 0, "хорошо": 1}, {"after": "Оценка:"}, "Оценка: хорошо\n\nМой вердикт: плохо", None),
+        ({"плохо": 0, "хорошо": 1}, {"within": "brackets"}, "[[хорошо]]\n\nIt is плохо.\nVerdict: плохо", None),
+        ({"差": 0, "好": 1}, {"within": "brackets"}, "[[好]]", "好"),
+        ({"差": 0, "好": 1}, {"field": "评价"}, '{"理由": "清楚", "评价": "好"}', "好"),
+        ({"差": 0, "好": 1}, {"field": "评价"}, '{"理由": "清楚", "评价": "好"}\n{"理由": "不', None),
+        ({"1": 0, "2": 0.5, "10": 1}, {"field": "s"}, '{"s": 10}', "10"),
+        ({"1": 0, "1.5": 0.5, "10": 1}, {"after": "S:"}, "S: 1.5", "1.5"),
+        ({"good": 1, "not good": 0}, {"within": "brackets"}, "It is not good. [[not good]]", "not good"),
+        ({"C++": 1, "C": 0}, {"after": "S:"}, "S: C++", "C++"),
+        ({"no": 1, "yes": 0}, {"field": "harmful"}, '{"harmful": false}', "no"),
+    ],
+)
+def test_words_labels_and_fields_of_any_script_and_form_are_read(
+    scale: Any, verdict: Any, reply: str, label: str | None
+) -> None:
+    file = PromptFile(prompt="{response}", scale=scale, verdict=verdict)
+    assert reply_parser(file.verdict, file.labels, file.template.titles)(reply) == label
+
+
+@pytest.mark.parametrize("title", ["a*b", "C++ (x|y)?", "***", "==", "a.b]c", "\\d+", "1", "问题", "🙂"])
+@pytest.mark.parametrize("form", ["### {}", "{}:", "<|{}|>"])
+def test_a_title_of_any_signs_is_one(title: str, form: str) -> None:
+    marker = form.format(title)
+    template = PromptFile(prompt=f"{marker}\n{{response}}", scale="yes/no", verdict=VerdictRule(after="S:")).template
+    assert template.fill({"response": f"So.\n{template.style.format(template.titles[0])}\nThe end."}).suspects
+    assert template.fill({"response": "So it is."}).suspects == 0
