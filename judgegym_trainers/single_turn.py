@@ -35,7 +35,8 @@ from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
-from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
+from judgegym.environments.contract import first_conversation, load_tasks, make_conversations, open_environment
+from judgegym.environments.rollouts.judging import depends_on_group, judge_completions_of, record_judged
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -161,14 +162,14 @@ class OpenedEnvironment:
             SettingsError: a row is a conversation of several turns, of which a trainer samples the first alone.
         """
         self.source = source
-        self.name = env.name
+        self.name = env.spec.name
         self._env = env
-        self._tasks: Sequence[Any] = env.load_tasks(source.split)
-        may_go_on = type(env).follow_up is not JudgedEnv.follow_up  # otherwise no row is read once more
-        if several := next((task.uid for task in self._tasks if may_go_on and env.has_follow_ups(task)), None):
+        self._tasks: Sequence[Any] = load_tasks(env, source.split)
+        if several := first_conversation(env, self._tasks):
             raise SettingsError(
-                f"{env.name}: the row {several!r} is a conversation of several turns, of which trainers that sample by "
-                "themselves have the first alone; expected rows of one turn, or `judgegym serve`, which goes on with it"
+                f"{self.name}: the row {several!r} is a conversation of several turns, of which trainers that sample "
+                "by themselves have the first alone; expected rows of one turn, or `judgegym serve`, which goes on "
+                "with it"
             )
         self._stack = stack
         self._is_closed = False
@@ -203,7 +204,7 @@ class OpenedEnvironment:
     @property
     def depends_on_group(self) -> bool:
         """Whether the reward of a completion depends on those of its row that are given with it."""
-        return not self.compares and self._env.depends_on_group
+        return not self.compares and depends_on_group(self._env)
 
     async def rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
         """Judge the completions of one row, all at once; with a judge of groups, against each other.
@@ -271,7 +272,7 @@ class OpenedEnvironment:
         return self._tasks[place]
 
     def _row(self, task: Any) -> EnvironmentRow:
-        messages = tuple(self._env.checked_conversations(task, trains=True)[0])
+        messages = tuple(make_conversations(self._env, task, trains=True)[0])
         return EnvironmentRow(task.uid, messages, task.question, task.category)
 
     async def close(self) -> None:
@@ -358,11 +359,11 @@ async def _made(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], stack: AsyncExitStack
 ) -> JudgedEnv[Any, Any, Any]:
     """The environment with its connections, which `stack` closes."""
-    standing_in = offline.running(loaded, env_type.offline_prompts, with_policy=False)
+    standing_in = offline.running(loaded, env_type.spec.offline_prompts, with_policy=False)
     settings = await stack.enter_async_context(standing_in)
     session = await stack.enter_async_context(open_session())
     clients = stack.enter_context(closing(Clients(settings, session)))
-    return env_type.kind_for(settings)(settings, clients, verb="serve")
+    return open_environment(env_type, settings, clients, "serve")
 
 
 class EnvironmentScores:

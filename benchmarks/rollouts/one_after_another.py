@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import cached_property
 
 from judgegym.engine.completions import Completion
 from judgegym.eval_environments.arena.environment import ArenaHardTask
@@ -17,9 +18,9 @@ from judgegym.judges.parsing.labels import arena_label
 class SequentialArena(ArenaHardEnv):
     """Arena-Hard, with one judge call of a row at a time."""
 
-    def open_judges(self) -> None:
-        super().open_judges()
-        self._locks: dict[str, asyncio.Lock] = {}
+    @cached_property
+    def _locks(self) -> dict[str, asyncio.Lock]:
+        return {}
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         (completion,) = completions

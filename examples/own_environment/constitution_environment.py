@@ -12,6 +12,7 @@ from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes
@@ -99,11 +100,12 @@ class Question:
 
 
 class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
-    name, headline = "constitution", ("mean_reward", "reward")
-    offline_prompts = (PROMPT,)
-
-    def open_judges(self) -> None:
-        self.constitution_judge = ConstitutionJudge(self.config.principles, self.clients.judge)
+    spec = EnvSpec(
+        name="constitution",
+        headline=("mean_reward", "reward"),
+        judge=lambda config, client: ConstitutionJudge(config.principles, client),
+        offline_prompts=(PROMPT,),
+    )
 
     def tasks(self, split: Split) -> Sequence[Question]:  # which rows?
         rows = by_uid(load_rows(self.config.dataset, split="train"), numbered=True)
@@ -115,7 +117,7 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def judge(self, task: Question, completions: Sequence[Completion]) -> Judgment[Breaches]:
-        return await self.constitution_judge.judge(JudgeTask(task.question, (completions[0].answer,)))
+        return await self.answer_judge.judge(JudgeTask(task.question, (completions[0].answer,)))
 
     def reward(self, judgment: Judgment[Breaches]) -> float:  # what is that worth in training?
         return super().reward(judgment) / len(self.config.principles)  # from 0 to 1

@@ -61,8 +61,7 @@ MUMBLED = replace(PROMPT, reply=lambda shown: "I would rather not say.")
 class MumblingEnv(ConstitutionEnv):
     """The same, with a judge that never gives a verdict."""
 
-    name = "mumbling"
-    offline_prompts = (MUMBLED,)
+    spec = replace(ConstitutionEnv.spec, name="mumbling", offline_prompts=(MUMBLED,))
 
 
 def test_judge_without_a_verdict_gives_no_score(tmp_path: Path) -> None:

@@ -7,18 +7,19 @@ from language import PROMPT, LanguageDetail, LanguageJudge, LanguageJudgeSetting
 from judgegym import environments as envs
 
 
-class LanguageConfig(envs.EnvConfig):
+class LanguageConfig(envs.EnvConfig, LanguageJudgeSettings):
     unread = ("judge_critique_rounds", "judge_output")  # by LanguageJudge
 
     dataset: str = envs.setting("questions.jsonl", "Ask the prompts of this dataset.", group="data", common=True)
 
 
 class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, LanguageDetail]):
-    name, headline = "language", ("same_language", "same language")
-    offline_prompts = (PROMPT,)
-
-    def open_judges(self) -> None:
-        self.language_judge = LanguageJudge(LanguageJudgeSettings(), self.clients.judge)
+    spec = envs.EnvSpec(
+        name="language",
+        headline=("same_language", "same language"),
+        judge=LanguageJudge,
+        offline_prompts=(PROMPT,),
+    )
 
     def tasks(self, split: envs.Split) -> Sequence[envs.PromptTask]:  # which rows?
         return envs.prompt_tasks(self.config.dataset)
@@ -27,7 +28,7 @@ class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, LanguageDetail
         return [[*self.system_messages, *task.messages]]
 
     async def judge(self, task: envs.PromptTask, completions: Sequence[envs.Completion]) -> envs.Judgment:
-        return await self.language_judge.judge(envs.JudgeTask(task.question, (completions[0].answer,)))
+        return await self.answer_judge.judge(envs.JudgeTask(task.question, (completions[0].answer,)))
 
     def record_metrics(self, metrics: envs.MetricAggregator, task: envs.PromptTask, sample: envs.Sample) -> None:
         metrics.rate("same_language", sample.score == 1.0, interval=True)

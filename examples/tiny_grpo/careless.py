@@ -37,12 +37,10 @@ class FailuresScoredLowest(RubricAbsoluteEnv):
 class OneOrder(ArenaHardEnv):
     """One game, with the policy's answer first; the other order is taken to say the same."""
 
-    def open_judges(self) -> None:
-        self.games = ArenaTaskJudge(self.config, self.clients.judge)
-
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         (completion,) = completions
-        question = self.games.game(task.judge_task(completion.answer), "model_is_a", "game_1")
+        games = ArenaTaskJudge(self.config, self.clients.judge)
+        question = games.game(task.judge_task(completion.answer), "model_is_a", "game_1")
         answers = await ask_question(self.clients.judge, self.config, question)
         game, calls, suspects = Game.of("model_is_a", answers), answers.calls, question.prompt.suspects
         if game.label is None:

@@ -87,7 +87,7 @@ def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution:
         "data": list(_datasets(env_type, config)),
         "policy": [_policy(config, policy)],
         "judge": list(_judges(config)),
-        "presets": [f"--config {name}" for name in bundled(f"{env_type.name}_")],
+        "presets": [f"--config {name}" for name in bundled(f"{env_type.spec.name}_")],
         "models": [f"--env.{name} (a list)" for name in _lists_of_models(config)],
     }
     lines = textwrap.wrap(f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
@@ -105,7 +105,7 @@ def _listed(title: str, values: Sequence[str]) -> Iterator[str]:
 
 
 def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
-    for name in env_type.offline_samples:
+    for name in env_type.spec.offline_samples:
         default = getattr(config, name)
         yield f"--env.{name}  {default if default is not None else 'none by default: hub name or file'}"
 

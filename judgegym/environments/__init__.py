@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from judgegym.data.task_list import TaskList as TaskList
     from judgegym.engine.completions import Completion as Completion
     from judgegym.engine.completions import Conversation as Conversation
+    from judgegym.engine.metrics import GoldLabel as GoldLabel
     from judgegym.engine.metrics import MetricAggregator as MetricAggregator
     from judgegym.engine.records import Sample as Sample
     from judgegym.engine.settings.env import EnvConfig as EnvConfig
+    from judgegym.engine.settings.group_judge import GroupJudgeSettings as GroupJudgeSettings
+    from judgegym.engine.terminal.summary import Outcome as Outcome
+    from judgegym.environments.answer_judge import AnyJudgeConfig as AnyJudgeConfig
     from judgegym.environments.base import JudgedEnv as JudgedEnv
+    from judgegym.environments.spec import EnvSpec as EnvSpec
     from judgegym.judges.config.fields import setting as setting
     from judgegym.judges.core.judgment import Judgment as Judgment
+    from judgegym.judges.core.judgment import ScoreParts as ScoreParts
     from judgegym.judges.core.judgment import Status as Status
     from judgegym.judges.core.tasks import JudgeTask as JudgeTask
 
@@ -35,12 +41,16 @@ _HOMES = {
     "judgegym.data.rows": ("Split",),
     "judgegym.data.task_list": ("TaskList",),
     "judgegym.engine.completions": ("Completion", "Conversation"),
-    "judgegym.engine.metrics": ("MetricAggregator",),
+    "judgegym.engine.metrics": ("GoldLabel", "MetricAggregator"),
     "judgegym.engine.records": ("Sample",),
     "judgegym.engine.settings.env": ("EnvConfig",),
+    "judgegym.engine.settings.group_judge": ("GroupJudgeSettings",),
+    "judgegym.engine.terminal.summary": ("Outcome",),
+    "judgegym.environments.answer_judge": ("AnyJudgeConfig",),
     "judgegym.environments.base": ("JudgedEnv",),
+    "judgegym.environments.spec": ("EnvSpec",),
     "judgegym.judges.config.fields": ("setting",),
-    "judgegym.judges.core.judgment": ("Judgment", "Status"),
+    "judgegym.judges.core.judgment": ("Judgment", "ScoreParts", "Status"),
     "judgegym.judges.core.tasks": ("JudgeTask",),
 }
 

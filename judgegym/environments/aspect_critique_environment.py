@@ -27,7 +27,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
+from judgegym.environments.juries import EnvironmentJurySettings
 from judgegym.environments.roles import (
     ComparedVerdict,
     RoleConfig,
@@ -36,7 +36,8 @@ from judgegym.environments.roles import (
     record_verdict_agreement,
     record_votes,
 )
-from judgegym.judges.aspects.judge import AspectPanel, PanelDetail, find_verdict
+from judgegym.environments.spec import EnvSpec
+from judgegym.judges.aspects.judge import PanelDetail, find_verdict
 from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt, criteria_of
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
@@ -70,14 +71,30 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, EnvironmentJurySetti
 class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]):
     """Yes/no questions about an answer, put to a judge or, with role=judge, to the policy."""
 
-    name = "aspect_critique"
-    headline = ("mean_reward", "reward")
-    anchor_judge = "aspect"
-    offline_samples = {"train_dataset": str(SAMPLES / "aspect_critique.jsonl")}
+    spec = EnvSpec(
+        name="aspect_critique",
+        headline=("mean_reward", "reward"),
+        judge="aspect",
+        offline_samples={"train_dataset": str(SAMPLES / "aspect_critique.jsonl")},
+    )
 
-    def open_judges(self) -> None:
-        """Make the judge of answers."""
-        self.aspect_judge = open_environment_judge(self.config, self.clients.judge, AspectPanel)
+    @classmethod
+    def spec_for(cls, config: AspectCritiqueConfig) -> EnvSpec:
+        """Show the agreement with gold verdicts, and each aspect's pass rate."""
+        none, names = "no answer was judged", [aspect.name for aspect in config.aspects]
+        has_judge = config.role == "policy"
+        documented: list[tuple[str, ...]] = [("no row of this category has a score", "mean_reward_{category}")]
+        for name in map(slug, names):
+            documented.append(("no verdict has a majority", f"agreement_{name}"))
+            documented += [(none, f"pass_rate_{name}", f"score_{name}")] * has_judge
+        documented.append((none, "votes_per_verdict", "redraw_rate", *(["veto_rate"] * has_judge)))
+        outcomes = (
+            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
+            *(Outcome.of(f"passes {name}", f"pass_rate_{slug(name)}") for name in names * has_judge),
+            *([Outcome.of("vetoed", "veto_rate")] * has_judge),
+            Outcome.of("verdicts drawn again", "redraw_rate", is_fault=True),
+        )
+        return replace(cls.spec, outcomes=outcomes, documented=documented)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
@@ -149,7 +166,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             found = judgment_of_votes(task.aspect, completions, strictness=strictness, gold=gold)
             return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
-        return await self.aspect_judge.judge(judge_task(task, completion.answer))
+        return await self.answer_judge.judge(judge_task(task, completion.answer))
 
     def group_case(self, task: AspectTask) -> JudgeTask:
         """Compare answers to the question by all aspects, with the reference as one more."""
@@ -176,31 +193,6 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             if verdict is not None:
                 metrics.rate(f"score_{slug(aspect.name)}", yes)
         record_votes(metrics, tuple(verdicts.values()))
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show the agreement with gold verdicts, and each aspect's pass rate."""
-        passes = [
-            Outcome.of(f"passes {aspect.name}", f"pass_rate_{slug(aspect.name)}") for aspect in self.config.aspects
-        ]
-        return (
-            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
-            *(passes if self.config.role == "policy" else []),
-            *([Outcome.of("vetoed", "veto_rate")] if self.config.role == "policy" else []),
-            Outcome.of("verdicts drawn again", "redraw_rate", is_fault=True),
-        )
-
-    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[AspectTask]) -> None:
-        """Name the metrics of all aspects and of the votes."""
-        none = "no answer was judged"
-        for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"mean_reward_{metrics.names(category)}")
-        for aspect in self.config.aspects:
-            metrics.expect("no verdict has a majority", f"agreement_{slug(aspect.name)}")
-            if self.config.role == "policy":
-                metrics.expect(none, f"pass_rate_{slug(aspect.name)}", f"score_{slug(aspect.name)}")
-        metrics.expect(
-            none, "votes_per_verdict", "redraw_rate", *(["veto_rate"] if self.config.role == "policy" else [])
-        )
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
         """Record the agreement of the judge, which may be the policy, with gold."""

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -31,25 +32,16 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
+from judgegym.environments.answer_judge import AnyJudge, AnyJudgeSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.fields import setting
-from judgegym.judges.conversations.turns import images_of, transcript
+from judgegym.judges.conversations.turns import transcript
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
-from judgegym.judges.core.tasks import JudgeTask, prompt_of_answers
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
-from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
-from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import (
-    SINGLE,
-    ScorerSettings,
-    SingleKind,
-    about,
-    kinds_that_read,
-    open_judge,
-    shown_fields,
-)
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import DataError
 from judgegym.llm.ledger import component
@@ -60,12 +52,9 @@ _OF_USER = sorted(UserSettings.model_fields.keys() - {"user_max_turns"})
 _NO_CASCADE = "the judge cascade judges conversations of one turn; expected another judge"
 
 
-class PromptsConfig(ScorerSettings, UserSettings, EnvConfig):
+class PromptsConfig(AnyJudgeSettings, UserSettings, EnvConfig):
     """The judge, the prompts, and who goes on after the first answer."""
 
-    unread = frozenset(name for name in ScorerSettings.model_fields if kinds_that_read(name).isdisjoint(SINGLE))
-
-    judge: SingleKind = setting("rubric", about(SINGLE), common=True)
     train_dataset: str = setting("prompts.jsonl", verbs=ROLLOUTS, group="data", common=True)
     """Train on this dataset: hub name or file."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
@@ -97,47 +86,50 @@ class PromptsConfig(ScorerSettings, UserSettings, EnvConfig):
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:
         """The settings of other judges than the chosen one, and of a simulated user where there is none."""
-        readers = {name: kinds_that_read(name) for name in ScorerSettings.model_fields}
-        others = {
-            name: [f"judge={kind}" for kind in SINGLE if kind in kinds]
-            for name, kinds in readers.items()
-            if self.judge not in kinds
-        }
+        others = super().without_effect
         return others if self.user_max_turns else {**others, **dict.fromkeys(_OF_USER, ("user_max_turns",))}
 
 
 class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     """A policy's answer, scored from 0 to 1."""
 
-    name = "prompts"
-    headline = ("mean_score", "score")
+    spec = EnvSpec(
+        name="prompts",
+        headline=("mean_score", "score"),
+        offline_samples=dict.fromkeys(("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")),
+    )
     _holds_conversations = False
-    offline_samples = {name: str(SAMPLES / "rubric_absolute.jsonl") for name in ("train_dataset", "eval_dataset")}
 
-    def open_judges(self) -> None:
-        """Open the judge."""
-        judge = open_judge(self.config, self.clients.judge)
-        assert isinstance(judge, SingleJudge)  # the settings allow no other kind
-        self.single_judge: SingleJudge[Any, Any] = judge
-        self._shown = sorted(shown_fields(self.config) & USUAL_COLUMNS.keys())
-        self._user: SimulatedUser | None = None
-        if self.config.user_max_turns:
-            accepted = self.settings.openai.finish_reasons
-            client = self.clients.open("user", self.config.user_chat_settings(self.config, accepted))
-            self._user = SimulatedUser(client, self.config, self.config.seed)
+    @classmethod
+    def spec_for(cls, config: PromptsConfig) -> EnvSpec:
+        """Show the mean score of each part of a reward."""
+        parts = [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in config.part_names]
+        return replace(cls.spec, outcomes=parts)
+
+    @cached_property
+    def _user(self) -> SimulatedUser | None:
+        config = self.config
+        if not config.user_max_turns:
+            return None
+        settings = config.user_chat_settings(config, self.settings.openai.finish_reasons)
+        return SimulatedUser(self.clients.open("user", settings), config, config.seed)
+
+    @property
+    def _single_judge(self) -> SingleJudge[Any, Any]:
+        assert isinstance(self.answer_judge, AnyJudge)  # the settings choose it
+        return self.answer_judge.single
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; each row is one that the judge can judge."""
         config = self.config
         train = split == "train"
         source = config.train_dataset if train else config.eval_dataset
-        shown = {column for name in shown_fields(config) for column in USUAL_COLUMNS.get(name, (name,))}
-        shown |= {*ROW_TEXTS} if config.user_max_turns else set()
+        shown = {*config.shown_columns, *(ROW_TEXTS if self._user is not None else ())}
         split_of = config.train_split if train else config.eval_split
         tasks = prompt_tasks(source, split_of, also=sorted(shown), turns=config.asked_turns, shows_images=True)
         for task in tasks:
             try:
-                self.single_judge.check(self._task(task, task.question, ""))
+                self._single_judge.check(config.judge_task(task, ""))
                 if task.follow_ups and config.judge == "cascade":
                     raise ValueError(f"it has several turns: {_NO_CASCADE}")
                 if task.follow_ups and config.model_answers is not None and not train:
@@ -145,11 +137,6 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             except ValueError as error:
                 raise DataError(f"{source}: the row {task.uid}: {error}") from error
         return tasks
-
-    def _task(self, task: PromptTask, prompt: str, answer: str) -> JudgeTask:
-        asked = prompt_of_answers(prompt, self.config)
-        made = judge_task_of(asked, (answer,), usual_fields(task.fields, self._shown))
-        return replace(made, images=images_of(task.turns)).numbered()
 
     def has_follow_ups(self, task: PromptTask) -> bool:
         """Return whether the row has further turns, or a simulated user goes on."""
@@ -177,7 +164,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         """Score the answer, or the conversation as `judged` says."""
         tasks = self._judge_tasks(task, completions)
         if self.config.judged != "turns":
-            judgment = await self._judge(tasks[0])
+            judgment = await self.answer_judge.judge(tasks[0])
         else:
             judgment = _mean_of_turns(await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1)))
         if judgment.detail is None or not judgment.left_out:
@@ -194,7 +181,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         for begin, end in spans[self.config.judged]:
             response = turns[begin:end]
             answer = response[0].text if len(response) == 1 else transcript(response)
-            one = self._task(task, transcript((*task.turns, *turns[:begin])), answer)
+            one = self.config.judge_task(task, answer, transcript((*task.turns, *turns[:begin])))
             said = next((each for each in completions if each.written and each.answer == answer), None)
             one = one if said is None else replace(one, written=(said.written,))
             tasks.append(replace(one, traces=(response,)) if self.has_follow_ups(task) else one)
@@ -202,33 +189,27 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     async def _judge_turn(self, number: int, task: JudgeTask) -> Judgment[ScoreParts]:
         with component(f"turn_{number}"):
-            return await self._judge(task)
-
-    async def _judge(self, task: JudgeTask) -> Judgment[ScoreParts]:
-        judgment = await self.single_judge.judge_task(task)
-        if judgment.score is None:
-            return replace(judgment, detail=None)
-        parts = ScoreParts(dict(judgment.components), dict(judgment.contributions))
-        return replace(judgment, score=judgment.unit_score, unit=None, detail=parts)
+            return await self.answer_judge.judge(task)
 
     @property
     def depends_on_group(self) -> bool:
         """Return whether the judge is a cascade."""
-        return isinstance(self.single_judge, CascadeJudge)
+        return isinstance(self._single_judge, CascadeJudge)
 
     async def level(
         self, task: PromptTask, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[ScoreParts]]
     ) -> Sequence[Judgment[ScoreParts]]:
         """Let the strong judge of a cascade decide all completions of a group if it decides one."""
-        if not isinstance(self.single_judge, CascadeJudge):
+        cascade = self._single_judge
+        if not isinstance(cascade, CascadeJudge):
             return judgments
-        tasks = [self._task(task, task.question, completions[0].answer) for completions in rollouts]
+        tasks = [self.config.judge_task(task, completions[0].answer) for completions in rollouts]
         found = [
             replace(judgment, components={} if judgment.detail is None else judgment.detail.parts)
             for judgment in judgments
         ]
-        levelled = await self.single_judge.level(tasks, found)
-        name = self.single_judge.strong.name
+        levelled = await cascade.level(tasks, found)
+        name = cascade.strong.name
         return [
             judgment
             if judgment is before or judgment.score is None
@@ -238,7 +219,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
         """Record the score overall and by category, the turns, and how often a cascade escalates."""
-        score = self.invalid_completion_score if sample.score is None else sample.score
+        score = self.spec.invalid_score if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
@@ -259,10 +240,6 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         sides = [side(parts[name]) for name in self.config.part_names if name in parts]
         if parts[ESCALATED] == 0.0 and len(sides) == 2:
             metrics.rate("rechecked_differ_rate", sides[0] != sides[1])
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show the mean score of each part of a reward."""
-        return [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in self.config.part_names]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
         """Name the means of categories and of turns."""

@@ -30,7 +30,7 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
+from judgegym.environments.juries import EnvironmentJurySettings
 from judgegym.environments.roles import (
     LISTED_LEVELS,
     Comparison,
@@ -40,13 +40,14 @@ from judgegym.environments.roles import (
     pooled_score,
     record_score_agreement,
 )
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
+from judgegym.judges.rubrics.judge import RubricDetail
 from judgegym.judges.rubrics.prompt import SCORE_PARSERS, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
@@ -87,28 +88,45 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
         return self
 
 
+def pooled_detail(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
+    """Return the judgments of all members of a jury, and the spread of the members' scores."""
+    judged = tuple(one for each in judgments if each.detail is not None for one in each.detail.judgments)
+    scores = [each.score for each in judgments if each.score is not None]
+    return RubricDetail(judged, statistics.stdev(scores) if len(scores) > 1 else None)
+
+
 class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail]):
     """A policy's response, scored by a judge, or a row's response, scored by the policy."""
 
-    name = "rubric_absolute"
-    headline = ("mean_reward", "reward")
-    anchor_judge = "rubric"
-    offline_samples = {
-        "train_dataset": str(SAMPLES / "rubric_absolute.jsonl"),
-        "eval_dataset": str(SAMPLES / "rubric_absolute.jsonl"),
-    }
+    spec = EnvSpec(
+        name="rubric_absolute",
+        headline=("mean_reward", "reward"),
+        judge="rubric",
+        jury_detail=pooled_detail,
+        offline_samples=dict.fromkeys(("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")),
+    )
 
-    @property
-    def invalid_completion_score(self) -> float:
-        """Return the lowest score; with role=judge, 0 for no agreement."""
-        return 0.0 if self.config.role == "judge" else float(self.config.scale_min)
-
-    def open_judges(self) -> None:
-        """Make the judge of responses."""
-        config = self.config
-        self.rubric_judge = open_environment_judge(
-            config, self.clients.judge, RubricTaskJudge, config.scale, pooled_detail
+    @classmethod
+    def spec_for(cls, config: RubricAbsoluteConfig) -> EnvSpec:
+        """Show how often each score was given; the lowest is that of a malformed response, or 0 for no agreement."""
+        levels = config.scale.levels
+        frequencies = {f"score_freq_{level}": f"{level}:" for level in levels}
+        is_listed = len(levels) <= LISTED_LEVELS
+        unlisted = (f"a scale of {len(levels)} levels makes too long a list", "score_freq")
+        documented = (
+            ("no row of this category has a score", "mean_reward_{category}"),
+            ("no response was judged", "strict_format_rate"),
+            *([("no response has two scores", "spread_of_judgments")] * (config.samples_per_item > 1)),
+            ("no score could be read", *frequencies) if is_listed else unlisted,
         )
+        outcomes = (
+            Outcome.of("mean score", "mean_score", unit="number"),
+            *([Outcome("scores", frequencies)] * is_listed),
+            Outcome("agreement with gold", {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"}, unit="number"),
+            Outcome.of("strict format", "strict_format_rate"),
+        )
+        invalid_score = 0.0 if config.role == "judge" else float(config.scale_min)
+        return replace(cls.spec, invalid_score=invalid_score, outcomes=outcomes, documented=documented)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
@@ -175,7 +193,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             found = judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
             return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
-        return await self.rubric_judge.judge(judge_task(task, completion.answer))
+        return await self.answer_judge.judge(judge_task(task, completion.answer))
 
     def group_case(self, task: RubricTask) -> JudgeTask:
         """Compare responses to the instruction by the rubric, with the reference as one more."""
@@ -189,7 +207,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def record_metrics(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Record rewards overall and by category, the distribution of the scores, formats and spread."""
         config, detail = self.config, sample.detail
-        score = self.invalid_completion_score if sample.score is None else sample.score
+        score = self.spec.invalid_score if sample.score is None else sample.score
         reward = score if config.role == "judge" else config.scale.unit(score)
         metrics.mean("mean_reward", reward, interval=True)
         if config.role == "policy":
@@ -206,31 +224,6 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if pooled is not None and len(config.scale.levels) <= LISTED_LEVELS:
             for level in config.scale.levels:
                 metrics.rate(f"score_freq_{level}", config.scale.nearest(pooled) == level)
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show the mean score, how often each score was given, and the agreement with gold scores."""
-        levels = self.config.scale.levels
-        frequencies = {f"score_freq_{level}": f"{level}:" for level in levels}
-        return (
-            Outcome.of("mean score", "mean_score", unit="number"),
-            *([Outcome("scores", frequencies)] if len(levels) <= LISTED_LEVELS else []),
-            Outcome("agreement with gold", {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"}, unit="number"),
-            Outcome.of("strict format", "strict_format_rate"),
-        )
-
-    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[RubricTask]) -> None:
-        """Name the metrics of scores, formats and spread."""
-        config = self.config
-        for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"mean_reward_{metrics.names(category)}")
-        metrics.expect("no response was judged", "strict_format_rate")
-        if config.samples_per_item > 1:
-            metrics.expect("no response has two scores", "spread_of_judgments")
-        levels = config.scale.levels
-        if len(levels) <= LISTED_LEVELS:
-            metrics.expect("no score could be read", *(f"score_freq_{level}" for level in levels))
-        else:
-            metrics.expect(f"a scale of {len(levels)} levels makes too long a list", "score_freq")
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[RubricTask, Sample[RubricDetail]]]) -> None:
         """Record the agreement of the judge, which may be the policy, with gold."""
@@ -256,13 +249,6 @@ def judge_task(task: RubricTask, response: str) -> JudgeTask:
     """Make the judge's task of a row with this response."""
     levels = tuple(task.rubric.levels.items())
     return JudgeTask(task.question, (response,), task.reference, task.rubric.criteria, levels)
-
-
-def pooled_detail(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
-    """Return the judgments of all members of a jury, and the spread of the members' scores."""
-    judged = tuple(one for each in judgments if each.detail is not None for one in each.detail.judgments)
-    scores = [each.score for each in judgments if each.score is not None]
-    return RubricDetail(judged, statistics.stdev(scores) if len(scores) > 1 else None)
 
 
 if __name__ == "__main__":

@@ -28,10 +28,11 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
+from judgegym.environments.juries import EnvironmentJurySettings
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
-from judgegym.judges.checklists.judge import ChecklistDetail, ChecklistTaskJudge, clipped, decide
+from judgegym.judges.checklists.judge import ChecklistDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judgment import Judgment, Status
@@ -78,11 +79,18 @@ class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, EnvironmentJuryS
 class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, ChecklistDetail]):
     """Criteria with points about an answer, put to a judge or, with role=judge, to the policy."""
 
-    name = "rubric_checklist"
-    headline = ("mean_score", "score")
-    anchor_judge = "checklist"
-    training_headline = "mean_reward"
-    offline_samples = {"train_dataset": str(SAMPLES / "rubric_checklist.jsonl")}
+    spec = EnvSpec(
+        name="rubric_checklist",
+        headline=("mean_score", "score"),
+        training_headline="mean_reward",
+        judge="checklist",
+        outcomes=(
+            Outcome("HealthBench's score", {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"}),
+            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
+            Outcome.of("rows with a verdict drawn again", "redraw_rate", is_fault=True),
+        ),
+        offline_samples={"train_dataset": str(SAMPLES / "rubric_checklist.jsonl")},
+    )
 
     _named: frozenset[str] = frozenset()
     """The names of criteria that have metrics of their own."""
@@ -92,10 +100,6 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def tag_names(self) -> MetricNames:
         """The names of tags as parts of metrics' names; of a data set, once its rows are loaded."""
         return MetricNames()
-
-    def open_judges(self) -> None:
-        """Make the judge of answers."""
-        self.checklist_judge = open_environment_judge(self.config, self.clients.judge, ChecklistTaskJudge)
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
@@ -164,7 +168,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         """Judge by all criteria; with role=judge, compare the middle of the policy's verdicts with gold."""
         if task.is_judged:
             return self._judgment_of_votes(task, completions)
-        judgment = await self.checklist_judge.judge(judge_task(task, completions[0].answer))
+        judgment = await self.answer_judge.judge(judge_task(task, completions[0].answer))
         detail = judgment.detail and replace(judgment.detail, left_out=task.left_out)
         return replace(judgment, detail=detail)
 
@@ -216,14 +220,6 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         metrics.rate("requirement_unmet_rate", bool(sample.detail.unmet_requirements))
         if self.config.rubric_dropout and self.verb != "evaluate":
             metrics.mean("criteria_left_out", len(task.left_out))
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show the benchmark's number, the agreement with gold, and faults of the judge."""
-        return (
-            Outcome("HealthBench's score", {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"}),
-            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
-            Outcome.of("rows with a verdict drawn again", "redraw_rate", is_fault=True),
-        )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ChecklistTask]) -> None:
         """Name the metrics of categories, tags, criteria and votes."""

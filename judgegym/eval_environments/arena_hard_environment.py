@@ -24,11 +24,11 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import open_environment_judge
+from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
-from judgegym.judges.arena import OUTCOMES, ArenaDetail, ArenaTaskJudge, row_result
-from judgegym.judges.core.judgment import Judgment, Scale
+from judgegym.judges.arena import OUTCOMES, ArenaDetail, row_result
+from judgegym.judges.core.judgment import Judgment
 from judgegym.statistics.agreement import side
 
 TWO_LOST_GAMES = (0.0, 0.0)
@@ -38,19 +38,42 @@ TWO_LOST_GAMES = (0.0, 0.0)
 class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     """A policy's answer against a baseline's, judged in both orders."""
 
-    training_headline = "winrate"
-    reward_range = (-1.0, 1.0)
-    metric_notes = {
-        "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
-        "tie_rate": "share of rows neither won nor lost in both orders",
-        "loss_rate": "share of rows lost in both orders",
-        "style_controlled_winrate": "at equal style of both answers; Arena-Hard-Auto's is at the average difference of "
-        "all its models, and another number",
-    }
-    invalid_completion_score = -1.0
+    spec = replace(
+        ArenaEnv.spec,
+        training_headline="winrate",
+        reward_range=(-1.0, 1.0),
+        invalid_score=-1.0,
+        metric_notes={
+            "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
+            "tie_rate": "share of rows neither won nor lost in both orders",
+            "loss_rate": "share of rows lost in both orders",
+            "style_controlled_winrate": "at equal style of both answers; Arena-Hard-Auto's is at the average "
+            "difference of all its models, and another number",
+        },
+        outcomes=(
+            Outcome("rows, both orders", {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost"}),
+            Outcome.of("both orders agree", "position_agreement_rate"),
+            Outcome.of("at equal style", "style_controlled_winrate", unit="number"),
+            Outcome.of("without a baseline", "prompts_without_baseline", unit="count", is_fault=True),
+        ),
+    )
 
     @classmethod
-    def kind_for(cls, settings: EnvSettings[ArenaHardConfig]) -> type[JudgedEnv[ArenaHardConfig, Any, Any]]:
+    def spec_for(cls, config: ArenaHardConfig) -> EnvSpec:
+        """Name the win rates of the categories, and of the clusters if they are asked for."""
+        clusters = [("no row of this cluster has a score", "winrate_cluster_{cluster}")] * config.cluster_winrates
+        documented = (
+            ("no row of this category has a score", "winrate_{category}"),
+            *clusters,
+            (
+                "no answer was judged in both orders",
+                *("position_agreement_rate", "first_position_advantage", "reask_rate"),
+            ),
+        )
+        return replace(cls.spec, documented=documented)
+
+    @classmethod
+    def variant(cls, settings: EnvSettings[ArenaHardConfig]) -> type[JudgedEnv[ArenaHardConfig, Any, Any]]:
         """Return the environment of several candidates, if there are any."""
         if settings.env.candidates_play is None:
             return cls
@@ -60,14 +83,10 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
         return ArenaCandidatesEnv
 
-    def open_judges(self) -> None:
-        """Make the judge of both games."""
-        self.arena_judge = open_environment_judge(self.config, self.clients.judge, ArenaTaskJudge, Scale(-1, 1))
-
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
-        judgment = await self.arena_judge.judge(task.judge_task(completion.answer))
+        judgment = await self.answer_judge.judge(task.judge_task(completion.answer))
         score, detail = judgment.score, judgment.detail
         if score is None or detail is None or not judgment.members:
             return judgment
@@ -79,29 +98,6 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         """Return the points of the policy's answer in each game that has a verdict."""
         games = () if judgment.detail is None else judgment.detail.games
         return {game.order: game.points for game in games if game.points is not None}
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show outcomes of rows, the agreement of both orders, and the win rate at equal style."""
-        without = "without a baseline"
-        return (
-            Outcome("rows, both orders", {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost"}),
-            Outcome.of("both orders agree", "position_agreement_rate"),
-            *([Outcome.of("at equal style", "style_controlled_winrate", unit="number")] * self.config.style_control),
-            Outcome.of(without, "prompts_without_baseline", unit="count", is_fault=True),
-        )
-
-    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
-        """Name the win rates of the categories, and what needs verdicts in both orders."""
-        categories, clusters = dict[str, None](), dict[str, None]()
-        for task in tasks:
-            if task.category is not None:
-                categories[metrics.names(task.category)] = None
-            if task.cluster is not None and self.config.cluster_winrates:
-                clusters[metrics.names(task.cluster)] = None
-        metrics.expect("no row of this category has a score", *(f"winrate_{name}" for name in categories))
-        metrics.expect("no row of this cluster has a score", *(f"winrate_cluster_{name}" for name in clusters))
-        no_games = "no answer was judged in both orders"
-        metrics.expect(no_games, "position_agreement_rate", "first_position_advantage", "reask_rate")
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
         """Record the prompts without a baseline, and the win rate at equal style."""

@@ -39,6 +39,7 @@ from judgegym.engine.records import Sample, SampleRun, digest, explained
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.settings.policy import CALLS, STAND_IN_POLICY
 from judgegym.environments.base import DetailT
+from judgegym.environments.contract import make_conversations
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.config.endpoint import CALL_NAMES, EndpointSettings, SettingNames, Settings, flat_names
 from judgegym.judges.config.field_types import BaseUrls, ExtraBody, FinishReasons, ModelName
@@ -215,12 +216,12 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
                 '{"name": "…", "answers": "file.jsonl"}'
             )
         for candidate in self.candidates:
-            candidate.load(tasks, self._env.conversations, self._env.name)
+            candidate.load(tasks, self._env.conversations, self._env.spec.name)
 
     async def finish(self, task: TaskT) -> Sample[DetailT]:
         """Ask all candidates at once, and judge the answers of those that have one."""
         started = time.monotonic()
-        (conversation,) = self._env.checked_conversations(task)
+        (conversation,) = make_conversations(self._env, task)
 
         async def ask(candidate: Candidate) -> tuple[AnswerT, CallRun | None]:
             with component(f"candidate_{candidate.name}"):

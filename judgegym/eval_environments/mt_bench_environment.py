@@ -12,7 +12,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges import mt_bench
 from judgegym.judges.arena import OUTCOMES
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
@@ -38,11 +39,13 @@ from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.mt_bench import RATINGS, MTBenchDetail, TurnTask
+from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 
 WITH_REFERENCES = ("math", "reasoning", "coding")
 """The categories whose questions are judged with reference answers."""
+_CATEGORY = "_category_{category}"
 
 
 class MTBenchConfig(ReaskSettings, EnvConfig):
@@ -99,25 +102,37 @@ def texts_of_turns(row: Row, path: str, *counts: int) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def open_mt_bench_judge(config: MTBenchConfig, client: ChatClient) -> mt_bench.MTBenchJudge:
+    """Open the judge of conversations, with the prompts in use."""
+    return mt_bench.MTBenchJudge(config, client, mt_bench.read_templates(config.prompts))
+
+
 class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
     """Conversations of two turns, each rated from 1 to 10, or compared with a baseline's in both orders."""
 
-    name = "mt_bench"
-    headline = ("mean_score", "score")
-    offline_samples = {f"{of}_dataset": str(SAMPLES / f"mt_bench_{of}.jsonl") for of in ("question", "reference")}
-    offline_prompts = (mt_bench.TURN_PROMPT, mt_bench.CONVERSATION_PROMPT)
+    spec = EnvSpec(
+        name="mt_bench",
+        headline=("mean_score", "score"),
+        judge=open_mt_bench_judge,
+        offline_samples={f"{of}_dataset": str(SAMPLES / f"mt_bench_{of}.jsonl") for of in ("question", "reference")},
+        offline_prompts=(mt_bench.TURN_PROMPT, mt_bench.CONVERSATION_PROMPT),
+    )
 
-    @property
-    def invalid_completion_score(self) -> float:
-        """Return the lowest rating, or that of a lost game."""
-        return float(RATINGS.low) if self.config.baseline_dataset is None else 0.0
-
-    def open_judges(self) -> None:
-        """Make the judge of conversations."""
-        if self.config.baseline_dataset is not None:
-            self.headline = ("win_rate_adjusted", "win rate")
-        templates = mt_bench.read_templates(self.config.prompts)
-        self.mt_bench_judge = mt_bench.MTBenchJudge(self.config, self.clients.judge, templates)
+    @classmethod
+    def spec_for(cls, config: MTBenchConfig) -> EnvSpec:
+        """Show the mean rating, which is at least the lowest, or the win rate of comparisons; each also by turn."""
+        is_rated = config.baseline_dataset is None
+        headline = cls.spec.headline if is_rated else ("win_rate_adjusted", "win rate")
+        turns = {f"turn_1_{headline[0]}": "first", f"turn_2_{headline[0]}": "second"}
+        rates = {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost", "position_agreement_rate": "orders agree"}
+        documented = [("no such turn has a score", *(turn + where for turn in turns)) for where in ("", _CATEGORY)]
+        return replace(
+            cls.spec,
+            headline=headline,
+            invalid_score=float(RATINGS.low) if is_rated else 0.0,
+            outcomes=(Outcome("by turn", turns, unit="number"), Outcome("turns", rates)),
+            documented=documented,
+        )
 
     def tasks(self, split: Split) -> Sequence[MTBenchTask]:
         """Load the questions, and the answers by which they are judged."""
@@ -164,7 +179,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
             JudgeTask(question, (completion.answer,), reference, baseline=baseline)
             for completion, (question, reference, baseline) in zip(completions, shown, strict=False)
         ]
-        return await self.mt_bench_judge.judge(TurnTask.of(turns))
+        return await self.answer_judge.judge(TurnTask.of(turns))
 
     def reward(self, judgment: Judgment[MTBenchDetail]) -> float:
         """Return the mean over the turns of (rating − 1) / 9, or of 1 for a win, 0.5 for a tie and 0 for a loss."""
@@ -178,8 +193,8 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
 
     def record_metrics(self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]) -> None:
         """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
-        name, detail = self.headline[0], sample.detail
-        scores = [*detail.parts.values()] if detail else [self.invalid_completion_score] * len(task.turns)
+        name, detail = self.spec.headline[0], sample.detail
+        scores = [*detail.parts.values()] if detail else [self.spec.invalid_score] * len(task.turns)
         ends = None if task.baseline else (RATINGS.low, RATINGS.high)
         for where in ("", *([] if task.category is None else [f"_category_{metrics.names(task.category)}"])):
             metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True, ends=ends)
@@ -189,18 +204,6 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
             metrics.ratio(f"{outcome}_rate", scores.count(worth), len(scores), interval=True)
         for one, other in filter(None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()):
             metrics.rate("position_agreement_rate", one.points == other.points)
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show the means of both turns, and the outcomes of comparisons."""
-        of_turns = {f"turn_1_{self.headline[0]}": "first", f"turn_2_{self.headline[0]}": "second"}
-        rates = {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost", "position_agreement_rate": "orders agree"}
-        return Outcome("by turn", of_turns, unit="number"), Outcome("turns", rates)
-
-    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[MTBenchTask]) -> None:
-        """Name the means of turns and categories."""
-        categories = dict.fromkeys(f"_category_{metrics.names(task.category)}" for task in tasks if task.category)
-        for where in ("", *categories):
-            metrics.expect("no such turn has a score", *(f"turn_{turn}_{self.headline[0]}{where}" for turn in (1, 2)))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.pairwise import (
     PairwiseConfig,
     PairwiseDetail,
@@ -67,12 +68,22 @@ ORDERS = ("as_shown", "reversed")
 class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     """The policy chooses the best of N answers by its letter, and rates the answers of Ties rows."""
 
-    name = "pairwise_judgement"
-    headline = ("percent_correct", "correct")
-    offline_samples = {
-        "eval_dataset": str(SAMPLES / "pairwise.jsonl"),
-        "train_dataset": str(SAMPLES / "preferences_train.jsonl"),
-    }
+    spec = EnvSpec(
+        name="pairwise_judgement",
+        headline=("percent_correct", "correct"),
+        outcomes=(
+            Outcome.of("RewardBench-2 score", "rewardbench2/score", unit="number"),
+            Outcome.of("readable choices", "choice_format_compliance_rate"),
+            Outcome.of("both orders agree", "position_consistency_rate"),
+            Outcome.of("A among wrong choices", "wrong_answer_a_bias_rate"),
+            Outcome.of("readable ratings", "ties_format_compliance_rate"),
+            Outcome.of("truncated Ties rows", "ties_truncated_rate", is_fault=True),
+        ),
+        offline_samples={
+            "eval_dataset": str(SAMPLES / "pairwise.jsonl"),
+            "train_dataset": str(SAMPLES / "preferences_train.jsonl"),
+        },
+    )
 
     def tasks(self, split: Split) -> Sequence[PairTask]:
         """Load RewardBench-2 (choices, and ratings for the Ties subset) or, in training, preference data."""
@@ -201,17 +212,6 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             record_ties(metrics, detail)
         if task.category is not None:
             metrics.mean(f"percent_correct_{metrics.names(task.category)}", score)
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show formats, position bias, and RewardBench-2's own score."""
-        return (
-            Outcome.of("RewardBench-2 score", "rewardbench2/score", unit="number"),
-            Outcome.of("readable choices", "choice_format_compliance_rate"),
-            Outcome.of("both orders agree", "position_consistency_rate"),
-            Outcome.of("A among wrong choices", "wrong_answer_a_bias_rate"),
-            Outcome.of("readable ratings", "ties_format_compliance_rate"),
-            Outcome.of("truncated Ties rows", "ties_truncated_rate", is_fault=True),
-        )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
         """Name the metrics of choices and of ratings, also where the rows have only one of the two."""

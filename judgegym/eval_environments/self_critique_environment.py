@@ -8,6 +8,8 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -22,6 +24,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import POLICY, PeerModels
 from judgegym.eval_environments.peer.ranking import leniency_adjusted
@@ -37,13 +40,28 @@ from judgegym.llm.wire import Message
 class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     """Candidates × judges in evaluations; in training the policy is the candidate, and the judges are frozen."""
 
-    name = "self_critique"
-    headline = ("mean_score", "score")
-    offline_samples = {"dataset": str(SAMPLES / "peer_queries.jsonl")}
+    spec = EnvSpec(
+        name="self_critique",
+        headline=("mean_score", "score"),
+        offline_samples={"dataset": str(SAMPLES / "peer_queries.jsonl")},
+    )
 
-    def open_judges(self) -> None:
-        """Collect the models; they are opened at their first use, since the command decides which ones are needed."""
-        self.models = PeerModels(self.settings, self.clients, self.verb)
+    @classmethod
+    def spec_for(cls, config: SelfCritiqueConfig) -> EnvSpec:
+        """Show the agreement of the judges, what critique changed, and missing scores."""
+        changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
+        outcomes = (
+            Outcome.of("agreement (α)", "krippendorff_alpha", unit="number"),
+            *([Outcome("scores after critique", changes)] if config.critique_rounds else []),
+            Outcome.of("missing scores", "missing_cells", unit="count", is_fault=True),
+            Outcome.of("failed critique rounds", "critique_failed_round_rate", is_fault=True),
+        )
+        return replace(cls.spec, outcomes=outcomes)
+
+    @cached_property
+    def models(self) -> PeerModels:
+        """The models; they are opened at their first use, since the command decides which ones are needed."""
+        return PeerModels(self.settings, self.clients, self.verb)
 
     def row_runner(self) -> PeerRowRunner:
         """Evaluate a row to a table of scores: all candidates answer, and all judges score each answer."""
@@ -97,7 +115,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         """Return whether there are several judges, some of which may fail on some rollouts of a group."""
         return len(self.models.frozen) > 1
 
-    def rewards(self, judgments: Sequence[Judgment[PeerTable]]) -> Sequence[float | None]:
+    def group_rewards(self, judgments: Sequence[Judgment[PeerTable]]) -> Sequence[float | None]:
         """Return the mean of the judges' scores of each rollout, from 0 to 1.
 
         If a judge failed on some rollouts of the group, adjust the scores for the leniency of the judges, and clip them
@@ -105,7 +123,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         """
         import numpy as np  # late: the help does without
 
-        means = super().rewards(judgments)
+        means = [self.reward(judgment) for judgment in judgments]
         names = [judge.name for judge in self.models.frozen]
         scores = np.full((1, len(names), len(judgments)), np.nan)
         for place, judgment in enumerate(judgments):
@@ -133,16 +151,6 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                 metrics.rate("missing_cell_rate", cell.score is None)
                 if cell.score is not None:
                     metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
-
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show the agreement of the judges, what critique changed, and missing scores."""
-        changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
-        return (
-            Outcome.of("agreement (α)", "krippendorff_alpha", unit="number"),
-            *([Outcome("scores after critique", changes)] if self.config.critique_rounds else []),
-            Outcome.of("missing scores", "missing_cells", unit="count", is_fault=True),
-            Outcome.of("failed critique rounds", "critique_failed_round_rate", is_fault=True),
-        )
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:
         """Record scores, ranking, agreement, self-preference and the changes by critique."""

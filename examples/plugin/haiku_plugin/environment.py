@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judgegym import environments as envs
-from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
+from judgegym.judges.rubrics.judge import RubricDetail
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 
 RUBRIC = "Is this a haiku in three lines, with an image that surprises?"
@@ -25,10 +24,7 @@ class HaikuConfig(envs.EnvConfig, RubricJudgeSettings):
 class HaikuEnv(envs.JudgedEnv[HaikuConfig, Topic, RubricDetail]):
     """Poems of three lines, scored by a rubric."""
 
-    name, headline = "haiku", ("mean_score", "score")
-
-    def open_judges(self) -> None:
-        self.poem_judge = RubricTaskJudge(self.config, self.clients.judge)
+    spec = envs.EnvSpec(name="haiku", headline=("mean_score", "score"), judge="rubric")
 
     def tasks(self, split: envs.Split) -> Sequence[Topic]:
         return [Topic(topic, f"Write a haiku about {topic}.") for topic in self.config.topics]
@@ -37,7 +33,7 @@ class HaikuEnv(envs.JudgedEnv[HaikuConfig, Topic, RubricDetail]):
         return [[*self.system_messages, {"role": "user", "content": task.question}]]
 
     async def judge(self, task: Topic, completions: Sequence[envs.Completion]) -> envs.Judgment[RubricDetail]:
-        return await self.poem_judge.judge(JudgeTask(task.question, (completions[0].answer,), rubric=RUBRIC))
+        return await self.answer_judge.judge(envs.JudgeTask(task.question, (completions[0].answer,), rubric=RUBRIC))
 
     def reward(self, judgment: envs.Judgment[RubricDetail]) -> float:
         return self.config.scale.unit(super().reward(judgment))

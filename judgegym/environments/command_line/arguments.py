@@ -115,10 +115,10 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
 
     def reshape(sources: list[SettingsSource]) -> list[SettingsSource]:
         sources = with_replicas([without_ignored(source) for source in sources])
-        sources, said = with_stand_ins(sources, env_type.config_type, env_type.offline_samples)
+        sources, said = with_stand_ins(sources, env_type.config_type, env_type.spec.offline_samples)
         notes.extend(said)
         if verb == "process":
-            defaults = process_defaults(env_type.name)
+            defaults = process_defaults(env_type.spec.name)
             sources.append(SettingsSource("process", {f"env.{name}": value for name, value in defaults.items()}))
         return of_verb(sources, of_env, verb)
 

@@ -20,6 +20,7 @@ from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import EnvType, LoadedEnv, resume_command, without_retry_failed
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
+from judgegym.environments.contract import open_environment
 from judgegym.environments.evaluate import evaluation as evaluating
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.training.connection import TrainerConnection
@@ -46,7 +47,7 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
     config = loaded.settings.env  # gets the run directory, which the resume command names
     if config.data_dir_to_save_evals is None:
         names = evaluating.names_of_models(loaded.settings)
-        config.data_dir_to_save_evals = str(runs.new_path(env_type.name, *names))
+        config.data_dir_to_save_evals = str(runs.new_path(env_type.spec.name, *names))
     async with _opened(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation(env)
@@ -83,7 +84,7 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
     settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
     async with _opened(env_type, loaded, "serve") as env:
         api = RolloutApi(config.rollout_server_url, env.clients.session)
-        connection = TrainerConnection(api, config, config.wandb_name or env_type.name)
+        connection = TrainerConnection(api, config, config.wandb_name or env_type.spec.name)
 
         async def evaluate_policy(step: int) -> Metrics:
             assert evaluation is not None  # asked for only where steps_per_eval > 0
@@ -102,7 +103,9 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
     config = loaded.settings.env
     if loaded.settings.plan:
         return await _planned(env_type, loaded)
-    path = groups_path(config.data_path_to_save_groups or f"data/{env_type.name}.jsonl", resume=loaded.settings.resume)
+    path = groups_path(
+        config.data_path_to_save_groups or f"data/{env_type.spec.name}.jsonl", resume=loaded.settings.resume
+    )
     config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
@@ -117,7 +120,7 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
         ):
             await processed.run(display)
         if loaded.settings.all_metrics:
-            terminal.show_all_metrics(f"{env.name}: {processed.groups} groups", processed.metrics, {})
+            terminal.show_all_metrics(f"{env.spec.name}: {processed.groups} groups", processed.metrics, {})
         terminal.show_summary(process_summary(env, processed))
     wanted = config.total_steps
     if processed.groups < wanted:
@@ -145,11 +148,11 @@ async def _opened(env_type: EnvType, loaded: LoadedEnv, verb: Verb) -> AsyncIter
     if loaded.settings.env.use_wandb is True:
         require("wandb")  # early: serve opens a run when a trainer is there
     identity = STAND_IN_IDENTITY if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
-    async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
+    async with offline.running(loaded, env_type.spec.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
-            yield env_type.kind_for(settings)(settings, clients, verb=verb)
+            yield open_environment(env_type, settings, clients, verb)
 
 
 def _new_directory_of_serve(env_type: EnvType, loaded: LoadedEnv) -> Path:
-    path = runs.new_path("serve", env_type.name, *evaluating.names_of_models(loaded.settings))
+    path = runs.new_path("serve", env_type.spec.name, *evaluating.names_of_models(loaded.settings))
     return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once

@@ -72,4 +72,4 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
         command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[typed.verb]
         return command(env_type, loaded, typed)
 
-    return run_command(f"{typed.verb} {env_type.name}", loaded, start, debug=loaded.settings.env.full_debug)
+    return run_command(f"{typed.verb} {env_type.spec.name}", loaded, start, debug=loaded.settings.env.full_debug)

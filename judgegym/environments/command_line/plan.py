@@ -29,6 +29,7 @@ from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import EnvType
 from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins
+from judgegym.environments.contract import load_tasks, open_environment
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.rollouts.groups import Rollout, TokenSequence
 from judgegym.environments.rollouts.sampling import roll_out
@@ -55,7 +56,7 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
     Raises:
         UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
-    own = (each if isinstance(each, PromptFormat) else load_prompt(each) for each in env_type.offline_prompts)
+    own = (each if isinstance(each, PromptFormat) else load_prompt(each) for each in env_type.spec.offline_prompts)
     dry = DryRun(parts=frozenset(getattr(settings.env, "part_names", ())), formats=(*own, *known_prompts(settings)))
     options = PlanOptions(
         tokens=settings.plan,
@@ -82,7 +83,7 @@ async def _opened(
         async with open_session() as session:
             opened = Clients(settings, session, judge_identity=identity, make=dry.open, make_cache=dry.open_cache)
             with closing(opened) as clients:
-                yield env_type.kind_for(settings)(settings, clients, verb=settings.verb)
+                yield open_environment(env_type, settings, clients, settings.verb)
 
 
 def _run_of(settings: EnvSettings[Any]) -> Path | None:
@@ -146,7 +147,7 @@ class _Groups(PlanSource):
         self._count = config.total_steps if self._is_process else GROUPS_OF_SERVE
         if self._count < 1:
             raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
-        tasks = select(env.load_tasks("train"), limit=env.settings.limit, seed=config.seed)
+        tasks = select(load_tasks(env, "train"), limit=env.settings.limit, seed=config.seed)
         self._sampler, self._tasks = EpochSampler[Any](tasks, config.seed), list[Any]()
         chat = env.settings.openai.chat_settings(config, max_concurrency=env.settings.openai.num_max_requests_at_once)
         self._policy = env.clients.open("policy", replace(chat, limit_setting="--env.train_max_tokens"))

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Protocol, runtime_checkable
 
 from judgegym.data.rows import TaskT, recording
 from judgegym.data.task_list import select
@@ -30,7 +30,9 @@ from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.wandb_run import WandbRun
+from judgegym.environments.answer_judge import anchor_kind, open_kind
 from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.contract import load_tasks
 from judgegym.environments.evaluate.metrics import compute_metrics, failure_notices, readable, too_many_failures
 from judgegym.environments.evaluate.results import (
     EvaluatedRows,
@@ -41,7 +43,6 @@ from judgegym.environments.evaluate.results import (
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.reports.labels.file import read_labels
 from judgegym.reports.results.answers import subject_of
@@ -73,6 +74,14 @@ class EvaluationResult:
     is_unfinished: bool = False
 
 
+@runtime_checkable
+class OwnRows(Protocol):
+    """An environment that evaluates a row in another way than by asking the policy and judging its completions."""
+
+    def row_runner(self) -> RowRunner[Any, Any]:
+        """Return what evaluates a row."""
+
+
 class Evaluation(Generic[TaskT, DetailT]):
     """The rows to evaluate, the runner that evaluates each, and who judges the anchors, if there are any."""
 
@@ -86,10 +95,10 @@ class Evaluation(Generic[TaskT, DetailT]):
         self.env = env
         self.labels = None if env.settings.labels is None else read_labels(env.settings.labels)
         with recording() as datasets:
-            self.tasks = select(env.load_tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
+            self.tasks = select(load_tasks(env, "eval"), limit=env.settings.limit, seed=env.config.seed)
             if not self.tasks:
                 raise DataError("there is no row to evaluate")
-            self.runner = env.row_runner() or RowRunner(env)
+            self.runner: RowRunner[TaskT, DetailT] = env.row_runner() if isinstance(env, OwnRows) else RowRunner(env)
             self.runner.prepare(self.tasks)
         self.datasets = tuple(datasets)
         self.anchor_judge = self._checked_anchor_judge()
@@ -104,12 +113,12 @@ class Evaluation(Generic[TaskT, DetailT]):
         env, path = self.env, self.env.settings.anchors
         if path is None:
             return None
-        kind = None if env.policy_is_judge else env.judge_kind
-        if kind is None:
-            why = "the policy is the judge" if env.policy_is_judge else f"{env.name} has a judge of its own"
-            raise SettingsError(f"--anchors: expected a judge that `judgegym score --judge` has, and {why}")
         config: Any = env.config
-        opened = JUDGES[kind].judge(config, env.clients.judge, getattr(config, "rubric", None))
+        kind = None if config.policy_is_judge else anchor_kind(env.spec, config)
+        if kind is None:
+            why = "the policy is the judge" if config.policy_is_judge else f"{env.spec.name} has a judge of its own"
+            raise SettingsError(f"--anchors: expected a judge that `judgegym score --judge` has, and {why}")
+        opened = open_kind(kind, config, env.clients.judge)
         name, clients = self.runner.judge_name, env.clients
         judge = AnchorJudge(path, kind, name, config, opened, lambda: sorted(clients.served_models["judge"]))
         check_anchors(judge)
@@ -118,14 +127,15 @@ class Evaluation(Generic[TaskT, DetailT]):
     @property
     def title(self) -> str:
         """Return what is evaluated, and who judges it."""
-        judge = "" if self.env.policy_is_judge else f", judged by {self.runner.judge_name}"
-        return f"{self.env.name}: {self.runner.subject}{judge}"
+        judge = "" if self.env.config.policy_is_judge else f", judged by {self.runner.judge_name}"
+        return f"{self.env.spec.name}: {self.runner.subject}{judge}"
 
     @property
     def path(self) -> Path:
         """Return the run directory that the settings name, or a new one."""
-        named = self.env.config.data_dir_to_save_evals
-        return Path(named).expanduser() if named else runs.new_path(self.env.name, *names_of_models(self.env.settings))
+        env = self.env
+        named, names = env.config.data_dir_to_save_evals, names_of_models(env.settings)
+        return Path(named).expanduser() if named else runs.new_path(env.spec.name, *names)
 
     async def run(
         self, path: Path, *, resume: bool, in_flight: int, display: terminal.ProgressDisplay | None
@@ -152,9 +162,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             resume=resume,
         )
         saved = SavedRows(self.tasks, run, SampleReader[DetailT](env.detail_type))
-        headline = f"eval/{env.headline[0]}"
+        headline = f"eval/{env.spec.headline[0]}"
         with closing(run), closing(saved), run.log.ending():
-            progress = RunProgress(env.headline[1], lambda: env.clients.held_up, display)
+            progress = RunProgress(env.spec.headline[1], lambda: env.clients.held_up, display)
             result = await self._evaluate(run, saved, progress, in_flight)
             if env.config.write_report:
                 await write_report_after(path, run.disk)
@@ -175,7 +185,7 @@ class Evaluation(Generic[TaskT, DetailT]):
     ) -> EvaluationResult:
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
         started = time.monotonic()
-        complete = partial(readable, self.env, RatioRecorder(self.env.headline[0], self.env.metric_names))
+        complete = partial(readable, self.env, RatioRecorder(self.env.spec.headline[0], self.env.metric_names))
         earlier = read_earlier(saved, self.runner, progress.add, complete)
         numbers = self._numbers(earlier, saved)
         if numbers:
@@ -224,7 +234,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
-        said = (*failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge), *notices)
+        said = (*failure_notices(outcomes, path, policy_is_judge=env.config.policy_is_judge), *notices)
         summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, judges, is_resumed=is_resumed)
         return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
 
@@ -251,7 +261,7 @@ class Evaluation(Generic[TaskT, DetailT]):
     ) -> None:
         """Run the rows `numbers`."""
         runner, env = self.runner, self.env
-        headline = RatioRecorder(env.headline[0], env.metric_names)
+        headline = RatioRecorder(env.spec.headline[0], env.metric_names)
 
         async def judge(task: TaskT) -> Sample[DetailT]:
             return readable(env, headline, task, await runner.finish(task))
@@ -292,7 +302,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
     if plan is not None:
         terminal.warn(plan)
     settings, name = evaluation.env.settings, evaluation.path.name
-    project = os.environ.get("WANDB_PROJECT", evaluation.env.name)
+    project = os.environ.get("WANDB_PROJECT", evaluation.env.spec.name)
     given = {"project": project, "config": settings.public(), "job_type": "evaluate"}
     wandb_run = await WandbRun.open(settings.env, name, **given)
     with terminal.ProgressDisplay("evaluate", "rows") as display:
@@ -307,7 +317,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
         for table in result.tables:
             terminal.show_table(table)
         if evaluation.env.settings.all_metrics:
-            notes = {f"eval/{name}": note for name, note in evaluation.env.metric_notes.items()}
+            notes = {f"eval/{name}": note for name, note in evaluation.env.spec.metric_notes.items()}
             terminal.show_all_metrics(evaluation.title, result.metrics, notes)
         if result.summary is not None:
             terminal.show_summary(result.summary)

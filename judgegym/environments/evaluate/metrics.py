@@ -12,23 +12,26 @@ Complete a sample with what people who read the run need, and programs that do n
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.metrics import MetricAggregator, Metrics, RatioRecorder, expect_parts
+from judgegym.engine.metrics import GoldLabel, MetricAggregator, Metrics, RatioRecorder, expect_parts
 from judgegym.engine.records import FINISHED, POLICY_FAILED, USER_FAILED, Sample, digest
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.terminal.summary import ROLES
 from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.contract import record_sample
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import Outcomes, SavedRows
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.parts.jury import JurySettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS
 from judgegym.statistics import percent
@@ -266,6 +269,55 @@ class ComputedMetrics:
     categories: Categories
 
 
+@runtime_checkable
+class DocumentsMetrics(Protocol):
+    """An environment whose documented metrics depend on the rows in other ways than by an attribute of a task."""
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[Any]) -> None:
+        """Name (`metrics.expect`) the documented metrics of these rows, with the reason why one may have no value."""
+
+
+@runtime_checkable
+class RecordsFailures(Protocol):
+    """An environment that records failed rows; the counts that all environments share are recorded elsewhere."""
+
+    def record_failure(self, metrics: MetricAggregator, task: Any, sample: Sample[Any]) -> None:
+        """Record one failed row."""
+
+
+@runtime_checkable
+class HasOrders(Protocol):
+    """An environment that compares answers in several orders."""
+
+    def orders(self, judgment: Judgment[Any]) -> Mapping[str, float]:
+        """Return the points (0 to 1) of the judged answer in each order; none where there was no comparison."""
+
+
+@runtime_checkable
+class HasGold(Protocol):
+    """An environment whose rows may have gold labels."""
+
+    def gold(self, task: Any, sample: Sample[Any]) -> Sequence[GoldLabel]:
+        """Return the row's gold labels, each beside what the judge said of it."""
+
+
+_ATTRIBUTE = re.compile(r"\{(\w+)\}")
+
+
+def expect_documented(metrics: MetricAggregator, documented: Sequence[tuple[str, ...]], tasks: Sequence[Any]) -> None:
+    """Name the documented metrics of a spec; see `EnvSpec.documented`."""
+    attributes = {found for entry in documented for name in entry[1:] for found in _ATTRIBUTE.findall(name)}
+    values = {attribute: dict[str, None]() for attribute in attributes}
+    for task in tasks if attributes else ():  # once: each is built anew
+        for attribute, names in values.items():
+            if (value := getattr(task, attribute)) is not None:
+                names[metrics.names(value)] = None
+    for reason, *names_of_entry in documented:
+        attribute = next(iter(_ATTRIBUTE.findall(names_of_entry[0])), "")
+        for value in values.get(attribute, ("",)):
+            metrics.expect(reason, *(name.replace(f"{{{attribute}}}", value) for name in names_of_entry))
+
+
 def compute_metrics(
     env: JudgedEnv[Any, TaskT, DetailT],
     saved: SavedRows[TaskT, DetailT],
@@ -275,28 +327,32 @@ def compute_metrics(
 ) -> ComputedMetrics:
     """Compute all metrics of an evaluation from its samples, in the order of the rows."""
     metrics = MetricAggregator("eval", names=env.metric_names)
-    env.expect_metrics(metrics, saved.tasks)
-    if env.made_of is not None:
-        expect_parts(metrics, env.made_of.part_names, is_jury=env.made_of.is_jury)
-    asks_judge = env.config.asks_endpoint and not env.policy_is_judge
-    has_user = runner.asks_policy and bool(env.config.users)
+    config = env.config
+    expect_documented(metrics, env.spec.documented, saved.tasks)
+    if isinstance(env, DocumentsMetrics):
+        env.expect_metrics(metrics, saved.tasks)
+    if isinstance(config, JurySettings):
+        expect_parts(metrics, config.part_names, is_jury=config.is_jury)
+    asks_judge = config.asks_endpoint and not config.policy_is_judge
+    has_user = runner.asks_policy and bool(config.users)
     asked = zip(ROLES, (asks_judge, runner.asks_policy, has_user), strict=True)
     roles = [role for role, is_asked in asked if is_asked]
-    expect_shared(metrics, env.config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode)
+    expect_shared(metrics, config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode)
     shared = SharedMetrics(thinking_mode=runner.thinking_mode, has_user=has_user)
     digests: list[str] = []
     categories = Categories()
 
-    is_counted = partial(counts, policy_is_judge=env.policy_is_judge)
+    is_counted = partial(counts, policy_is_judge=config.policy_is_judge)
     for task, sample in saved.everything():
         digests.append(sample.task_digest)
         shared.add(sample)
         categories.add(sample)
         if is_counted(sample.status):
             metrics.begin_row(sample.prompt_key)
-            env.record_sample(metrics, task, sample)
-    for task, sample in saved.where(lambda status: not is_counted(status)):
-        env.record_failure(metrics, task, sample)
+            record_sample(env, metrics, task, sample)
+    if isinstance(env, RecordsFailures):
+        for task, sample in saved.where(lambda status: not is_counted(status)):
+            env.record_failure(metrics, task, sample)
     rows = saved.where(is_counted)
     if rows:
         env.summarise(metrics, rows)
@@ -308,9 +364,9 @@ def readable(
     env: JudgedEnv[Any, TaskT, DetailT], headline: RatioRecorder, task: TaskT, sample: Sample[DetailT]
 ) -> Sample[DetailT]:
     """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
-    if counts(sample.status, policy_is_judge=env.policy_is_judge):
+    if counts(sample.status, policy_is_judge=env.config.policy_is_judge):
         env.record_metrics(headline, task, sample)
-    orders = {} if sample.judgment is None else env.orders(sample.judgment)
-    return replace(
-        sample, headline=headline.pop_share(), texts=env.texts(task), orders=orders, gold=tuple(env.gold(task, sample))
-    )
+    judgment = sample.judgment
+    orders = env.orders(judgment) if judgment is not None and isinstance(env, HasOrders) else {}
+    gold = tuple(env.gold(task, sample)) if isinstance(env, HasGold) else ()
+    return replace(sample, headline=headline.pop_share(), texts=env.texts(task), orders=orders, gold=gold)

@@ -130,16 +130,16 @@ def metrics_file(
     """
     config = env.config
     measured = RunFacts(
-        name=env.name,
+        name=env.spec.name,
         subject=runner.subject,
         judge=runner.judge_name,
-        sampling=sampling_of(config if runner.asks_policy else None, None if env.policy_is_judge else config),
+        sampling=sampling_of(config if runner.asks_policy else None, None if config.policy_is_judge else config),
         prompts=config.prompt_digests(),
         protocol=protocol(env.settings.matters(), declared_settings(type(config), "env.")),
         seed=config.seed,
-        headline=f"eval/{env.headline[0]}",
-        words=env.headline[1],
-        notes={f"eval/{name}": note for name, note in env.metric_notes.items()},
+        headline=f"eval/{env.spec.headline[0]}",
+        words=env.spec.headline[1],
+        notes={f"eval/{name}": note for name, note in env.spec.metric_notes.items()},
     )
     more: dict[str, JSON] = {} if runner.answers_of is None else {"answers_of": runner.answers_of}
     if anchors is not None:
@@ -302,11 +302,11 @@ def summary_of(
     data = "; ".join(map(data_words, rows.datasets))
     return Summary(
         title=title,
-        headline=headline_line(metrics, f"eval/{env.headline[0]}", env.headline[1], of=of, counted=finished),
+        headline=headline_line(metrics, f"eval/{env.spec.headline[0]}", env.spec.headline[1], of=of, counted=finished),
         sections=(
             *([] if correction is None else [section_of(correction)]),
             *([] if judges is None else [judges.section()]),
-            Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
+            Section("outcomes", outcome_lines(env.spec.outcomes, metrics, "eval", faults=False)),
             Section("categories", category_lines(computed.categories)),
             Section("went wrong", _fault_lines(env, metrics, outcomes.statuses), is_alarm=True),
             Section("data", [SummaryLine("", "", data)] if data else []),
@@ -339,7 +339,7 @@ def _fault_lines(env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Coun
     lines = []
     for status, words in FAILURE_WORDS.items():
         if statuses[status]:
-            how = "count as wrong" if counts(status, policy_is_judge=env.policy_is_judge) else "are left out"
+            how = "count as wrong" if counts(status, policy_is_judge=env.config.policy_is_judge) else "are left out"
             lines.append(SummaryLine(words, f"{statuses[status]:,}", f"rows {how}"))
     if statuses[Status.INVALID_COMPLETION.value]:
         malformed = statuses[Status.INVALID_COMPLETION.value]
@@ -349,4 +349,4 @@ def _fault_lines(env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Coun
         found = round(metrics.values.get(f"eval/{name}", 0.0) * of)
         if found:
             lines.append(SummaryLine(words, f"{found:,}", f"of {of:,} answers of the policy"))
-    return [*lines, *outcome_lines(env.outcomes(), metrics, "eval", faults=True)]
+    return [*lines, *outcome_lines(env.spec.outcomes, metrics, "eval", faults=True)]

@@ -1,6 +1,6 @@
 """Evaluate one row: ask the policy, judge its completions, make the sample.
 
-An environment that evaluates a row in another way returns a subclass from `JudgedEnv.row_runner`.
+An environment that evaluates a row in another way returns a subclass from `OwnRows.row_runner`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Protocol, runtime_checkable
 
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import TaskT
@@ -20,8 +20,10 @@ from judgegym.engine.completions import Completion, Conversation, continued, jud
 from judgegym.engine.records import Sample, SampleRun, digest
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.contract import call_judge, make_conversations
 from judgegym.environments.simulated_user import user_calls
 from judgegym.judges.core.judgment import CallRun
+from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import EndpointError, UserFailure
@@ -29,6 +31,27 @@ from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.reports.results.answers import JudgedAgain, RowAnswers, are_verdicts, run_of, subject_of
 from judgegym.reports.results.run import SavedRun
+
+
+@runtime_checkable
+class PolicyJudges(Protocol):
+    """An environment whose policy may judge, and that finds its verdict, for the ledger of calls."""
+
+    def verdict_at(self, task: Any, answer: str) -> Place | None:
+        """Return from where to where in its answer a policy that judges has its verdict; `None` without one."""
+
+
+@runtime_checkable
+class HasAnswers(Protocol):
+    """An environment whose rows may have an answer that an evaluation is to judge instead of the policy's."""
+
+    def dataset_answer(self, task: Any) -> str | None:
+        """Return the row's answer; `None` if the policy answers."""
+
+
+def dataset_answer(env: JudgedEnv[Any, TaskT, Any], task: TaskT) -> str | None:
+    """Return the row's answer, if an evaluation is to judge that instead of the policy's."""
+    return env.dataset_answer(task) if isinstance(env, HasAnswers) else None
 
 
 class RowRunner(Generic[TaskT, DetailT]):
@@ -61,7 +84,7 @@ class RowRunner(Generic[TaskT, DetailT]):
             self._earlier.check(tasks, env.conversations, self._refusal)
         elif path is not None:
             self._file = load_answers(path, tasks)
-        elif any(env.dataset_answer(task) is None for task in tasks):
+        elif any(dataset_answer(env, task) is None for task in tasks):
             _ = env.clients.policy
             self.asks_policy = True
 
@@ -71,7 +94,7 @@ class RowRunner(Generic[TaskT, DetailT]):
             return self._earlier[task.uid]
         if self._file is not None:
             return RowAnswers((read_completion(Choice(self._file[task.uid]), self._env.config),))
-        answer = self._env.dataset_answer(task)
+        answer = dataset_answer(self._env, task)
         if answer is None:
             return None
         shown = self._env.config.shown(answer)  # not of a policy that was asked to think: it may have no thinking
@@ -80,8 +103,8 @@ class RowRunner(Generic[TaskT, DetailT]):
     def _refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
         """Return why answers of an earlier run are of no use here: where the policy judges, they are verdicts."""
         env = self._env
-        if not env.policy_is_judge:
-            return "they are verdicts of a policy that judged" if are_verdicts(run, row, env.name) else None
+        if not env.config.policy_is_judge:
+            return "they are verdicts of a policy that judged" if are_verdicts(run, row, env.spec.name) else None
         if wire.lookup(run.config, "env.role") in ("policy", "respondent"):
             return "they are answers that a judge judged, and no verdicts of the policy"
         shown = {self._digest(task, None), self._digest(task, row)}
@@ -102,7 +125,8 @@ class RowRunner(Generic[TaskT, DetailT]):
     @property
     def judge_name(self) -> str:
         """Return the name of the judge."""
-        return self.subject if self._env.policy_is_judge else self._env.config.judge_name()
+        config = self._env.config
+        return self.subject if config.policy_is_judge else str(config.judge_name())
 
     @property
     def rows_in_flight(self) -> int:
@@ -139,15 +163,16 @@ class RowRunner(Generic[TaskT, DetailT]):
         if said.policy_error is not None or said.user_error is not None:
             run = SampleRun(time.monotonic() - started, of_policy, user_calls=tuple(of_user))
             return replace(sample, run=run, policy_error=said.policy_error, user_error=said.user_error)
-        judgment = await judge_completions(env.checked_judge, task, completions, policy_is_judge=env.policy_is_judge)
+        policy_is_judge = env.config.policy_is_judge
+        judgment = await judge_completions(partial(call_judge, env), task, completions, policy_is_judge=policy_is_judge)
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, of_policy, judge_calls, tuple(of_user))
         sample = replace(sample, completions=completions, run=run)
-        return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
+        return sample.with_judgment(judgment, invalid_score=env.spec.invalid_score)
 
     async def _ask(self, task: TaskT) -> RowAnswers:
         """Hold all conversations of a row at once; where the policy failed in one, the row has none."""
-        conversations = self._env.checked_conversations(task)
+        conversations = make_conversations(self._env, task)
         alone = len(conversations) == 1
         said = await all_results(self._converse(task, *each, alone=alone) for each in enumerate(conversations))
         end = next((each for each in said if each.policy_error is not None), said[0])  # a user is in an only one
@@ -160,7 +185,8 @@ class RowRunner(Generic[TaskT, DetailT]):
         It ends with a turn that cannot be judged: a malformed answer is no ground for a further one.
         """
         env, completions, runs = self._env, list[Completion](), list[CallRun]()
-        verdict_at = partial(env.verdict_at, task) if env.policy_is_judge else None
+        is_judge = env.config.policy_is_judge
+        verdict_at = partial(env.verdict_at, task) if is_judge and isinstance(env, PolicyJudges) else None
         asked, follow_up = conversation, ""
         with component(f"conversation_{number}"):  # a row may have the same one several times
             while True:

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from judgegym.data.rows import TaskT
 from judgegym.engine.completions import Completion, judge_completions, judged_text
@@ -26,6 +26,7 @@ from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeKind
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.contract import RewardsGroups, call_judge, compute_rewards, record_sample
 from judgegym.judges.core.group import GroupJudge, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask, first_equals
@@ -68,6 +69,36 @@ JudgedCompletions: TypeAlias = "tuple[tuple[Judgment[Any], ...], tuple[float | N
 against each other (`None` if each was judged by itself)."""
 
 
+@runtime_checkable
+class LevelsScores(Protocol):
+    """An environment that brings the scores of a group, judged each by itself, to one scale."""
+
+    async def level(
+        self, task: Any, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[Any]]
+    ) -> Sequence[Judgment[Any]]:
+        """Return the judgments with scores on one scale, given the completions of each rollout, one a turn.
+
+        Called in training; of equal rollouts there is one.
+        """
+
+
+@runtime_checkable
+class DependsOnGroup(Protocol):
+    """An environment of which the settings say whether a reward depends on the other rollouts of its group."""
+
+    @property
+    def depends_on_group(self) -> bool:
+        """Whether it does, though each rollout is judged by itself."""
+
+
+def depends_on_group(env: JudgedEnv[Any, Any, Any]) -> bool:
+    """Return whether a reward depends on the other rollouts of its group, though each is judged by itself.
+
+    Trainers whose samples come one by one then wait for the group.
+    """
+    return env.depends_on_group if isinstance(env, DependsOnGroup) else isinstance(env, (LevelsScores, RewardsGroups))
+
+
 async def judge_completions_of(
     env: JudgedEnv[Any, TaskT, Any],
     task: TaskT,
@@ -86,7 +117,7 @@ async def judge_completions_of(
     scored: Sequence[float | None]
     if env.group_judge is None:
         judgments = await judge_each(env, task, rollouts, broken_off)
-        scored = env.rewards([judgment for judgment in judgments if judgment.status is Status.OK])
+        scored = compute_rewards(env, [judgment for judgment in judgments if judgment.status is Status.OK])
     else:
         shown = env.group_case(task)
         judgments, together = await judge_together(env.group_judge, config.group_judge, shown, rollouts, broken_off)
@@ -118,17 +149,18 @@ async def judge_each(
     async def judge_twice(number: int) -> Judgment[Any]:
         if number in broken_off:
             return Judgment(None, Status.JUDGE_FAILED, explanation=broken_off[number])
-        ask = partial(judge_completions, policy_is_judge=env.policy_is_judge)
+        ask = partial(judge_completions, policy_is_judge=env.config.policy_is_judge)
         with component(f"rollout_{number}"):  # two rollouts may have the same text for the judge
-            first: Judgment[Any] = await ask(env.checked_judge, task, rollouts[number])
-            again = await ask(partial(env.checked_judge, earlier=first), task, rollouts[number])
+            first: Judgment[Any] = await ask(partial(call_judge, env), task, rollouts[number])
+            again = await ask(partial(call_judge, env, earlier=first), task, rollouts[number])
         return first if again is first else replace(again, calls=(*first.calls, *again.calls))
 
     firsts = first_equals([(*said, broken_off.get(number)) for number, said in enumerate(rollouts)])
     distinct = sorted(set(firsts))
     each = await all_results(map(judge_twice, distinct))
-    levelled = await env.level(task, [rollouts[number] for number in distinct], each)
-    judged = dict(zip(distinct, levelled, strict=True))
+    if isinstance(env, LevelsScores):
+        each = [*await env.level(task, [rollouts[number] for number in distinct], each)]
+    judged = dict(zip(distinct, each, strict=True))
     return tuple(
         judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
     )
@@ -155,10 +187,12 @@ def rewards_by_turn(
             elif judgment.status is Status.OK and turn < len(said):
                 parts = judgment.detail.parts if isinstance(judgment.detail, ScoreParts) else {}
                 if not any(f"turn_{place}" in parts for place in range(1, len(said) + 1)):
-                    raise SettingsError(f"--env.reward_by: a judgment of {env.name} has no score of a turn (turn_1, …)")
+                    raise SettingsError(
+                        f"--env.reward_by: a judgment of {env.spec.name} has no score of a turn (turn_1, …)"
+                    )
                 if (score := parts.get(f"turn_{turn + 1}")) is not None:
                     scored[number] = replace(judgment, score=score)
-        rewards |= dict(zip(scored, env.rewards([*scored.values()]), strict=True))
+        rewards |= dict(zip(scored, compute_rewards(env, [*scored.values()]), strict=True))
         found.append(tuple(rewards.get(number) for number in range(len(rollouts))))
     return tuple(found)
 
@@ -247,7 +281,7 @@ def record_judged(
     metrics.names = env.metric_names
     if together is None:
         sample = Sample[Any](task.uid, task.category, task.question, tuple(completions))
-        env.record_sample(metrics, task, sample.with_judgment(judgment, invalid_score=env.invalid_completion_score))
+        record_sample(env, metrics, task, sample.with_judgment(judgment, invalid_score=env.spec.invalid_score))
         return
     score = 0.0 if judgment.score is None else judgment.score
     won = 0.5 if score == AS_GOOD_AS_THE_ANCHOR else float(score > AS_GOOD_AS_THE_ANCHOR)

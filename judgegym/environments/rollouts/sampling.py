@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from judgegym.data.rows import TaskT
 from judgegym.engine.completions import Conversation, continued
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.contract import make_conversations
 from judgegym.environments.rollouts.groups import JudgedGroup, Rollout
 from judgegym.environments.rollouts.judging import judge_completions_of, rewards_by_turn
 from judgegym.environments.simulated_user import user_calls
@@ -37,7 +38,7 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
         EndpointError: the policy never answered the first turn.
         NoTokens: it answered that without the tokens that it was asked for.
     """
-    conversations = env.checked_conversations(task, trains=True)
+    conversations = make_conversations(env, task, trains=True)
     rollouts, run = await sample(conversations[0], env.config.group_size)
     with user_calls() as of_users:
         if len(conversations) == 1:

@@ -17,6 +17,7 @@ from atroposlib.envs.base import BaseEnv, BaseEnvConfig
 
 from judgegym.data.rows import Task
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.contract import load_tasks
 from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_during_training
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
@@ -46,13 +47,13 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         names = (BaseEnvConfig.model_fields.keys() & type(config).model_fields.keys()) - _OURS_ALONE
         values = {**{name: getattr(config, name) for name in names}, "tokenizer_name": settings.tokenizer}
         super().__init__(BaseEnvConfig(**values), server_configs(settings.openai, config))
-        self.name = env.name
-        self.config.wandb_name = config.wandb_name or env.name
+        self.name = env.spec.name
+        self.config.wandb_name = config.wandb_name or env.spec.name
         self._env = env
         self._metrics = TrainingMetrics(env)
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics)
-        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), config.seed, RowWeights.of(config))
+        self._sampler: EpochSampler[Any] = EpochSampler(load_tasks(env, "train"), config.seed, RowWeights.of(config))
         self._pipeline.watch = self._watch
         self._evaluation: Evaluation[Any, Any] | None = None
         self._evaluated: dict[str, float | int] = {}

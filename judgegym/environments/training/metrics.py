@@ -177,7 +177,7 @@ class TrainingMetrics:
 
     def record_given_up(self) -> None:
         """Record a group that was given up with calls under way: what those before them have cost is not known."""
-        asks_judge = self._env.config.asks_endpoint and not self._env.policy_is_judge
+        asks_judge = self._env.config.asks_endpoint and not self._env.config.policy_is_judge
         for role in ("policy", "judge") if asks_judge else ("policy",):
             self.usage[role] += Usage(cost=None)
 

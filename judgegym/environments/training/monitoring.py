@@ -13,6 +13,7 @@ from judgegym.engine.completions import judged_text
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.contract import unit_reward
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
@@ -107,7 +108,7 @@ def monitor_group(
 
 def _score(env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]) -> float | None:
     """Return the score from 0 to 1: the scale of every gold judge."""
-    return judgment.score if judgment.score is None or group.together is not None else env.unit(judgment)
+    return judgment.score if judgment.score is None or group.together is not None else unit_reward(env, judgment)
 
 
 def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
@@ -120,5 +121,5 @@ def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping
     if judgment.score is None or not isinstance(detail, ScoreParts):
         return {}
     turns = {name: score for name, score in detail.parts.items() if re.fullmatch(r"turn_\d+", name)}
-    scores = {name: env.unit(replace(judgment, score=score)) for name, score in turns.items()}
+    scores = {name: unit_reward(env, replace(judgment, score=score)) for name, score in turns.items()}
     return verdicts_in({**detail.parts, **scores})

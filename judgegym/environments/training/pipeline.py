@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from judgegym.data.rows import Task
 from judgegym.engine.loop import FailureGuard, why_unsampled, why_unscored
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.contract import has_follow_up
 from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, RolloutSource
 from judgegym.environments.rollouts.sampling import roll_out
 from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.judges.core.judgment import ScoreParts
+from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.seeding import in_group
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import RowLedger, recorded_in
@@ -31,6 +32,17 @@ the judge failed."""
 
 Sink = Callable[[JudgedGroup], Awaitable["str | None"]]
 """Takes a group, to send its `posts`; returns why it refuses it, or `None`."""
+
+
+@runtime_checkable
+class DropsGroups(Protocol):
+    """An environment that keeps scored groups from the trainer, such as those of rows that are too easy."""
+
+    def drop_reason(self, judgments: Sequence[Judgment[Any]]) -> str | None:
+        """Return why a scored group must not be sent, as one word for `train/groups_dropped_{word}`, or `None`.
+
+        Not called for a group that is judged together.
+        """
 
 
 class GroupPipeline:
@@ -50,8 +62,8 @@ class GroupPipeline:
         if env.config.reward_by == "turn":
             if env.group_judge is not None:
                 raise SettingsError("--env.reward_by: a judge of groups has no score of each turn; got turn")
-            if type(env).follow_up is JudgedEnv.follow_up or not issubclass(env.detail_type, ScoreParts):
-                raise SettingsError(f"--env.reward_by: {env.name} has no score of each turn; got turn")
+            if not has_follow_up(env) or not issubclass(env.detail_type, ScoreParts):
+                raise SettingsError(f"--env.reward_by: {env.spec.name} has no score of each turn; got turn")
         self._has_warned = False
         self.env = env
         self.max_token_len = -1
@@ -128,7 +140,9 @@ class GroupPipeline:
         """Return why a group with scores must be dropped, or `None`."""
         if not group.posts(self.env.config):
             return "no_signal"
-        if group.together is None and (reason := self.env.drop_reason(group.judgments)) is not None:
+        is_together, env = group.together is not None, self.env
+        reason = env.drop_reason(group.judgments) if isinstance(env, DropsGroups) and not is_together else None
+        if reason is not None:
             return reason
         return "too_long" if 0 < self.max_token_len <= group.longest else None
 

@@ -41,6 +41,7 @@ from judgegym.engine.terminal.summary import (
     outcome_lines,
 )
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.contract import load_tasks
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
@@ -106,7 +107,7 @@ class ProcessRun:
         self._pipeline = GroupPipeline(env, self._source, self.recorded)
         if "max_token_length" in config.model_fields_set:  # there is no trainer that sets a limit
             self._pipeline.max_token_len = config.max_token_length
-        tasks = select(env.load_tasks("train"), limit=settings.limit, seed=config.seed)
+        tasks = select(load_tasks(env, "train"), limit=settings.limit, seed=config.seed)
         self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
         self._begun = self.groups = 0
@@ -200,7 +201,8 @@ class ProcessRun:
     def _progress(self) -> ProgressState:
         found, env = self.recorded, self._env
         waiting = "; ".join(filter(None, (self._run.disk.waiting, self._source.waiting, env.clients.held_up))) or None
-        costs = {role: of.cost for role, of in found.usage.items() if role == "policy" or not env.policy_is_judge}
+        has_judge = not env.config.policy_is_judge
+        costs = {role: of.cost for role, of in found.usage.items() if role == "policy" or has_judge}
         reward = sum(found.rewards) / len(found.rewards) if found.rewards else None
         return ProgressState(self.groups, "reward", reward, found.total_dropped.total(), costs, waiting)
 
@@ -236,7 +238,7 @@ _FAULTS = {
 def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Summary:
     """Return what the command prints."""
     metrics, stand_ins = processed.metrics, env.settings.stand_ins
-    headline = env.training_headline or env.headline[0]
+    spec = env.spec
     values = metrics.values
     equal = f"{number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
     if (calls := values.get("train/group_judge_calls")) is not None:
@@ -251,22 +253,26 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
     costs = [
         replace(line, remark=line.remark or env.clients.asked_words(line.label))
         for line in cost_lines(metrics, "train")
-        if not (env.policy_is_judge and line.label == "judge")
+        if not (env.config.policy_is_judge and line.label == "judge")
     ]
     dropped = [
         SummaryLine(f"dropped: {reason}", f"{count:,}", "groups")
         for reason, count in processed.recorded.total_dropped.items()
     ]
-    own_faults = outcome_lines(env.outcomes(), metrics, "train", faults=True)
+    own_faults = outcome_lines(spec.outcomes, metrics, "train", faults=True)
     return Summary(
-        title=f"{env.name}: {processed.groups} groups",
+        title=f"{spec.name}: {processed.groups} groups",
         headline=headline_line(
-            metrics, f"train/{headline}", env.headline[1], of=f"{processed.groups:,} groups", counted=processed.groups
+            metrics,
+            f"train/{spec.metric_of_training}",
+            spec.headline[1],
+            of=f"{processed.groups:,} groups",
+            counted=processed.groups,
         ),
         sections=(
             Section("groups", [SummaryLine("", f"{processed.groups:,}", equal)]),
             Section("rewards", [SummaryLine("", "", ", ".join(rewards))] if rewards else []),
-            Section("outcomes", outcome_lines(env.outcomes(), metrics, "train", faults=False)),
+            Section("outcomes", outcome_lines(spec.outcomes, metrics, "train", faults=False)),
             Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
             Section("cost", costs),
             Section("time", [SummaryLine("", duration(processed.seconds), latency_words(metrics, "train"))]),

@@ -33,6 +33,7 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.engine.runs.recorded_calls import pack
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.contract import load_tasks
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
@@ -163,9 +164,9 @@ class ServeRun:
         self._source = open_source(env.settings, env.clients, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(
-            env.load_tasks("train"), self._config.seed, RowWeights.of(self._config)
+            load_tasks(env, "train"), self._config.seed, RowWeights.of(self._config)
         )
-        headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
+        headlines = dict.fromkeys((env.spec.metric_of_training, env.spec.headline[0]))
         self._log = TrainingLog(self._config, retokenizer, headlines=tuple(headlines))
         self._keeps_calls = env.settings.keeps_rollout_calls
         open_ledger = partial(GroupLedger, keep=self._keeps_calls)
@@ -225,7 +226,7 @@ class ServeRun:
         self._step = connection.status.step
         if self._total_steps == -1:
             self._total_steps = registration.num_steps
-        checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.name)
+        checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.spec.name)
         self._checkpoints = checkpoints
         helpers = [asyncio.create_task(each) for each in (connection.watch(), self._outbox.run(), self._live.run())]
         for helper in helpers:
@@ -263,7 +264,7 @@ class ServeRun:
         if self._config.use_wandb:
             with suppress(ApiUnavailable, ApiRefusal):
                 place = await self.connection.api.wandb_place()
-        await self._log.open(self.env.name, place, self.env.settings.public())
+        await self._log.open(self.env.spec.name, place, self.env.settings.public())
 
     def progress(self) -> str:
         """Return what was done until now and what a restart goes on from, for the message when a signal stops it."""

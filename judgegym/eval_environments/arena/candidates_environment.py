@@ -6,18 +6,21 @@ Evaluate one row of Arena-Hard with several candidates: all answer at once, then
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
-from judgegym.engine.completions import Completion
+from judgegym.engine.completions import Clients, Completion
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.verbs import Verb
 from judgegym.engine.terminal import Table
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.eval_environments.arena import report
-from judgegym.eval_environments.arena.environment import BASELINE, ArenaEnv, ArenaHardTask
+from judgegym.eval_environments.arena.environment import BASELINE, ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.matches import AgainstBaseline, Tournament
 from judgegym.eval_environments.arena.ratings import CandidateAnswer, GamesOfRow, RowGame, games_of, share_of_points
 from judgegym.eval_environments.arena.standings import (
@@ -112,17 +115,29 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     tells how the field as a whole compares. What tells candidates apart are their ratings, and the win rates of pairs.
     """
 
-    headline = ("overall_winrate", "candidates' win rate")
-    metric_notes = {"overall_winrate": "of all candidates together against the baseline; their ratings tell them apart"}
+    spec = replace(
+        ArenaEnv.spec,
+        headline=("overall_winrate", "candidates' win rate"),
+        metric_notes={
+            "overall_winrate": "of all candidates together against the baseline; their ratings tell them apart"
+        },
+        outcomes=(
+            Outcome.of("both orders agree", "position_agreement_rate"),
+            Outcome.of("wrong answers", "wrong_answers", unit="count", is_fault=True),
+            Outcome.of("missing answers", "missing_answers", unit="count", is_fault=True),
+            Outcome.of("games without verdict", "games_failed", unit="count", is_fault=True),
+            Outcome.of("without a baseline", "prompts_without_baseline", unit="count", is_fault=True),
+        ),
+    )
 
-    def open_judges(self) -> None:
+    def __init__(self, settings: EnvSettings[ArenaHardConfig], clients: Clients, *, verb: Verb) -> None:
         """Make the judge of the games.
 
         Raises:
             SettingsError: there are no candidates, or a setting is given that games between candidates do not have.
         """
-        config = self.config
-        if not self.models:
+        config = settings.env
+        if not compared_models(config.candidates, settings):
             raise SettingsError(
                 "--env.candidates_play: who plays? Name models with --env.candidates (YAML or a JSON list)"
             )
@@ -134,11 +149,12 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
                 f"{config.judge_critique_rounds}. --env.candidates_play=baseline has it"
             )
         require("statistics")
+        super().__init__(settings, clients, verb=verb)
         self.match: Tournament | AgainstBaseline
         if config.candidates_play == "tournament":
-            self.match = Tournament(PairJudge(config, self.clients.judge), config)
+            self.match = Tournament(PairJudge(config, clients.judge), config)
         else:
-            self.match = AgainstBaseline(ArenaTaskJudge(config, self.clients.judge), config.judge_protocol)
+            self.match = AgainstBaseline(ArenaTaskJudge(config, clients.judge), config.judge_protocol)
 
     @cached_property
     def models(self) -> Sequence[ModelSettings]:
@@ -188,21 +204,11 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
             suspects=played.suspects,
         )
 
-    def outcomes(self) -> Sequence[Outcome]:
-        """Show the agreement of both orders, wrong answers, and what is missing."""
-        return (
-            Outcome.of("both orders agree", "position_agreement_rate"),
-            Outcome.of("wrong answers", "wrong_answers", unit="count", is_fault=True),
-            Outcome.of("missing answers", "missing_answers", unit="count", is_fault=True),
-            Outcome.of("games without verdict", "games_failed", unit="count", is_fault=True),
-            Outcome.of("without a baseline", "prompts_without_baseline", unit="count", is_fault=True),
-        )
-
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
         """Begin without a row, and name the metrics of players, pairs and positions."""
         candidates = {model.name: model.base_url is not None for model in self.models}
         self.standings = Standings(candidates, seed=self.config.seed, style=self.config.style_control)
-        metrics.expect("no candidate has met the baseline", *with_bounds(self.headline[0]))
+        metrics.expect("no candidate has met the baseline", *with_bounds(self.spec.headline[0]))
         for one, other in combinations(self.standings.players, 2):
             metrics.expect("they have not met", *with_bounds(winrate_name(one, other)))
         metrics.expect("no game was judged", "first_position_advantage")
@@ -213,7 +219,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         games = games_of(sample.judgment)
         kept, weight = share_of_points(BASELINE, games)
         if weight:
-            metrics.ratio(self.headline[0], weight - kept, weight, interval=True)
+            metrics.ratio(self.spec.headline[0], weight - kept, weight, interval=True)
         by_pair: dict[frozenset[str], list[RowGame]] = {}
         for game in games:
             by_pair.setdefault(frozenset((game.first, game.second)), []).append(game)

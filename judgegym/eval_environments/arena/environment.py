@@ -25,6 +25,7 @@ from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.juries import EnvironmentJurySettings
+from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
@@ -159,14 +160,15 @@ logger = logging.getLogger(__name__)
 class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[DetailT]):
     """Prompts with a baseline's answer to each."""
 
-    name = "arena_hard"
-    headline = ("overall_winrate", "win rate")
-    anchor_judge = "arena_hard"
-    offline_samples = {
-        "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),
-        "train_baseline_dataset": str(SAMPLES / "arena_hard_baseline.jsonl"),
-    }
-
+    spec = EnvSpec(
+        name="arena_hard",
+        headline=("overall_winrate", "win rate"),
+        judge="arena_hard",
+        offline_samples={
+            "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),
+            "train_baseline_dataset": str(SAMPLES / "arena_hard_baseline.jsonl"),
+        },
+    )
     prompts_without_baseline = 0
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:

@@ -6,7 +6,7 @@ A scale of whole numbers, for prompts, parsers and rewards.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -185,6 +185,13 @@ class Judgment(Generic[DetailT_co]):
     def unit_score(self) -> float | None:
         """The score as a number from 0 to 1; `None` without a score."""
         return self.score if self.unit is None else self.unit
+
+    def scaled(self, factor: float) -> Judgment[DetailT_co]:
+        """The judgment with its score times `factor`, as by a rule beside a judge whose lowest score is 0.
+
+        One without a score stays as it is.
+        """
+        return self if self.unit_score is None else replace(self, score=self.unit_score * factor, unit=None)
 
     def __post_init__(self) -> None:
         """Check that there is a score exactly when the status is `OK`, on which all callers rely.

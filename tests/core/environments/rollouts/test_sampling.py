@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -38,8 +39,9 @@ class ConfusedUser(JudgeGymError):
 class AskedEnv(TalkEnv):
     """Its user fails after an answer that says so, and its judge keeps what it was shown."""
 
-    def open_judges(self) -> None:
-        self.shown: list[list[str]] = []
+    @cached_property
+    def shown(self) -> list[list[str]]:
+        return []
 
     async def follow_up(self, task: Word, completions: Sequence[Completion]) -> str | None:
         if "lost" in completions[-1].answer:

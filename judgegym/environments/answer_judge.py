@@ -1,0 +1,144 @@
+"""The judge of an environment, made from its settings: no environment constructs a judge, and none forgets a setting.
+
+An environment names one kind of judge in its spec, and its settings inherit that kind's; a jury of such judges may take
+its place. Or its settings are `AnyJudgeConfig`, and the user chooses the judge: a kind, a prompt file, a composite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+from judgegym.data.answers import PromptTask
+from judgegym.engine.settings.env import EnvConfig
+from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
+from judgegym.environments.spec import EnvSpec
+from judgegym.judges.config.fields import setting
+from judgegym.judges.conversations.turns import images_of
+from judgegym.judges.core.judge import Judge, SingleJudge
+from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts
+from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.core.tasks import JudgeTask, TaskJudge, prompt_of_answers
+from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
+from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.registry import (
+    JUDGES,
+    SINGLE,
+    ScorerSettings,
+    SingleKind,
+    about,
+    kinds_that_read,
+    open_judge,
+    scale_of,
+    shown_fields,
+)
+from judgegym.llm.client import ChatClient
+
+
+class AnyJudgeSettings(ScorerSettings):
+    """Which judge of single responses scores the completions, and what it is shown of a row."""
+
+    unread: ClassVar[Collection[str]] = frozenset(
+        name for name in ScorerSettings.model_fields if kinds_that_read(name).isdisjoint(SINGLE)
+    )
+
+    judge: SingleKind = setting("rubric", about(SINGLE), common=True)
+
+    @property
+    def without_effect(self) -> Mapping[str, Sequence[str]]:
+        """The settings of other judges than the chosen one."""
+        readers = {name: kinds_that_read(name) for name in ScorerSettings.model_fields}
+        return {
+            name: [f"judge={kind}" for kind in SINGLE if kind in kinds]
+            for name, kinds in readers.items()
+            if self.judge not in kinds
+        }
+
+    @cached_property
+    def _shown_fields(self) -> frozenset[str]:
+        return shown_fields(self)
+
+    @property
+    def shown_columns(self) -> list[str]:
+        """The columns of a row beside its prompt that the judge is shown."""
+        return sorted({column for name in self._shown_fields for column in USUAL_COLUMNS.get(name, (name,))})
+
+    def judge_task(self, task: PromptTask, answer: str, prompt: str | None = None) -> JudgeTask:
+        """Make the judge's task of a row of `prompt_tasks(…, also=shown_columns)` with this answer.
+
+        Args:
+            task: the row.
+            answer: what the policy wrote.
+            prompt: what it answers, if that is not the row's prompt alone.
+
+        Raises:
+            ValueError: a column that the judge is shown cannot be read.
+        """
+        asked = prompt_of_answers(task.question if prompt is None else prompt, self)
+        fields = usual_fields(task.fields, sorted(self._shown_fields & USUAL_COLUMNS.keys()))
+        return replace(judge_task_of(asked, (answer,), fields), images=images_of(task.turns)).numbered()
+
+
+class AnyJudgeConfig(AnyJudgeSettings, EnvConfig):
+    """The settings of an environment whose judge the user chooses."""
+
+
+class AnyJudge:
+    """A judge of any kind: a score from 0 to 1, with the numbers that it was computed from."""
+
+    def __init__(self, single: SingleJudge[Any, Any]) -> None:
+        """Judge by `single`."""
+        self.single, self.client = single, single.client
+
+    async def judge(self, task: JudgeTask) -> Judgment[ScoreParts]:
+        """Judge a task; never raises because of a model's reply."""
+        judgment = await self.single.judge_task(task)
+        if judgment.score is None:
+            return replace(judgment, detail=None)
+        parts = ScoreParts(dict(judgment.components), dict(judgment.contributions))
+        return replace(judgment, score=judgment.unit_score, unit=None, detail=parts)
+
+
+def spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None:
+    """Return why an environment with these settings cannot have the judge that its spec names, or `None`."""
+    if not isinstance(spec.judge, str):
+        return None
+    if spec.judge not in JUDGES:
+        return f"its spec names no kind of judge: {spec.judge!r}{did_you_mean(spec.judge, JUDGES)}"
+    needed = JUDGES[spec.judge].settings
+    inherits = issubclass(config_type, needed)
+    return None if inherits else f"its judge is {spec.judge}, so that its settings must inherit {needed.__name__}"
+
+
+def has_answer_judge(spec: EnvSpec, config: EnvConfig) -> bool:
+    """Return whether a judge, and not the policy, judges the completions of an environment."""
+    return not config.policy_is_judge and (spec.judge is not None or isinstance(config, ScorerSettings))
+
+
+def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> Judge[Any]:
+    """Open the judge of an environment that has one, or the jury that takes its place."""
+    if isinstance(config, ScorerSettings):
+        judge = open_judge(config, client)
+        assert isinstance(judge, SingleJudge)  # the settings allow no other kind
+        return AnyJudge(judge)
+    assert spec.judge is not None  # `has_answer_judge`
+    open_own: Any = partial(open_kind, spec.judge) if isinstance(spec.judge, str) else spec.judge
+    if not isinstance(config, EnvironmentJurySettings):
+        return open_own(config, client)  # type: ignore[no-any-return]  # which the spec says
+    scale: Any = scale_of(config.jury_of, config) or Scale(*map(int, spec.reward_range))
+    return open_environment_judge(config, client, open_own, scale, spec.jury_detail)
+
+
+def open_kind(kind: str, config: EnvConfig, client: ChatClient) -> TaskJudge:
+    """Open a kind of judge whose settings are the environment's."""
+    return JUDGES[kind].judge(config, client, getattr(config, "rubric", None))
+
+
+def anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
+    """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
+    if isinstance(config, ScorerSettings):
+        return config.judge
+    is_jury = isinstance(config, EnvironmentJurySettings) and config.is_jury
+    return None if is_jury or not isinstance(spec.judge, str) else spec.judge

@@ -1,0 +1,209 @@
+"""Call the methods of an environment, and check what they return, for the commands that run it.
+
+Guarantee: a method of an environment that returns something else than the contract says ends the command with one line
+that names class and method, what came and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from inspect import isawaitable
+from numbers import Real
+from typing import Any, Protocol, cast, runtime_checkable
+
+from judgegym.data.rows import Split, TaskT
+from judgegym.data.task_list import names_of
+from judgegym.engine.completions import Clients, Completion, Conversation
+from judgegym.engine.metrics import MetricAggregator, record_parts
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.judges.core.judgment import Judgment, ScoreParts
+from judgegym.judges.parts.jury import JurySettings
+from judgegym.llm.errors import DataError, UserError
+
+
+class ContractError(UserError):
+    """The code of an environment breaks the contract."""
+
+
+def _breach(env: object, name: str, problem: str) -> ContractError:
+    """Return the error of a method that returned something else than the contract says; it names the class."""
+    owner = next(cls for cls in type(env).__mro__ if name in vars(cls))
+    return ContractError(f"{owner.__qualname__}.{name} {problem}")
+
+
+def _describe(value: object) -> str:
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+@runtime_checkable
+class HasVariants(Protocol):
+    """An environment of which some settings are run by another class, that evaluates the same rows in another way."""
+
+    @classmethod
+    def variant(cls, settings: EnvSettings[Any]) -> type[JudgedEnv[Any, Any, Any]]:
+        """Return the class that runs these settings."""
+
+
+def open_environment(
+    env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSettings[Any], clients: Clients, verb: Verb
+) -> JudgedEnv[Any, Any, Any]:
+    """Make the environment, or the variant of it that runs these settings.
+
+    Raises:
+        SettingsError: its judges cannot be opened.
+    """
+    chosen = env_type.variant(settings) if isinstance(env_type, HasVariants) else env_type
+    return chosen(settings, clients, verb=verb)
+
+
+def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]:
+    """Return `tasks(split)`, and know their categories and clusters, so that the metrics of each have a name.
+
+    Raises:
+        DataError: they cannot be loaded.
+        ContractError: they are no list of tasks.
+    """
+    tasks = env.tasks(split)
+    if not _is_list(tasks):
+        raise _breach(env, "tasks", f"returned {_describe(tasks)}; expected a list of tasks, or a TaskList")
+    lacking = [name for name in ("uid", "question", "category") if tasks and not hasattr(tasks[0], name)]
+    if lacking:
+        problem = f"returned tasks without {' and '.join(lacking)}: the first one is {_describe(tasks[0])}"
+        raise _breach(env, "tasks", problem)
+    env.metric_names.add(names_of(tasks))
+    return tasks
+
+
+def make_conversations(env: JudgedEnv[Any, TaskT, Any], task: TaskT, *, trains: bool = False) -> list[Conversation]:
+    """Return `conversations(task)`; those of a training are texts.
+
+    Raises:
+        ContractError: they are no list of conversations.
+        DataError: one has images, and `trains`.
+    """
+    conversations: Any = env.conversations(task)
+    wrong = _describe(conversations) if not _is_list(conversations) else None if conversations else "no conversation"
+    for conversation in () if wrong else conversations:
+        if not _is_list(conversation) or not conversation:
+            wrong = f"{_describe(conversation)} as a conversation"
+        for message in () if wrong else conversation:
+            if not isinstance(message, Mapping) or "role" not in message or "content" not in message:
+                wrong = f"{_describe(message)} as a message"
+    if wrong:
+        expected = 'expected a list of conversations, each a list of messages: [[Message(role="user", content=…)]]'
+        raise _breach(env, "conversations", f"returned {wrong}; {expected}")
+    if trains and any(message.get("images") for conversation in conversations for message in conversation):
+        raise DataError(f"{env.spec.name}: the row {task.uid!r} has images, and trainers are given texts")
+    return cast("list[Conversation]", conversations)
+
+
+@runtime_checkable
+class HasFollowUps(Protocol):
+    """An environment that knows of a row, without asking anybody, whether `follow_up` may go on after its first turn.
+
+    Trainers that sample one turn refuse such a row.
+    """
+
+    def has_follow_ups(self, task: Any) -> bool:
+        """Return whether a row may have a second turn."""
+
+
+def has_follow_up(env: JudgedEnv[Any, Any, Any]) -> bool:
+    """Return whether conversations of the environment may have several turns."""
+    return type(env).follow_up is not JudgedEnv.follow_up
+
+
+def first_conversation(env: JudgedEnv[Any, TaskT, Any], tasks: Sequence[TaskT]) -> str | None:
+    """Return the uid of the first row that may have a second turn; `None` if none may."""
+    if not has_follow_up(env):  # no row is read once more
+        return None
+    return next((task.uid for task in tasks if not isinstance(env, HasFollowUps) or env.has_follow_ups(task)), None)
+
+
+@runtime_checkable
+class JudgesAgain(Protocol):
+    """An environment that in training asks once more for what a judgment lacks, instead of for all of it."""
+
+    async def judge_again(self, task: Any, completions: Sequence[Completion], earlier: Judgment[Any]) -> Judgment[Any]:
+        """Return a judgment with less missing; `earlier` if nothing is."""
+
+
+async def call_judge(
+    env: JudgedEnv[Any, TaskT, DetailT],
+    task: TaskT,
+    completions: Sequence[Completion],
+    earlier: Judgment[DetailT] | None = None,
+) -> Judgment[DetailT]:
+    """Return what `judge` says; of an earlier judgment what `judge_again` says, or, where the judge failed, `judge`.
+
+    The methods need not be coroutines.
+
+    Raises:
+        ContractError: it is no judgment.
+    """
+    name, judgment = "judge", cast(object, earlier)
+    if earlier is not None and isinstance(env, JudgesAgain):
+        name, judgment = "judge_again", env.judge_again(task, completions, earlier)
+    elif earlier is None or earlier.status.is_failure:
+        judgment = env.judge(task, completions)
+    if isawaitable(judgment):
+        judgment = await judgment
+    if not isinstance(judgment, Judgment):
+        raise _breach(env, name, f"returned {_describe(judgment)}; expected a Judgment")
+    return judgment
+
+
+@runtime_checkable
+class RewardsGroups(Protocol):
+    """An environment in which the reward of a completion depends on the other judgments of its group."""
+
+    def group_rewards(self, judgments: Sequence[Judgment[Any]]) -> Sequence[float | None]:
+        """Return the rewards of the judgments that have a score; `None` for one that cannot be compared."""
+
+
+def compute_rewards(
+    env: JudgedEnv[Any, Any, DetailT], judgments: Sequence[Judgment[DetailT]]
+) -> Sequence[float | None]:
+    """Return the rewards of the judgments of a group that have a score.
+
+    Raises:
+        ContractError: `reward` returned no finite number.
+    """
+    if isinstance(env, RewardsGroups):
+        return env.group_rewards(judgments)
+    rewards = [env.reward(judgment) for judgment in judgments]
+    for reward in rewards:
+        try:
+            wrong = None if isinstance(reward, Real) and math.isfinite(reward) else _describe(reward)  # also numpy's
+        except OverflowError:
+            wrong = "an integer beyond the range of floats"
+        if wrong is not None:
+            shown = repr(reward) if isinstance(reward, float) else wrong
+            raise _breach(env, "reward", f"returned {shown}; expected a finite number")
+    return rewards
+
+
+def unit_reward(env: JudgedEnv[Any, Any, DetailT], judgment: Judgment[DetailT]) -> float:
+    """Return the reward of a judgment with a score as a number from 0 to 1: the scale of every gold judge."""
+    low, high = env.spec.reward_range
+    return min(1.0, max(0.0, (env.reward(judgment) - low) / (high - low)))
+
+
+def record_sample(
+    env: JudgedEnv[Any, TaskT, DetailT], metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]
+) -> None:
+    """Record one row or rollout by `record_metrics`, and the scores of the judges that its score is made of."""
+    env.record_metrics(metrics, task, sample)
+    made_of, judgment = env.config, sample.judgment
+    if isinstance(made_of, JurySettings) and judgment is not None and judgment.score is not None:
+        detail, jury = judgment.detail, unit_reward(env, judgment) if made_of.is_jury else None
+        numbers = detail.parts if isinstance(detail, ScoreParts) else judgment.members
+        record_parts(metrics, made_of.part_names, numbers, jury)

@@ -1,0 +1,72 @@
+"""The facts about an environment: its names, its judge, what tables show of it, what `--offline` needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from judgegym.engine.terminal.summary import Outcome
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm.client import ChatClient
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvSpec:
+    """The facts about an environment.
+
+    >>> EnvSpec(name="haiku", headline=("mean_score", "score"), judge="rubric").reward_range
+    (0.0, 1.0)
+
+    Attributes:
+        name: the environment's name in paths and metric tables.
+        headline: the metric, and its label, that the progress display and the training log show; a ratio, mean or rate
+            that `record_metrics` adds to, so that each row's share of it is known.
+        training_headline: the name of that metric in training, if it is another one.
+        reward_range: the lowest and the highest reward of a judged completion, from which monitors of training make a
+            score from 0 to 1, as a gold judge gives it.
+        judge: the judge that the environment asks (`JudgedEnv.answer_judge`): a kind of `judgegym score --judge`, whose
+            settings the environment's inherit, or a function of settings and client that opens a judge. `None`: the
+            settings choose it (`AnyJudgeConfig`), or there is none.
+        jury_detail: makes the detail of a jury's judgment from its members' judgments that have a score; `None` takes
+            the detail of the member whose score is nearest to the jury's.
+        invalid_score: the score in evaluations of a completion in the wrong format, which counts as a wrong answer.
+        metric_notes: what a metric means whose name may mislead, for the table of an evaluation.
+        outcomes: the metrics that the printed table shows beside the headline.
+        documented: metrics that an evaluation names even without a value: the reason for none, then their names. Names
+            with `{category}` stand for one metric for each category of the rows; so with any attribute of a task.
+        offline_samples: the settings that name the bundled samples, for `--offline`.
+        offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
+    """
+
+    name: str
+    headline: tuple[str, str]
+    training_headline: str | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    judge: str | Callable[[Any, ChatClient], Judge[Any]] | None = None
+    jury_detail: Callable[[Sequence[Judgment[Any]]], object] | None = None
+    invalid_score: float = 0.0
+    metric_notes: Mapping[str, str] = field(default_factory=dict)
+    outcomes: Sequence[Outcome] = ()
+    documented: Sequence[tuple[str, ...]] = ()
+    offline_samples: Mapping[str, str] = field(default_factory=dict)
+    offline_prompts: Sequence[str | PromptFormat] = ()
+
+    @property
+    def metric_of_training(self) -> str:
+        """The name of the headline metric in training."""
+        return self.training_headline or self.headline[0]
+
+    def __post_init__(self) -> None:
+        """Check the headline, of which a metric alone is easily given.
+
+        Raises:
+            TypeError: it is no pair of texts.
+        """
+        is_pair = isinstance(self.headline, tuple) and len(self.headline) == 2
+        if not is_pair or not all(isinstance(part, str) for part in self.headline):
+            raise TypeError(
+                f'EnvSpec: expected a metric and its label, headline=("mean_reward", "reward"), found {self.headline!r}'
+            )
