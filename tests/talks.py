@@ -13,6 +13,7 @@ from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, ScoreParts, Status
 from judgegym.llm.wire import Message
 from tests.core.environments.words import Word
@@ -30,8 +31,7 @@ Line = Callable[[int, str], str]
 class TalkEnv(JudgedEnv[EnvConfig, Word, ScoreParts]):
     """Three turns, or fewer where the policy says goodbye; an answer `worth 7` has the score 0.7 of its turn."""
 
-    name = "talk"
-    headline = ("score", "score")
+    spec = EnvSpec(name="talk", headline=("score", "score"))
 
     def tasks(self, split: Split) -> Sequence[Word]:
         return [Word(f"row-{number}") for number in range(8)]

@@ -22,7 +22,7 @@ def stand_in_url() -> Iterator[str]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="stand-in", daemon=True)
     thread.start()
-    stand_in = StandIn(prompts=[prompt for subject in SUBJECTS for prompt in subject.env_type.offline_prompts])
+    stand_in = StandIn(prompts=[prompt for subject in SUBJECTS for prompt in subject.env_type.spec.offline_prompts])
     asyncio.run_coroutine_threadsafe(stand_in.__aenter__(), loop).result(PATIENCE_S)
     try:
         yield stand_in.base_url

@@ -98,7 +98,7 @@ class Subject:
     @property
     def headline(self) -> tuple[str, str]:
         """The headline of its evaluations, and what it is called."""
-        return (self.evaluated_by or self.env_type).headline
+        return (self.evaluated_by or self.env_type).spec.headline
 
     @property
     def judge_each_other(self) -> bool:

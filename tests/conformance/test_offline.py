@@ -74,7 +74,7 @@ async def test_serve_offline_trains(trained: Subject, tmp_path: Path) -> None:
     batches, ended = await served_offline(trained, tmp_path)
     assert ended.code == 0, ended.said
     assert "Traceback" not in ended.said
-    headline = trained.env_type.training_headline or trained.env_type.headline[0]
+    headline = trained.env_type.spec.metric_of_training
     assert re.search(rf"step \d+: {headline} -?\d.*reward_mean", ended.err), "each environment shows its own number"
     assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
     for group in (group for batch in batches for group in batch):

@@ -28,7 +28,7 @@ def test_log_of_an_evaluation_says_how_it_was_called_what_came_out_and_how_it_en
     assert records[-1] == "ended"
     text = (path / "run.log").read_text(encoding="utf-8")
     assert f"  env.data_dir_to_save_evals: {path}  [command line]\n" in text
-    assert f"eval/{lab.subject.env_type.headline[0]}: " in text
+    assert f"eval/{lab.subject.env_type.spec.headline[0]}: " in text
     assert not any(key in text for key in KEYS.values())
 
     assert lab.evaluate("--resume").code == 0

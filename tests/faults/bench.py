@@ -29,7 +29,7 @@ GROUP = 3
 _PROMPTS = [
     load_prompt(prompt) if isinstance(prompt, str) else prompt
     for subject in SUBJECTS
-    for prompt in subject.env_type.offline_prompts
+    for prompt in subject.env_type.spec.offline_prompts
 ]
 
 

@@ -37,7 +37,7 @@ BROKEN = "\nraise ValueError('one\\n  two')\n"
 ENVIRONMENT = """
 from dataclasses import dataclass
 
-from judgegym.environments import EnvConfig, JudgedEnv, Judgment, PromptTask, Status
+from judgegym.environments import EnvConfig, EnvSpec, JudgedEnv, Judgment, PromptTask, Status
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Lines:
 class HaikuEnv(JudgedEnv[EnvConfig, PromptTask, Lines]):
     \"\"\"Poems of three lines.\"\"\"
 
-    name, headline = "haiku", ("mean_reward", "reward")
+    spec = EnvSpec(name="haiku", headline=("mean_reward", "reward"))
 
     def tasks(self, split):
         return [PromptTask("poem", ())]

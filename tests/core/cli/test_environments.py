@@ -13,8 +13,8 @@ from tests.core.cli.command import PROGRAM, judgegym
 
 CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment.py"
 OWN = CONSTITUTION.read_text(encoding="utf-8")
-SECOND = "\n\nclass StricterEnv(ConstitutionEnv):\n    name = 'stricter'\n"
-WITHOUT_NAME = OWN.replace('name, headline = "constitution", ("mean_reward", "reward")', "pass")
+SECOND = "\n\nclass StricterEnv(ConstitutionEnv):\n    spec = replace(ConstitutionEnv.spec, name='stricter')\n"
+WITHOUT_SPEC = OWN.replace("    spec = EnvSpec(", "    _ = EnvSpec(")
 PASSIVE = "from examples.own_environment.constitution_environment import ConstitutionEnv\n"
 
 
@@ -68,7 +68,7 @@ def test_file_imports_what_lies_beside_it(here: Path) -> None:
         ("\nimport nothing_like_it", "bad.py, line 2: ModuleNotFoundError: No module named 'nothing_like_it'"),
         ("\n\nraise ValueError('one\\n  two')", "bad.py, line 3: ValueError: one two"),
         ("import sys; sys.exit(3)", "it ends the process; is its cli() below `if __name__"),
-        (WITHOUT_NAME, "TypeError: the environment ConstitutionEnv: the class attribute `name` is missing"),
+        (WITHOUT_SPEC, "TypeError: the environment ConstitutionEnv: the class attribute `spec` is missing: spec = Env"),
         (OWN + SECOND, "2 environments in it; name one: bad.py:ConstitutionEnv or bad.py:StricterEnv"),
         (
             OWN.replace("def tasks(", "def task("),
@@ -89,7 +89,7 @@ def test_file_without_one_environment_is_told_in_a_line(content: str, said: str,
 
 @pytest.mark.slow
 def test_judge_that_returns_no_judgment_ends_the_command_in_a_line(here: Path) -> None:
-    code = OWN.replace("return await self.constitution_judge.judge(", "return bool(")
+    code = OWN.replace("return await self.answer_judge.judge(", "return bool(")
     (here / "mine" / "one.py").write_text(code, encoding="utf-8")
     ended = judgegym("evaluate", "mine/one.py", "--offline", "--limit=2", cwd=here)
     assert (ended.code, ended.err) == (2, "ConstitutionEnv.judge returned a value of type bool; expected a Judgment\n")

@@ -30,7 +30,7 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert [*listed] == [*built_in(), "judge-server", "extras"]
     for name in built_in():
         declared = load_environment(name)
-        assert [setting for setting in declared.offline_samples if f"--env.{setting} " not in listed[name]] == []
+        assert [setting for setting in declared.spec.offline_samples if f"--env.{setting} " not in listed[name]] == []
         assert f"presets --config {name}_evaluate --config {name}_train" in listed[name]
         assert "evaluate, serve, process" in listed[name] and "OPENAI_API_KEY" in listed[name]
     assert "--config reward_server_group --config reward_server_rubric" in listed["judge-server"]

@@ -11,6 +11,7 @@ from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, TokenSequence
+from judgegym.environments.spec import EnvSpec
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.naming import MetricNames
@@ -62,6 +63,6 @@ def recorder(*, together: bool = False, value: float = 1.0) -> TrainingMetrics:
         metrics.mean("own", value)
 
     config, names = EnvConfig(thinking_mode=True), MetricNames()
-    more = {"record_sample": record, "invalid_completion_score": 0.0}
+    more = {"record_metrics": record, "spec": EnvSpec(name="counting", headline=("own", "own"))}
     env: Any = SimpleNamespace(config=config, metric_names=names, group_judge=object() if together else None, **more)
     return TrainingMetrics(env)

@@ -9,21 +9,32 @@ import asyncio
 import logging
 import math
 import sys
-from typing import Any, Generic
+from dataclasses import dataclass, replace
+from typing import Any, Generic, cast
 
 import numpy
 import pytest
 
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import TaskList
+from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.settings import ConfigT, EnvConfig
-from judgegym.environments.base import ContractError, DetailT, JudgedEnv
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.contract import (
+    ContractError,
+    call_judge,
+    compute_rewards,
+    load_tasks,
+    make_conversations,
+)
+from judgegym.environments.evaluate.metrics import expect_documented
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
 from tests.conformance.subjects import ConstitutionEnv
 from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
-HEADLINE = ("right", "right")
+SPEC = EnvSpec(name="mine", headline=("right", "right"))
 
 
 def test_types_are_read_from_the_type_parameters() -> None:
@@ -38,7 +49,7 @@ def test_types_are_read_through_generic_and_plain_subclasses() -> None:
         """Abstract: its parameters stand in another order."""
 
     class Whole(Half[Said, OtherConfig]):
-        name, headline = "whole", HEADLINE
+        spec = SPEC
         tasks = conversations = judge = record_metrics = WordsEnv.tasks  # type: ignore[assignment]  # any function will do
 
     class Plain(Whole):
@@ -48,12 +59,34 @@ def test_types_are_read_through_generic_and_plain_subclasses() -> None:
         assert (env_type.config_type, env_type.detail_type) == (OtherConfig, Said)
 
 
-@pytest.mark.parametrize("missing", ["name", "headline"])
-def test_a_missing_class_attribute_is_said_when_the_class_is_made(missing: str) -> None:
-    attributes = {"name": "mine", "headline": HEADLINE, **_answers()}
-    del attributes[missing]
-    with pytest.raises(TypeError, match=rf"the environment Mine: the class attribute `{missing}` is missing"):
-        _make(JudgedEnv[EnvConfig, Word, Said], attributes)
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, r"the environment Mine: the class attribute `spec` is missing: spec = EnvSpec\(name="),
+        ({"spec": "mine"}, "the class attribute `spec` is missing"),
+        ({"spec": replace(SPEC, judge="rubrik")}, "its spec names no kind of judge: 'rubrik', did you mean rubric?"),
+        ({"spec": replace(SPEC, judge="rubric")}, "its settings must inherit RubricJudgeSettings"),
+    ],
+)
+def test_spec_that_cannot_be_used_is_said_when_the_class_is_made(spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        _make(JudgedEnv[EnvConfig, Word, Said], {**spec, **_answers()})
+
+
+@pytest.mark.parametrize("headline", ["reward", ("reward",), ("reward", None), ["reward", "reward"]])
+def test_headline_without_a_label_is_refused(headline: Any) -> None:
+    with pytest.raises(TypeError, match="EnvSpec: expected a metric and its label, headline="):
+        EnvSpec(name="mine", headline=headline)
+
+
+async def test_spec_depends_on_the_settings_where_the_environment_says_so() -> None:
+    class Renamed(WordsEnv):
+        @classmethod
+        def spec_for(cls, config: EnvConfig) -> EnvSpec:
+            return replace(cls.spec, headline=("right", f"right of {config.group_size}"))
+
+    async with opened(speaking, "--env.group_size=3", env_type=Renamed) as (env, _):
+        assert (env.spec.headline, Renamed.spec.headline) == (("right", "right of 3"), ("right", "right"))
 
 
 @pytest.mark.parametrize(
@@ -68,10 +101,10 @@ def test_a_missing_class_attribute_is_said_when_the_class_is_made(missing: str) 
 )
 def test_type_parameters_that_cannot_be_used_are_said_when_the_class_is_made(base: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
-        _make(base, {"name": "mine", "headline": HEADLINE, **_answers()})
+        _make(base, {"spec": SPEC, **_answers()})
 
 
-def test_an_abstract_class_needs_no_name_yet() -> None:
+def test_an_abstract_class_needs_no_spec_yet() -> None:
     answers = _answers()
     del answers["judge"]
     abstract = _make(JudgedEnv[EnvConfig, Word, Said], answers)
@@ -85,7 +118,7 @@ def test_five_questions_of_which_the_reward_has_a_default() -> None:
 async def test_the_reward_is_the_score_unless_it_is_overridden() -> None:
     async with opened(speaking) as (env, _):
         assert env.reward(Judgment(0.25, Status.OK)) == 0.25
-        assert env.rewards([Judgment(0.25, Status.OK), Judgment(-1.0, Status.OK)]) == [0.25, -1.0]
+        assert compute_rewards(env, [Judgment(0.25, Status.OK), Judgment(-1.0, Status.OK)]) == [0.25, -1.0]
 
 
 def test_an_environment_has_a_command_line_of_its_own(
@@ -165,12 +198,12 @@ def called(own: Any, name: str) -> Any:
     """What the commands get of a method."""
     if name == "tasks":
         own.metric_names = MetricNames()
-        return own.load_tasks("train")
+        return load_tasks(own, "train")
     if name == "conversations":
-        return own.checked_conversations(None)
+        return make_conversations(own, cast(Any, None))
     if name == "reward":
-        return own.rewards([None])[0]
-    return asyncio.run(own.checked_judge(None, [], RIGHT["judge_again"] if name == "judge_again" else None))
+        return compute_rewards(own, [None])[0]
+    return asyncio.run(call_judge(own, cast(Any, None), [], RIGHT["judge_again"] if name == "judge_again" else None))
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -197,12 +230,12 @@ def test_a_method_without_self_is_checked_too() -> None:
         pass
 
     own: Any = object.__new__(Heir)
-    assert own.rewards([0.5]) == [0.5]
-    assert own.checked_conversations(RIGHT["conversations"]) is RIGHT["conversations"]
+    assert compute_rewards(own, cast(Any, [0.5])) == [0.5]
+    assert make_conversations(own, RIGHT["conversations"]) is RIGHT["conversations"]
     with pytest.raises(ContractError, match=r"Own\.reward returned nothing"):
-        own.rewards([None])
+        compute_rewards(own, cast(Any, [None]))
     with pytest.raises(ContractError, match=r"Own\.conversations returned no conversation"):
-        own.checked_conversations([])
+        make_conversations(own, cast(Any, []))
 
 
 @pytest.mark.parametrize(("name", "value", "said"), WRONG)
@@ -223,3 +256,23 @@ def test_class_that_lacks_a_method_is_still_abstract() -> None:
             return []
 
     assert Unfinished.__abstractmethods__ == {"conversations", "judge", "record_metrics"}
+
+
+@dataclass(frozen=True)
+class Prize:
+    """A row with what a metric of it is named for."""
+
+    uid: str
+    category: str | None
+    cluster: str | None = None
+    question: str = "Q?"
+
+
+def test_documented_metric_stands_for_one_for_each_value_of_an_attribute_of_the_rows() -> None:
+    metrics = MetricAggregator("eval")
+    rows = [Prize("1", "b", "x"), Prize("2", None), Prize("3", "a b", "x"), Prize("4", "b", "y")]
+    documented = (("no score", "won_{category}", "lost_{category}"), ("never met", "met_{cluster}"), ("none", "calls"))
+    expect_documented(metrics, documented, rows)
+    names = ("won_b", "lost_b", "won_a_b", "lost_a_b"), ("met_x", "met_y"), ("calls",)
+    reasons = zip(("no score", "never met", "none"), names, strict=True)
+    assert metrics.result().left_out == {f"eval/{name}": reason for reason, group in reasons for name in group}

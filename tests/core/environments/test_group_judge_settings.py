@@ -24,7 +24,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
 from tests.command import ROOT
 from tests.core.engine.settings_of import settings_of
-from tests.core.environments.test_base import HEADLINE
+from tests.core.environments.test_base import SPEC
 from tests.core.environments.words import Said, Word, WordsEnv
 
 Env = type[JudgedEnv[Any, Any, Any]]
@@ -205,7 +205,7 @@ def test_environment_with_such_settings_needs_a_case_of_its_groups() -> None:
     base: Any = JudgedEnv[GroupJudgeSettings, Word, Said]
 
     def made(**more: Any) -> Any:
-        namespace = {"name": "mine", "headline": HEADLINE, **answers, **more, "__orig_bases__": (base,)}
+        namespace = {"spec": SPEC, **answers, **more, "__orig_bases__": (base,)}
         return type("Mine", (base.__origin__,), namespace)
 
     with pytest.raises(TypeError, match="needs the method `group_case`"):

@@ -15,6 +15,7 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.llm.http.exchange import open_session
 from judgegym.llm.wire import Message
@@ -40,9 +41,7 @@ class Said:
 class WordsEnv(JudgedEnv[EnvConfig, Word, Said]):
     """Is what was said backwards the mirror of what was said forwards?"""
 
-    name = "words"
-    headline = ("right", "right")
-    invalid_completion_score = -1.0
+    spec = EnvSpec(name="words", headline=("right", "right"), invalid_score=-1.0)
 
     def tasks(self, split: Split) -> Sequence[Word]:
         return [Word(f"{split}-{number}") for number in range(8)]

@@ -107,7 +107,7 @@ async def test_a_prompt_that_cannot_be_loaded_is_an_error_that_names_it() -> Non
 
 def test_it_is_the_environment_that_knows_its_samples() -> None:
     loaded: LoadedSettings[EnvSettings[ArenaHardConfig]] = loaded_from("--offline")
-    for name, path in ArenaHardEnv.offline_samples.items():
+    for name, path in ArenaHardEnv.spec.offline_samples.items():
         assert (getattr(loaded.settings.env, name), loaded.origins[f"env.{name}"]) == (path, SOURCE)
 
 

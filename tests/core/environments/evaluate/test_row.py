@@ -71,7 +71,7 @@ async def test_where_the_policy_is_the_judge_no_verdict_is_read_in_a_broken_comp
         return next(said), CallRun()
 
     async with opened(speaking) as (env, _):
-        monkeypatch.setattr(env, "policy_is_judge", True)
+        monkeypatch.setattr(type(env.config), "policy_is_judge", True)
         monkeypatch.setattr(env.clients.policy, "complete", complete)
         sample = await finish(env, Word("abc"))
     assert sample.judgment is not None

@@ -18,6 +18,7 @@ from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.judging import GroupComparison, judge_together
+from judgegym.environments.spec import EnvSpec
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.group import GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
@@ -166,8 +167,7 @@ async def test_group_is_not_judged_again_for_an_answer_that_no_call_was_about() 
 class GroupedWords(JudgedEnv[GroupJudgeSettings, Word, Said]):
     """What none of these methods may be asked for a group that is judged together raises."""
 
-    name = "grouped"
-    headline = ("mean_reward", "reward")
+    spec = EnvSpec(name="grouped", headline=("mean_reward", "reward"))
     tasks = WordsEnv.tasks  # type: ignore[assignment]  # of another environment
     conversations = WordsEnv.conversations  # type: ignore[assignment]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.engine.completions import Completion
+from judgegym.environments.contract import call_judge
 from judgegym.environments.rollouts.judging import judge_completions_of, judge_each
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.core.environments.rollouts_of import judgment, rollout
@@ -23,13 +24,13 @@ Judge = Callable[[Completion, "Judgment[Any] | None"], Awaitable[Judgment[Any]]]
 
 
 async def judged_by(judge: Judge, *completions: Completion | str) -> Sequence[Judgment[Any]]:
-    async def checked_judge(task: Any, shown: Sequence[Completion], earlier: Judgment[Any] | None = None) -> Any:
+    async def first(task: Any, shown: Sequence[Completion]) -> Any:
+        return await judge(shown[0], None)
+
+    async def again(task: Any, shown: Sequence[Completion], earlier: Judgment[Any]) -> Any:
         return await judge(shown[0], earlier)
 
-    async def level(task: Any, shown: Any, judgments: Sequence[Judgment[Any]]) -> Sequence[Judgment[Any]]:
-        return judgments
-
-    env: Any = SimpleNamespace(checked_judge=checked_judge, level=level, policy_is_judge=True)
+    env: Any = SimpleNamespace(judge=first, judge_again=again, config=SimpleNamespace(policy_is_judge=True))
     wanted = [rollout(text=each).completion if isinstance(each, str) else each for each in completions]
     return await judge_each(env, Word("w"), [(each,) for each in wanted])
 
@@ -38,7 +39,7 @@ async def judged_by(judge: Judge, *completions: Completion | str) -> Sequence[Ju
 async def test_judge_again_only_where_the_judge_failed(status: Status, again: bool) -> None:
     earlier = OK if status is Status.OK else judgment(None, status)
     async with opened("unused") as (env, _):
-        found = await env.judge_again(Word("level"), [Completion("level")], earlier)
+        found = await call_judge(env, Word("level"), [Completion("level")], earlier)
     assert (found is not earlier) is again
     assert found.status is (Status.OK if again else status)
 

@@ -102,8 +102,6 @@ async def test_a_group_that_the_environment_drops_is_none(tmp_path: Path, text: 
 class Picky(WordsEnv):
     """Wants rollouts with at least one that is right."""
 
-    name = "picky"
-
     def drop_reason(self, judgments: Any) -> str | None:
         return None if any(judgment.score for judgment in judgments) else "all_wrong"
 

@@ -48,16 +48,12 @@ class Fixed:
 class Failing(WordsEnv):
     """Its judge always fails."""
 
-    name = "failing"
-
     async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
         return Judgment(None, Status.JUDGE_FAILED, explanation="no key", calls=judgment(None).calls)
 
 
 class Slow(WordsEnv):
     """Its judge never answers."""
-
-    name = "slow"
 
     async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
         await asyncio.Event().wait()
@@ -66,8 +62,6 @@ class Slow(WordsEnv):
 
 class Picky(WordsEnv):
     """Drops groups in which nothing is right."""
-
-    name = "picky"
 
     def drop_reason(self, judgments: Sequence[Judgment[Said]]) -> str | None:
         return None if any(judgment.score for judgment in judgments) else "all_wrong"
