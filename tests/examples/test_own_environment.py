@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
@@ -59,3 +60,26 @@ def test_settings_file_of_the_copy_is_understood_by_every_verb(copy: Path) -> No
         words = ("constitution_environment.py", "--config", "constitution.yaml", "--show_config=changed")
         ended = judgegym(verb, *words, cwd=copy, env={"ANTHROPIC_API_KEY": "k"})
         assert ended.code == 0 and "constitution.yaml" in ended.out, ended.said
+
+
+def test_whole_environment_takes_30_lines_and_one_import_line() -> None:
+    lines = (FOLDER / "brief_environment.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 30
+    assert [line for line in lines if "import " in line] == [lines[2]]
+    assert lines[2].startswith("from judgegym.environments import ")
+
+
+@pytest.mark.parametrize("judge", [(), ("--env.judge=aspect", "--env.aspects=coherence"), ("--env.judge=short.yaml",)])
+def test_whole_environment_is_judged_by_any_judge_and_its_rule(copy: Path, judge: tuple[str, ...]) -> None:
+    (copy / "short.yaml").write_text("prompt: |\n  Is it short?\n\n  {response}\nscale: [1, 5]\n", encoding="utf-8")
+    scores: list[list[float]] = []
+    for words in ("1000", "1"):
+        flags = (*judge, f"--env.most_words={words}", f"--env.data_dir_to_save_evals=run-{words}")
+        ended = judgegym("evaluate", "brief_environment.py", "--offline", *flags, cwd=copy)
+        assert ended.code == 0, ended.err
+        scores.append([sample["score"] for sample in RunFiles(copy / f"run-{words}").samples])
+    assert len(scores[0]) == 8 and any(scores[0]) and scores[1] == [score / 2 for score in scores[0]]
+    ended = judgegym("process", "brief_environment.py", "--offline", *judge, "--env.total_steps=2", cwd=copy)
+    assert ended.code == 0, ended.err
+    groups = [json.loads(line) for line in (copy / "data" / "brief.jsonl").read_text("utf-8").splitlines()]
+    assert len(groups) == 2 and all(0 <= score <= 1 for group in groups for score in group["scores"])

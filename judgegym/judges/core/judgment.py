@@ -26,7 +26,7 @@ class Status(str, Enum):
     UNPARSABLE = "unparsable"
     """The judge answered, but no verdict could be read."""
     INVALID_COMPLETION = "invalid_completion"
-    """The completion has the wrong format; the environment decides its reward (`invalid_completion_score`)."""
+    """The completion has the wrong format; the environment decides its score (`EnvSpec.invalid_score`)."""
 
     @property
     def is_failure(self) -> bool:
