@@ -137,7 +137,7 @@ def judge_environment(
     source = EnvironmentSource.of(environment, settings, config=config, offline=offline)
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions, found {group_size}")
-    return JudgeEnvironment(source, name=name or load_environment(environment).name, group_size=group_size)
+    return JudgeEnvironment(source, name=name or load_environment(environment).spec.name, group_size=group_size)
 
 
 class JudgeEnvironment:

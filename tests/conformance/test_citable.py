@@ -22,7 +22,7 @@ def test_metrics_file_says_when_with_what_on_which_data_and_by_which_protocol(la
     assert date.utcoffset() == timedelta(0)
     assert timedelta(0) <= datetime.now(timezone.utc) - date < timedelta(minutes=10)
     assert general["judgegym_version"] == version("judgegym")
-    assert general["environment"] == lab.subject.env_type.name
+    assert general["environment"] == lab.subject.env_type.spec.name
     assert general["model_name"] and general["judge_model_name"]
     assert all(digest.startswith("sha256:") for digest in general["judge_prompt_digests"].values())
     files = {flag.partition("=")[2] for flag in lab.data_flags}
@@ -52,6 +52,6 @@ def test_run_directory_names_policy_and_judge(
     in_process("evaluate", "--offline", "--limit=1", *subject.role, env_type=subject.env_type).successful()
     (run,) = (tmp_path / "runs").iterdir()
     name, *models, _ = run.name.split("--")
-    assert name == subject.env_type.name
+    assert name == subject.env_type.spec.name
     is_peer = name == "self_critique"  # there the candidates judge each other
     assert models == (["offline-policy", "offline-judge"] if subject.has_judge and not is_peer else ["offline-policy"])

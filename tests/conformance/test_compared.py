@@ -17,7 +17,7 @@ def test_runs_with_the_same_judge_protocol_and_data_are_compared(lab: Lab, undis
     lab.evaluate("--env.max_judge_error_rate=1")
     first, second = (SavedRun.open(path) for path in (undisturbed.files.path, lab.files().path))
     found = objects(compare_runs([first, second], rounds=100))
-    assert (found.differing, found.environment) == ([], lab.subject.env_type.name)
+    assert (found.differing, found.environment) == ([], lab.subject.env_type.spec.name)
     shares = [
         {each.uid: each.headline for each in run.samples() if each.headline is not None} for run in (first, second)
     ]

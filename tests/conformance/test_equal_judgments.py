@@ -66,7 +66,9 @@ def test_every_kind_of_judge_every_environment_and_mt_bench_have_settings() -> N
     for kind in {*JUDGES} - NEWER:
         assert kinds[kind] >= 3, kind
     for subject in OF_THE_HUB:
-        assert sum(name.startswith(f"env-{subject.env_type.name}-") for name in names) >= 2, subject.env_type.name
+        assert sum(name.startswith(f"env-{subject.env_type.spec.name}-") for name in names) >= 2, (
+            subject.env_type.spec.name
+        )
 
 
 def _write(folder: Path, task: dict[str, Any], whole: dict[str, Any]) -> Path:

@@ -119,7 +119,7 @@ def test_every_environment_and_kind_of_judge_has_its_runs() -> None:
     names = {run.name for run in RUNS}
     assert len(names) == len(RUNS)
     used = [word for run in RUNS for command in run.commands for word in command.words]
-    for environment in {subject.env_type.name for subject in OF_THE_HUB}:
+    for environment in {subject.env_type.spec.name for subject in OF_THE_HUB}:
         for verb in ("evaluate", "process"):
             assert any(run.commands[0].words[:2] == (verb, environment) for run in RUNS), (verb, environment)
     for judge in JUDGES:

@@ -39,7 +39,7 @@ def test_answers_to_the_same_questions_are_judged_by_another_environment(
     assert ended.code == 0, ended.said
     assert completions(second.files()) == completions(first.files())
     assert second.policy.endpoint.requests == []
-    assert second.files().report["config_general"]["answers_of"]["environment"] == first.subject.env_type.name
+    assert second.files().report["config_general"]["answers_of"]["environment"] == first.subject.env_type.spec.name
 
 
 @pytest.mark.parametrize(

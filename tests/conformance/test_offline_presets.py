@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("purpose", RUNS)
-@pytest.mark.parametrize("env_type", ENVIRONMENTS, ids=lambda env_type: env_type.name)
+@pytest.mark.parametrize("env_type", ENVIRONMENTS, ids=lambda env_type: env_type.spec.name)
 def test_offline_run_with_a_preset_asks_stand_ins_only_and_says_what_it_overrides(
     env_type: type[JudgedEnv[Any, Any, Any]],
     purpose: str,
@@ -53,7 +53,7 @@ def test_offline_run_with_a_preset_asks_stand_ins_only_and_says_what_it_override
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    preset = ROOT / "configs" / f"{env_type.name}_{purpose}.yaml"
+    preset = ROOT / "configs" / f"{env_type.spec.name}_{purpose}.yaml"
     verb, flags = RUNS[purpose]
     # A preset with only the default endpoint, and an environment that names two more.
     names = {

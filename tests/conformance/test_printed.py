@@ -13,7 +13,7 @@ _MOST_LINES = 45
 def summary_of(lab: Lab, out: str) -> list[list[str]]:
     """The lines of the summary, each taken apart at its columns."""
     lines = out.splitlines()
-    start = max(number for number, line in enumerate(lines) if line.startswith(f"{lab.subject.env_type.name}: "))
+    start = max(number for number, line in enumerate(lines) if line.startswith(f"{lab.subject.env_type.spec.name}: "))
     return [re.split(r"\s{2,}", line.strip()) for line in lines[start:]]
 
 

@@ -46,7 +46,7 @@ def test_shares_of_the_rows_make_the_headline(subject: Subject, undisturbed: Und
     )
     assert len({share.value for share in shares}) > 1, "rows differ"
     assert run.headline.words == subject.headline[1]
-    assert run.environment == subject.env_type.name
+    assert run.environment == subject.env_type.spec.name
 
 
 def test_shares_make_the_headline_where_policy_and_judge_fail(lab: Lab) -> None:

@@ -24,7 +24,7 @@ def said(path: Path) -> list[str]:
 def test_log_of_an_evaluation_says_how_it_was_called_what_came_out_and_how_it_ended(lab: Lab) -> None:
     path = lab.finished("--env.full_debug=True").path
     records = said(path)
-    assert records[0].startswith(f"begun: evaluate {lab.subject.env_type.name}, judgegym ")
+    assert records[0].startswith(f"begun: evaluate {lab.subject.env_type.spec.name}, judgegym ")
     assert records[-1] == "ended"
     text = (path / "run.log").read_text(encoding="utf-8")
     assert f"  env.data_dir_to_save_evals: {path}  [command line]\n" in text

@@ -306,16 +306,15 @@ _ATTRIBUTE = re.compile(r"\{(\w+)\}")
 
 def expect_documented(metrics: MetricAggregator, documented: Sequence[tuple[str, ...]], tasks: Sequence[Any]) -> None:
     """Name the documented metrics of a spec; see `EnvSpec.documented`."""
-    attributes = {found for entry in documented for name in entry[1:] for found in _ATTRIBUTE.findall(name)}
-    values = {attribute: dict[str, None]() for attribute in attributes}
-    for task in tasks if attributes else ():  # once: each is built anew
-        for attribute, names in values.items():
+    values = {attribute: dict[str, None]() for entry in documented for attribute in _ATTRIBUTE.findall(entry[1])}
+    for task in tasks if values else ():  # once: each is built anew
+        for attribute, parts in values.items():
             if (value := getattr(task, attribute)) is not None:
-                names[metrics.names(value)] = None
-    for reason, *names_of_entry in documented:
-        attribute = next(iter(_ATTRIBUTE.findall(names_of_entry[0])), "")
-        for value in values.get(attribute, ("",)):
-            metrics.expect(reason, *(name.replace(f"{{{attribute}}}", value) for name in names_of_entry))
+                parts[metrics.names(value)] = None
+    for reason, *names in documented:
+        for attribute in _ATTRIBUTE.findall(names[0]) or [""]:
+            for part in values.get(attribute, ("",)):
+                metrics.expect(reason, *(name.replace(f"{{{attribute}}}", part) for name in names))
 
 
 def compute_metrics(

@@ -49,11 +49,6 @@ class HasAnswers(Protocol):
         """Return the row's answer; `None` if the policy answers."""
 
 
-def dataset_answer(env: JudgedEnv[Any, TaskT, Any], task: TaskT) -> str | None:
-    """Return the row's answer, if an evaluation is to judge that instead of the policy's."""
-    return env.dataset_answer(task) if isinstance(env, HasAnswers) else None
-
-
 class RowRunner(Generic[TaskT, DetailT]):
     """Evaluates the rows of one evaluation.
 
@@ -65,6 +60,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Set up the runner; no call is made yet."""
         self._env = env
+        self._dataset = env if isinstance(env, HasAnswers) else None
         self._file: Mapping[str, str] | None = None
         self._earlier: JudgedAgain | None = None
         self.asks_policy = False
@@ -84,7 +80,7 @@ class RowRunner(Generic[TaskT, DetailT]):
             self._earlier.check(tasks, env.conversations, self._refusal)
         elif path is not None:
             self._file = load_answers(path, tasks)
-        elif any(dataset_answer(env, task) is None for task in tasks):
+        elif self._dataset is None or any(self._dataset.dataset_answer(task) is None for task in tasks):
             _ = env.clients.policy
             self.asks_policy = True
 
@@ -94,7 +90,7 @@ class RowRunner(Generic[TaskT, DetailT]):
             return self._earlier[task.uid]
         if self._file is not None:
             return RowAnswers((read_completion(Choice(self._file[task.uid]), self._env.config),))
-        answer = dataset_answer(self._env, task)
+        answer = None if self._dataset is None else self._dataset.dataset_answer(task)
         if answer is None:
             return None
         shown = self._env.config.shown(answer)  # not of a policy that was asked to think: it may have no thinking

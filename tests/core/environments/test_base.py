@@ -83,9 +83,9 @@ async def test_spec_depends_on_the_settings_where_the_environment_says_so() -> N
     class Renamed(WordsEnv):
         @classmethod
         def spec_for(cls, config: EnvConfig) -> EnvSpec:
-            return replace(cls.spec, headline=("right", f"right of {config.group_size}"))
+            return replace(cls.spec, headline=("right", f"right of {config.seed}"))
 
-    async with opened(speaking, "--env.group_size=3", env_type=Renamed) as (env, _):
+    async with opened(speaking, "--env.seed=3", env_type=Renamed) as (env, _):
         assert (env.spec.headline, Renamed.spec.headline) == (("right", "right of 3"), ("right", "right"))
 
 

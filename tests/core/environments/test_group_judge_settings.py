@@ -159,7 +159,7 @@ async def test_all_that_does_not_go_together_is_said_at_once() -> None:
 async def test_presets_judge_groups_together_with_the_lines_that_they_have_for_it(
     env_type: Env, kind: str, tmp_path: Path
 ) -> None:
-    preset = (ROOT / "configs" / f"{env_type.name}_train.yaml").read_text(encoding="utf-8")
+    preset = (ROOT / "configs" / f"{env_type.spec.name}_train.yaml").read_text(encoding="utf-8")
     lines = [line for line in preset.splitlines() if not re.match(r"  (strictness|scoring|role):", line)]
     wanted = [line.replace("# ", "", 1) if "# group_judge: " in line else line for line in lines]
     assert wanted != lines

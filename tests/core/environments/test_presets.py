@@ -29,7 +29,7 @@ ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [
     PromptsEnv, MTBenchEnv,
 ]  # fmt: skip
 CASES: list[tuple[str, type[JudgedEnv[Any, Any, Any]], Verb]] = [
-    (f"{env_type.name}_{purpose}.yaml", env_type, verb)
+    (f"{env_type.spec.name}_{purpose}.yaml", env_type, verb)
     for env_type in ENVIRONMENTS
     for purpose, verb in (("evaluate", "evaluate"), ("train", "serve"))
 ]
@@ -59,7 +59,7 @@ def test_command_in_a_preset_names_its_verb_its_environment_and_itself(
     comments = [line.lstrip("# ") for line in (ROOT / "configs" / name).read_text().splitlines() if line[:1] == "#"]
     joined = "\n".join(comments).replace("\\\n", " ")
     (command,) = (shlex.split(line) for line in joined.splitlines() if line.startswith("judgegym "))
-    assert command[:5] == ["judgegym", verb, env_type.name, "--config", Path(name).stem]
+    assert command[:5] == ["judgegym", verb, env_type.spec.name, "--config", Path(name).stem]
 
 
 @pytest.mark.parametrize(("name", "mounts"), SERVERS.items())
