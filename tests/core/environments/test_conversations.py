@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from judgegym.environments.answer_judge import AnyJudge
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
@@ -258,11 +259,11 @@ def test_task_of_a_judge_has_the_turns_themselves(
 ) -> None:
     seen: list[JudgeTask] = []
 
-    async def judge(env: PromptsEnv, task: JudgeTask) -> Judgment[ScoreParts]:
+    async def judge(opened: AnyJudge, task: JudgeTask) -> Judgment[ScoreParts]:
         seen.append(task)
         return Judgment(1.0, Status.OK, detail=ScoreParts({}))
 
-    monkeypatch.setattr(PromptsEnv, "_judge", judge)
+    monkeypatch.setattr(AnyJudge, "judge", judge)
     talk = Talk(tmp_path, stack, policy=lambda request, _: f"<think>Hm.</think>{speaks(request, 0)}", user="never")
     ended = talk.evaluate([ROW, {"prompt": "Once?"}], f"--env.judged={judged}", "--env.thinking_mode=true")
     assert ended.code == 0, ended.said
