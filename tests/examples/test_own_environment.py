@@ -71,7 +71,9 @@ def test_whole_environment_takes_30_lines_and_one_import_line() -> None:
 
 @pytest.mark.parametrize("judge", [(), ("--env.judge=aspect", "--env.aspects=coherence"), ("--env.judge=short.yaml",)])
 def test_whole_environment_is_judged_by_any_judge_and_its_rule(copy: Path, judge: tuple[str, ...]) -> None:
-    (copy / "short.yaml").write_text("prompt: |\n  Is it short?\n\n  {response}\nscale: [1, 5]\n", encoding="utf-8")
+    (copy / "short.yaml").write_text(
+        "prompt: |\n  Is it short?\n\n  {response}\nscale: [1, 5]\nverdict: {within: brackets}\n", encoding="utf-8"
+    )
     scores: list[list[float]] = []
     for words in ("1000", "1"):
         flags = (*judge, f"--env.most_words={words}", f"--env.data_dir_to_save_evals=run-{words}")
