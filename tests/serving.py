@@ -139,7 +139,7 @@ async def serve(
         settle(settings, lambda: arena.path / f"serve-{next(_runs)}")
         clients = Clients(settings, session)
         env = env_type(settings, clients, verb="serve")
-        connection = TrainerConnection(RolloutApi(api, session), settings.env, env.name)
+        connection = TrainerConnection(RolloutApi(api, session), settings.env, env.spec.name)
         serving = ServeRun(env, connection, evaluate)
         run = asyncio.create_task(serving.run())
         try:

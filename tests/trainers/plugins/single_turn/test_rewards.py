@@ -181,7 +181,7 @@ async def test_scores_that_cannot_be_compared_are_no_rewards(monkeypatch: pytest
     """Peer evaluation, where the judges have no completion in common."""
     async with offline_judge() as (url, _):
         environment = await open_at(url, "self_critique")
-        monkeypatch.setattr(environment._env, "rewards", lambda judgments: [None] * len(judgments))
+        monkeypatch.setattr(environment._env, "group_rewards", lambda judgments: [None] * len(judgments), raising=False)
         results = await environment.rewards(environment.uids[0], [GOOD, OTHER])
     assert [result.reward for result in results] == [None, None]
     assert all(result.is_failed and result.status == JUDGE_FAILED for result in results)
@@ -214,7 +214,9 @@ async def test_a_reward_of_an_environment_that_is_no_number_is_none(
 ) -> None:
     async with offline_judge() as (url, _):
         environment = await open_at(url, "rubric_absolute")
-        monkeypatch.setattr(environment._env, "rewards", lambda judgments: [wrong] * len(judgments))
+        monkeypatch.setattr(
+            environment._env, "group_rewards", lambda judgments: [wrong] * len(judgments), raising=False
+        )
         [result, invalid] = await environment.rewards(environment.uids[0], [GOOD, ""])
     assert (result.reward, result.is_failed, result.metrics) == (None, True, {})
     assert invalid.reward is not None
