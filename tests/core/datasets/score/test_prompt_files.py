@@ -110,7 +110,7 @@ def test_a_wrong_file_is_told_in_one_line_with_its_place(
 ) -> None:
     path = tmp_path / "judge.yaml"
     path.write_text(GRADE.replace(old, new), encoding="utf-8")
-    assert refused(command, path).startswith(f"--judge_prompt: {path}:{said}")
+    assert refused(command, path).startswith(f"--judge_prompt (command line): {path}:{said}")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_read_is_told_in_one_line(command: Scoring, tmp_pa
     (tmp_path / "folder.yaml").mkdir()
     (tmp_path / "large.yaml").write_text(GRADE.replace("Grade the answer.", "x" * 10_000_000))
     (tmp_path / "utf16.yml").write_bytes(GRADE.encode("utf-16"))
-    assert refused(command, tmp_path / name) == f"--judge_prompt: {tmp_path / name}{said}"
+    assert refused(command, tmp_path / name) == f"--judge_prompt (command line): {tmp_path / name}{said}"
 
 
 def test_the_judge_prompt_needs_a_file(command: Scoring) -> None:

@@ -167,7 +167,7 @@ def test_the_section_of_an_optional_text_is_left_out(write: Callable[[str], Path
 def test_braces_of_the_file_stay_and_no_text_changes_what_stands_around_it(write: Callable[[str], Path]) -> None:
     text = "prompt: |-\n  Answer:\n  {response}\n  Context: {context}\n\n  {{response}} {{tag}} {{brace}} {1}\n"
     path = write(f"{text}scale: [1, 5]\nverdict: {{after: 'SCORE:'}}\noptional: [context]\n")
-    template = load_prompt_file(path)[0].template
+    template = load_prompt_file(path).template
     for response in ("So.", "", "So.\n", "{context} {tag}"):
         content = str(template.fill({"response": response}).messages[-1]["content"])
         assert content == f"Answer:\n{response}\nEnd of Answer:\n\n{{response}} {{tag}} {{brace}} {{1}}"
