@@ -68,6 +68,7 @@ __all__ = [
     "jury",
     "listwise",
     "peer",
+    "prompt",
     "reward",
     "reward_model",
     "rubric",
@@ -332,6 +333,7 @@ rubric = _scorer_of("rubric", "by a rubric, (score − lowest) / (highest − lo
 aspect = _scorer_of("aspect", "the weighted share of yes/no questions (`aspects`) that speak for the completion.")
 checklist = _scorer_of("checklist", "criteria with points (`criteria`) that the completion meets.")
 peer = _scorer_of("peer", "a peer's 0 to 100 by a rubric in text, over 100.")
+prompt = _scorer_of("prompt", "by a prompt of one's own, `judge_prompt=FILE.yaml`.")
 arena_hard = _scorer_of(
     "arena_hard", "the win rate in both orders against the sample's `baseline`, or else its target."
 )
