@@ -64,7 +64,8 @@ def completion_row(
         prompt: what the policy was asked, as text or messages.
         response: what it wrote.
         cells: the row, with `FIELDS` under their own names.
-        label: the reference, or an object of `reference`, `rubric` and `criteria`; it comes before the cells.
+        label: the reference, or an object of `reference`, `rubric`, `criteria`, `context` and `baseline`; it comes
+            before the cells.
         group: an id of the group to which the response belongs, if it can be one.
         member: the response's own id in it.
     """
@@ -162,7 +163,7 @@ def _cell(row: Mapping[str, object], name: str) -> JSON:
 
 
 def label_fields(label: object) -> dict[str, JSON]:
-    """The fields of a label, the reference, or an object (also as JSON text) of `reference`, `rubric`, `criteria`.
+    """The fields of a label: the reference, or of an object (also as JSON text) what else the judge is shown.
 
     Raises:
         CellError: the label cannot be sent.
@@ -170,7 +171,7 @@ def label_fields(label: object) -> dict[str, JSON]:
     value = given = plain(label)
     if isinstance(value, str) and value.lstrip().startswith("{"):
         given = wire.as_json(value)
-    names = ("reference", "rubric", "criteria")
+    names = ("reference", "rubric", "criteria", "context", "baseline")
     if isinstance(given, Mapping) and given.keys() & {*names}:
         return fields_in({name: given.get(name) for name in names})
     return fields_in({"reference": value})

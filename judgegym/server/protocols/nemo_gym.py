@@ -61,7 +61,7 @@ from judgegym.judges.conversations.readers import read_tools, with_tools
 from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, failure
 from judgegym.judges.scorers.columns import usual_fields
-from judgegym.judges.scorers.fields import criteria_of, rubric_of
+from judgegym.judges.scorers.fields import FieldTypeError, criteria_of, judge_task_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
@@ -174,6 +174,16 @@ class PolicyResponse(BaseModel):
         return None
 
 
+def _texts_in(fields: Mapping[str, object]) -> JudgeTask:
+    """The context and the baseline of a row, where they are texts; a column of that name may hold something else."""
+    shown = JudgeTask("", ())
+    for name in ("context", "baseline"):
+        with suppress(FieldTypeError):
+            value = getattr(judge_task_of("", (), {name: fields.get(name)}), name)
+            shown = replace(shown, **{name: value})
+    return shown
+
+
 class VerifyBody(RequestBody):
     """`POST /verify`: a rollout to verify, with the fields of its dataset row."""
 
@@ -219,6 +229,7 @@ class VerifyBody(RequestBody):
             turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
             trace = final_turns(self.response.output)
         prompt = asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools))
+        shown = _texts_in(fields)
         return [
             JudgeTask(
                 prompt,
@@ -227,6 +238,8 @@ class VerifyBody(RequestBody):
                 images=images_of(turns),
                 tools=tools,
                 reference=reference if isinstance(reference, str) else None,
+                context=shown.context,
+                baseline=shown.baseline,
                 rubric=rubric,
                 levels=levels,
                 fault=self.response.failure,

@@ -27,7 +27,7 @@ from typing_extensions import Self
 
 from judgegym.judges.conversations.messages import TextOrMessages, text_of
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
-from judgegym.judges.scorers.fields import criteria_of, rubric_of
+from judgegym.judges.scorers.fields import criteria_of, judge_task_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
@@ -36,6 +36,7 @@ from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain
 from judgegym.server.request import ServerResponse, json_response
 
 _SHOWN = 80
+_TEXTS = ("context", "baseline")
 
 
 class RewardBody(RequestBody):
@@ -103,17 +104,18 @@ def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> Se
 
 
 def labelled(task: JudgeTask, label: object) -> JudgeTask:
-    """The task with its label: text is a reference, unless it is a JSON object of reference, rubric or criteria.
+    """The task with its label: text is a reference, unless it is a JSON object of what else the judge is shown.
 
-    The object's `group` is the id of the row, which parts its samples from those of an equal row.
+    That is reference, rubric, criteria, context and baseline. The object's `group` is the id of the row, which parts
+    its samples from those of an equal row.
 
     Raises:
-        ValueError: the object's rubric is neither text nor an object, or its criteria cannot be read.
+        ValueError: the object's rubric is neither text nor an object, or another field cannot be read.
     """
     fields = label
     if isinstance(label, str) and label.lstrip().startswith("{"):
         fields = wire.as_json(label)
-    if not (isinstance(fields, Mapping) and {"reference", "rubric", "criteria"} & fields.keys()):
+    if not (isinstance(fields, Mapping) and {"reference", "rubric", "criteria", *_TEXTS} & fields.keys()):
         return replace(task, reference=_text_of(label))
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
@@ -123,6 +125,8 @@ def labelled(task: JudgeTask, label: object) -> JudgeTask:
     text, levels = rubric_of(rubric)
     criteria, reference = criteria_of(fields.get("criteria")), _text_of(fields.get("reference"))
     group = id_of(fields.get("group"))
+    texts = judge_task_of("", (), {name: fields.get(name) for name in _TEXTS})
+    task = replace(task, context=texts.context, baseline=texts.baseline)
     return replace(task, reference=reference, rubric=text, levels=levels, criteria=criteria, group=group)
 
 

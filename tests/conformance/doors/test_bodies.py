@@ -1,18 +1,23 @@
-"""The files of a judge are named by those who start a server, never by those who send it requests."""
+"""A request has all that a prompt shows, and names no file: those who start a server name the files of its judges."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from judgegym_trainers.scores.requests import completion_row
+from judgegym_trainers.scores.sources import JudgeSource
 from tests.command import serving
 from tests.conformance.doors.door import Visit
 from tests.conformance.doors.judges import JUDGES, DoorJudge
-from tests.conformance.doors.served import PROTOCOLS, served
+from tests.conformance.doors.served import PROTOCOLS, scores_of, served
 from tests.core.server.running import Answer
+from tests.scripted import ScriptedEndpoint
 
 
 @pytest.mark.parametrize("name", ["judge", "judge_prompt", "judge_mount", "mounts", "rubric"])
@@ -31,3 +36,36 @@ def test_a_request_names_no_file(judge: DoorJudge, protocol: str, name: str, tmp
         shown = "\n".join(str(body["messages"]) for body in endpoint.bodies)
     assert judge.marker not in shown
     assert statuses <= {200, 404, 422}
+
+
+_SHOWN = {"reference": "A PARCEL TAKES THREE DAYS", "rubric": "IS IT RIGHT", "context": "THE TERMS", "baseline": "SOON"}
+_SECTIONS = "".join(f"  {name}: {{{name}}}\n" for name in ("prompt", *_SHOWN, "response"))
+_PROMPT = f"prompt: |-\n  Is it fine?\n{_SECTIONS}"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_prompt_is_shown_all_that_a_request_has_for_it(protocol: str, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(f"{_PROMPT}scale: yes/no\nverdict: {{after: 'FINE:'}}\n", encoding="utf-8")
+    more: dict[str, Any] = {"openrlhf": {"labels": [json.dumps(_SHOWN)] * 2}, "slime": {"label": _SHOWN}}
+
+    async def answers() -> Sequence[Answer]:
+        async with served(Visit(tmp_path, endpoint, {}), f"--judge={tmp_path / 'all.yaml'}") as server:
+            return await PROTOCOLS[protocol](server, "", **more.get(protocol, _SHOWN))
+
+    with serving("FINE: yes") as endpoint:
+        assert scores_of(protocol, asyncio.run(answers())) == [1.0, 1.0]
+        for body in endpoint.bodies:
+            assert all(text in body["messages"][0]["content"] for text in _SHOWN.values())
+    assert len(endpoint.bodies) == 2
+
+
+@pytest.mark.slow
+async def test_a_label_of_a_trainer_has_all_that_a_prompt_shows(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(f"{_PROMPT}scale: yes/no\nverdict: {{after: 'FINE:'}}\n", encoding="utf-8")
+    async with ScriptedEndpoint("FINE: yes") as endpoint:
+        judge = {"judge": str(tmp_path / "all.yaml"), "judge_base_url": endpoint.base_url}
+        scoring = JudgeSource(judge=judge).scoring()
+        (result,) = await scoring.score_each([completion_row("Why?", "Because.", label=json.dumps(_SHOWN))])
+        await scoring.close()
+    assert result.reward == 1.0
+    assert all(text in endpoint.bodies[0]["messages"][0]["content"] for text in _SHOWN.values())
