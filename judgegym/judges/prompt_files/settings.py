@@ -12,7 +12,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import MOST_VOTES
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.lines import PlaceholderName
+from judgegym.judges.prompt_files.lines import PlaceholderName, placeholder_in
 from judgegym.llm.errors import SettingsError
 
 
@@ -57,6 +57,15 @@ class PromptJudgeSettings(JudgeSettings):
     def shown_names(self) -> frozenset[PlaceholderName]:
         """What the prompt shows."""
         return frozenset(() if self.judge_prompt is None else self.judge_prompt.template.names)
+
+    @model_validator(mode="after")
+    def _has_plain_system_prompt(self) -> Self:
+        written = placeholder_in(self.judge_system_prompt or "")
+        if self.judge_prompt is not None and written is not None:
+            raise ValueError(
+                f"judge_system_prompt: {written} in a system message is not delimited; the prompt shows texts"
+            )
+        return self
 
     @model_validator(mode="after")
     def _weights_digits(self) -> Self:

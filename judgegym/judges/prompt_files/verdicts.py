@@ -88,12 +88,18 @@ class VerdictRule(BaseModel):
         """The field of the verdict in an object."""
         return self.field or USUAL_FIELD
 
+    @property
+    def closing(self) -> str:
+        """What closes the verdict behind a word that opens something: `</score>`, or a bracket."""
+        word = (self.after or "").strip() or " "
+        return f"</{word[1:]}" if re.fullmatch(r"<[\w-]+>", word) else {"{": "}", "[": "]", "(": ")"}.get(word[-1], "")
+
     def written(self, label: str, *, is_number: bool) -> str:
         """A verdict as the rule asks for it."""
         if self.within is not None:
             return f"[[{label}]]"
         if self.after is not None:
-            return f"{self.after} {label}"
+            return f"{self.after}{label}{self.closing}" if self.closing else f"{self.after} {label}"
         return wire.dumps({str(self.field): int(label) if is_number else label}).decode()
 
 
@@ -137,7 +143,7 @@ class VerdictLabels(BaseModel):
             number = bare.strip("()[] ").replace("−", "-")
             level = score_in_words(number.removeprefix("+") if self.scale.low < 0 else number, self.scale)
             return None if level is None else str(level)
-        return self.by_name.get(bare.casefold())
+        return self.by_name.get(bare.casefold()) or self.by_name.get(bare.strip("()[] ").casefold())
 
     def stated_in(self, words: str) -> str | None:
         """The label that folded words state: the label itself, or one that looks like it."""
@@ -186,7 +192,7 @@ def _kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictK
     def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
         plain = folded(words)
         if rule.after is not None:
-            yield from _behind(rule.after, words, plain, labels)
+            yield from _behind(rule.after.strip(), rule.closing, words, plain, labels)
         elif rule.within is not None:
             yield from _in_brackets(words, plain, labels)
         for match in tagged.finditer(plain):
@@ -223,16 +229,15 @@ def _bare(word: str) -> Sequence[str]:
     return [" ".join(words) or word, *(words[-1:] if len(words) > 1 else ())]
 
 
-def _behind(word: str, words: str, plain: str, labels: VerdictLabels) -> Iterator[VerdictCandidate[str]]:
+def _behind(word: str, closing: str, words: str, plain: str, labels: VerdictLabels) -> Iterator[VerdictCandidate[str]]:
     """What stands behind each occurrence of the word: the rest of its line, or the next one if that is empty."""
     beginning = re.compile(rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE)
     before = r"(?<!\w)" if word[0].lower() != word[0].upper() else ""  # a word of Chinese may follow another one
-    closing = f"</{word[1:]}" if re.fullmatch(r"<[\w-]+>", word) else None
     for match in re.finditer(before + re.escape(folded(word)), plain, re.IGNORECASE):
         rest = cast("re.Match[str]", _REST.match(words, match.end()))[0]
         if not rest.strip(f"{_DECORATION}:"):
             rest += cast("re.Match[str]", _NEXT_LINE.match(words, match.end() + len(rest)))[0]
-        value, closed = (rest, "") if closing is None else _before(closing, rest)
+        value, closed = _before(closing, rest) if closing else (rest, "")
         label = labels.from_words(value.strip().removeprefix(":"))
         is_taken = label is not None and _plainly(words[slice(*match.span())]) == _plainly(word)
         begun = beginning.match(plain, match.end())
@@ -244,7 +249,7 @@ def _behind(word: str, words: str, plain: str, labels: VerdictLabels) -> Iterato
 
 
 def _before(closing: str, rest: str) -> tuple[str, str]:
-    """What stands before a closing tag, and the tag as it is written."""
+    """What stands before what closes it, and that as it is written."""
     match = re.search(re.escape(closing), rest, re.IGNORECASE)
     return (rest, "") if match is None else (rest[: match.start()], match[0])
 

@@ -31,6 +31,11 @@ ROW = {"question": "How many?", "answer": "Eight.", "reference": "8"}
         ("judge.yaml", {"optional": ["context"]}, "optional: the prompt file judge.yaml says it"),
         ("judge.yaml", {}, "judge_prompt: judge.yaml: the prompt file cannot be read: No such file or directory"),
         (PROMPT, {"scale": (1, 5), "judge_prompt": "judge.yaml"}, "judge_prompt: it is the first argument, prompt"),
+        (
+            PROMPT,
+            {"scale": (1, 5), "judge_system_prompt": "Rate {response}."},
+            "judge_system_prompt: {response} in a sys",
+        ),
         (PROMPT, {"scale": "yes/no", "weighting": "logprobs"}, "weighting: logprobs needs a scale of whole numbers"),
     ],
 )
