@@ -13,7 +13,7 @@ from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym_trials.attacks import command as attack
 from judgegym_trials.audit import command as audit
 from judgegym_trials.replay import command as replay
-from tests.command import Ended, RunFiles, called, clean_environment, in_process, serving, write_lines
+from tests.command import ROOT, Ended, RunFiles, called, clean_environment, in_process, serving, write_lines
 from tests.conformance.doors.door import ROWS, Door, Scores, Visit, succeeded
 from tests.conformance.doors.judges import QUESTIONS
 from tests.core.datasets.scoring import read_rows, score
@@ -21,45 +21,7 @@ from tests.faults.bench import TrainerInMemory
 from tests.trainer import ScriptedServer
 
 _GROUP = 3
-OWN_ENVIRONMENT = '''\
-"""Answers to the questions of a shop, judged as `--env.judge` says."""
-
-from dataclasses import dataclass, replace
-
-from judgegym import environments as envs
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge
-
-
-@dataclass(frozen=True)
-class Graded:
-    """Nothing beside the score."""
-
-
-class ShopConfig(ScorerSettings, envs.EnvConfig):
-    dataset: str = envs.setting("prompts.jsonl", "Ask the prompts of this file.", group="data")
-
-
-class ShopEnv(envs.JudgedEnv[ShopConfig, envs.PromptTask, Graded]):
-    name, headline = "shop", ("mean_score", "score")
-
-    def open_judges(self):
-        self.answer_judge = open_judge(self.config, self.clients.judge)
-
-    def tasks(self, split):
-        return envs.prompt_tasks(self.config.dataset)
-
-    def conversations(self, task):
-        return [[*self.system_messages, *task.messages]]
-
-    async def judge(self, task, completions):
-        judgment = await self.answer_judge.judge_task(envs.JudgeTask(task.question, (completions[0].answer,)))
-        return replace(judgment, score=judgment.unit_score, unit=None)
-
-    def record_metrics(self, metrics, task, sample):
-        metrics.mean("mean_score", sample.score or 0.0)
-'''
-
-
+OWN_ENVIRONMENT = ROOT / "examples" / "own_environment" / "brief_environment.py"
 _OF_TRIALS = {"audit": audit, "attack": attack, "replay": replay}
 
 
@@ -187,12 +149,12 @@ def scores_of_gold(run: Path) -> Scores:
 
 
 def _own_environment(visit: Visit) -> Scores:
-    file, run = visit.folder / "shop_environment.py", visit.folder / "run"
-    file.write_text(OWN_ENVIRONMENT, encoding="utf-8")
+    """The environment of the handbook, whose judge the user chooses."""
+    run = visit.folder / "run"
     data = write_lines(visit.folder / "prompts.jsonl", [{"prompt": question} for question in QUESTIONS])
     where = [f"--env.dataset={data}", f"--env.data_dir_to_save_evals={run}", "--env.min_response_length=0"]
-    words = ["evaluate", file, *where, "--env.write_report=False", *visit.place("--env."), *visit.flags("--env.")]
-    succeeded(judgegym(*words))
+    flags = [*where, "--env.write_report=False", *visit.place("--env."), *visit.flags("--env.")]
+    succeeded(judgegym("evaluate", OWN_ENVIRONMENT, *flags))
     return [sample["score"] for sample in RunFiles(run).samples]
 
 
