@@ -36,7 +36,7 @@ from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.asking import ChunkResult, agreement, ask_order, divide, judgments
-from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, ListwiseJudgeSettings, shared_texts
+from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, TITLES, ListwiseJudgeSettings, shared_texts
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 
@@ -80,7 +80,8 @@ class ListwiseGroupJudge(GroupJudge):
     async def _judged(self, task: JudgeTask, shared: Mapping[str, str]) -> GroupJudgment:
         """The judgments of answers of which at least two differ, the anchor included."""
         texts = _texts(task)
-        key = _digest([*chain.from_iterable(shared.items()), *texts])
+        titled = [(TITLES[name], text) for name, text in shared.items()]
+        key = _digest([*chain.from_iterable(titled), *texts])
         divided = partial(divide, shared, texts, self.settings, key, task.baseline)
         # With a limit in a thread: the tokenizer's table may be downloaded first, and long answers take a while.
         has_limit = self.settings.judge_max_input_tokens is not None

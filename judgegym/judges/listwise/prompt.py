@@ -29,13 +29,17 @@ from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 
+TITLES: Mapping[str, str] = {
+    "criteria": "Criteria for all answers",
+    "prompt": "Question",
+    "context": "Context",
+    "reference": "Reference",
+    "beginning": "Beginning of all answers",
+}
+"""Of the sections that all answers share; the ids and orders of a group are seeded with them."""
 _TEMPLATE = MessageTemplate(
     (
-        "[Criteria for all answers{tag}]\n{criteria}",
-        "[Question{tag}]\n{prompt}",
-        "[Context{tag}]\n{context}",
-        "[Reference{tag}]\n{reference}",
-        "[Beginning of all answers{tag}]\n{beginning}",
+        *(f"[{title}{{tag}}]\n{{{name}}}" for name, title in TITLES.items()),
         "[Start of answer {id}{tag}]\n{{id}}\n[End of answer {id}{tag}]",
         "[Your task{tag}]\n" + prompts.load("listwise_task"),
     ),

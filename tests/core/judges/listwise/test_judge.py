@@ -70,6 +70,13 @@ async def test_result_and_prompt_do_not_depend_on_the_order_of_the_caller(connec
     assert len(prompts) == 1
 
 
+async def test_a_group_has_the_order_and_ids_of_earlier_versions(connect: Connect) -> None:
+    """They are part of the request, by which recorded calls and cached judgments are found."""
+    _, bodies = await judged(connect, judging(by_quality), seed=7)
+    shown = [(answer.id, answer.text) for answer in shown_answers(bodies[0])]
+    assert shown == [("hmqzw", "poor"), ("vqzrr", "good"), ("gwxtm", "fair")]
+
+
 @pytest.mark.slow
 async def test_order_and_ids_depend_on_seed_and_texts(connect: Connect) -> None:
     seen = set()
