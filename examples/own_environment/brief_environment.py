@@ -12,13 +12,14 @@ class BriefEnv(JudgedEnv[BriefConfig, PromptTask, ScoreParts]):
     spec = EnvSpec(name="brief", headline=("mean_score", "score"))
 
     def tasks(self, split):  # which rows?
-        return prompt_tasks(self.config.dataset, also=self.config.shown_columns)
+        judge = self.answer_judge
+        return prompt_tasks(self.config.dataset, also=judge.shown_columns, check=judge.check)
 
     def conversations(self, task):  # what is the policy asked?
         return [[*self.system_messages, *task.messages]]
 
     async def judge(self, task, completions):  # what do the judge and the rule say?
-        judgment = await self.answer_judge.judge(self.config.judge_task(task, completions[0].answer))
+        judgment = await self.answer_judge.judge_answer(task, completions[0].answer)
         return judgment.scaled(0.5) if len(completions[0].answer.split()) > self.config.most_words else judgment
 
     def record_metrics(self, metrics, task, sample):  # what is counted?

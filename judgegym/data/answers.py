@@ -8,7 +8,7 @@ Guarantee: a column of a usual name that is not read beside the others is named 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
@@ -186,6 +186,7 @@ def prompt_tasks(
     also: Collection[str] = (),
     turns: AskedTurns | None = None,
     shows_images: bool = False,
+    check: Callable[[PromptTask], None] | None = None,
 ) -> TaskList[PromptTask]:
     """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
 
@@ -196,9 +197,10 @@ def prompt_tasks(
         turns: which user turns of messages are asked by an environment that holds conversations, which reads the column
             `turns`, too; `None` for another one, which asks the last.
         shows_images: the environment shows its judge the images of a prompt; otherwise rows with images are refused.
+        check: called with each row; a `ValueError` says why it cannot be judged.
 
     Raises:
-        DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
+        DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts, or cannot be judged.
     """
     rows = load_rows(dataset, split=split)
     of_turns = () if turns is None else (TURNS,)
@@ -208,7 +210,15 @@ def prompt_tasks(
         with named_row(row, shows_images=shows_images):
             return read_prompt(uid, row, also, turns)
 
-    return TaskList.of(by_uid(rows, numbered=True), build)
+    tasks = TaskList.of(by_uid(rows, numbered=True), build)
+    if check is None:
+        return tasks
+    for task in tasks:
+        try:
+            check(task)
+        except ValueError as error:
+            raise DataError(f"{dataset}: the row {task.uid}: {error}") from error
+    return tasks
 
 
 def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None) -> PromptTask:

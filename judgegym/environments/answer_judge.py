@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 from judgegym.data.answers import PromptTask
@@ -35,10 +35,11 @@ from judgegym.judges.scorers.registry import (
     shown_fields,
 )
 from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 
 class AnyJudgeSettings(ScorerSettings):
-    """Which judge of single responses scores the completions, and what it is shown of a row."""
+    """Which judge of single responses scores the completions."""
 
     unread: ClassVar[Collection[str]] = frozenset(
         name for name in ScorerSettings.model_fields if kinds_that_read(name).isdisjoint(SINGLE)
@@ -56,30 +57,6 @@ class AnyJudgeSettings(ScorerSettings):
             if self.judge not in kinds
         }
 
-    @cached_property
-    def _shown_fields(self) -> frozenset[str]:
-        return shown_fields(self)
-
-    @property
-    def shown_columns(self) -> list[str]:
-        """The columns of a row beside its prompt that the judge is shown."""
-        return sorted({column for name in self._shown_fields for column in USUAL_COLUMNS.get(name, (name,))})
-
-    def judge_task(self, task: PromptTask, answer: str, prompt: str | None = None) -> JudgeTask:
-        """Make the judge's task of a row of `prompt_tasks(…, also=shown_columns)` with this answer.
-
-        Args:
-            task: the row.
-            answer: what the policy wrote.
-            prompt: what it answers, if that is not the row's prompt alone.
-
-        Raises:
-            ValueError: a column that the judge is shown cannot be read.
-        """
-        asked = prompt_of_answers(task.question if prompt is None else prompt, self)
-        fields = usual_fields(task.fields, sorted(self._shown_fields & USUAL_COLUMNS.keys()))
-        return replace(judge_task_of(asked, (answer,), fields), images=images_of(task.turns)).numbered()
-
 
 class AnyJudgeConfig(AnyJudgeSettings, EnvConfig):
     """The settings of an environment whose judge the user chooses."""
@@ -88,9 +65,42 @@ class AnyJudgeConfig(AnyJudgeSettings, EnvConfig):
 class AnyJudge:
     """A judge of any kind: a score from 0 to 1, with the numbers that it was computed from."""
 
-    def __init__(self, single: SingleJudge[Any, Any]) -> None:
-        """Judge by `single`."""
+    def __init__(self, single: SingleJudge[Any, Any], settings: ScorerSettings) -> None:
+        """Judge by `single`, which `settings` name."""
         self.single, self.client = single, single.client
+        self._settings, self._shown = settings, shown_fields(settings)
+
+    @property
+    def shown_columns(self) -> list[str]:
+        """The columns of a row beside its prompt that the judge is shown."""
+        return sorted({column for name in self._shown for column in USUAL_COLUMNS.get(name, (name,))})
+
+    def task(self, row: PromptTask, answer: str, prompt: str | None = None) -> JudgeTask:
+        """Make the judge's task of a row of `prompt_tasks(…, also=shown_columns)` with an answer.
+
+        Args:
+            row: the row.
+            answer: what the policy wrote.
+            prompt: what it answers, if that is not the row's prompt alone.
+
+        Raises:
+            ValueError: a column that the judge is shown cannot be read.
+        """
+        asked = prompt_of_answers(row.question if prompt is None else prompt, self._settings)
+        fields = usual_fields(row.fields, sorted(self._shown & USUAL_COLUMNS.keys()))
+        return replace(judge_task_of(asked, (answer,), fields), images=images_of(row.turns)).numbered()
+
+    def check(self, row: PromptTask) -> None:
+        """Check that answers to a row can be judged.
+
+        Raises:
+            ValueError: it lacks what the judge is shown, or that cannot be read.
+        """
+        self.single.check(self.task(row, ""))
+
+    async def judge_answer(self, row: PromptTask, answer: str) -> Judgment[ScoreParts]:
+        """Judge an answer to a row; never raises because of a model's reply."""
+        return await self.judge(self.task(row, answer))
 
     async def judge(self, task: JudgeTask) -> Judgment[ScoreParts]:
         """Judge a task; never raises because of a model's reply."""
@@ -114,16 +124,21 @@ def spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None:
 
 def has_answer_judge(spec: EnvSpec, config: EnvConfig) -> bool:
     """Return whether a judge, and not the policy, judges the completions of an environment."""
-    return not config.policy_is_judge and (spec.judge is not None or isinstance(config, ScorerSettings))
+    return not config.policy_is_judge and (spec.judge is not None or isinstance(config, AnyJudgeSettings))
 
 
 def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> Judge[Any]:
-    """Open the judge of an environment that has one, or the jury that takes its place."""
-    if isinstance(config, ScorerSettings):
+    """Open the judge of an environment, or the jury that takes its place.
+
+    Raises:
+        SettingsError: there is none, or its settings are wrong.
+    """
+    if isinstance(config, AnyJudgeSettings):
         judge = open_judge(config, client)
         assert isinstance(judge, SingleJudge)  # the settings allow no other kind
-        return AnyJudge(judge)
-    assert spec.judge is not None  # `has_answer_judge`
+        return AnyJudge(judge, config)
+    if spec.judge is None:
+        raise SettingsError(f"{spec.name} names no judge: expected EnvSpec(judge=…), or settings of AnyJudgeConfig")
     open_own: Any = partial(open_kind, spec.judge) if isinstance(spec.judge, str) else spec.judge
     if not isinstance(config, EnvironmentJurySettings):
         return open_own(config, client)  # type: ignore[no-any-return]  # which the spec says
@@ -138,7 +153,7 @@ def open_kind(kind: str, config: EnvConfig, client: ChatClient) -> TaskJudge:
 
 def anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
     """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
-    if isinstance(config, ScorerSettings):
+    if isinstance(config, AnyJudgeSettings):
         return config.judge
     is_jury = isinstance(config, EnvironmentJurySettings) and config.is_jury
     return None if is_jury or not isinstance(spec.judge, str) else spec.judge

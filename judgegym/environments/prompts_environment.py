@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -38,12 +38,10 @@ from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserS
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.fields import setting
 from judgegym.judges.conversations.turns import transcript
-from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
 from judgegym.llm.at_once import all_results
-from judgegym.llm.errors import DataError
 from judgegym.llm.ledger import component
 from judgegym.statistics.agreement import side
 
@@ -115,28 +113,27 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return SimulatedUser(self.clients.open("user", settings), config, config.seed)
 
     @property
-    def _single_judge(self) -> SingleJudge[Any, Any]:
+    def _any_judge(self) -> AnyJudge:
         assert isinstance(self.answer_judge, AnyJudge)  # the settings choose it
-        return self.answer_judge.single
+        return self.answer_judge
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; each row is one that the judge can judge."""
-        config = self.config
-        train = split == "train"
-        source = config.train_dataset if train else config.eval_dataset
-        shown = {*config.shown_columns, *(ROW_TEXTS if self._user is not None else ())}
-        split_of = config.train_split if train else config.eval_split
-        tasks = prompt_tasks(source, split_of, also=sorted(shown), turns=config.asked_turns, shows_images=True)
-        for task in tasks:
-            try:
-                self._single_judge.check(config.judge_task(task, ""))
-                if task.follow_ups and config.judge == "cascade":
-                    raise ValueError(f"it has several turns: {_NO_CASCADE}")
-                if task.follow_ups and config.model_answers is not None and not train:
-                    raise ValueError("it has several turns, to which model_answers has no answers")
-            except ValueError as error:
-                raise DataError(f"{source}: the row {task.uid}: {error}") from error
-        return tasks
+        config, train = self.config, split == "train"
+        source, split_of = (
+            (config.train_dataset, config.train_split) if train else (config.eval_dataset, config.eval_split)
+        )
+
+        def check(task: PromptTask) -> None:
+            self._any_judge.check(task)
+            if task.follow_ups and config.judge == "cascade":
+                raise ValueError(f"it has several turns: {_NO_CASCADE}")
+            if task.follow_ups and config.model_answers is not None and not train:
+                raise ValueError("it has several turns, to which model_answers has no answers")
+
+        shown = sorted({*self._any_judge.shown_columns, *(ROW_TEXTS if self._user is not None else ())})
+        turns = config.asked_turns
+        return prompt_tasks(source, split_of, also=shown, turns=turns, shows_images=True, check=check)
 
     def has_follow_ups(self, task: PromptTask) -> bool:
         """Return whether the row has further turns, or a simulated user goes on."""
@@ -181,7 +178,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         for begin, end in spans[self.config.judged]:
             response = turns[begin:end]
             answer = response[0].text if len(response) == 1 else transcript(response)
-            one = self.config.judge_task(task, answer, transcript((*task.turns, *turns[:begin])))
+            one = self._any_judge.task(task, answer, transcript((*task.turns, *turns[:begin])))
             said = next((each for each in completions if each.written and each.answer == answer), None)
             one = one if said is None else replace(one, written=(said.written,))
             tasks.append(replace(one, traces=(response,)) if self.has_follow_ups(task) else one)
@@ -194,16 +191,16 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     @property
     def depends_on_group(self) -> bool:
         """Return whether the judge is a cascade."""
-        return isinstance(self._single_judge, CascadeJudge)
+        return isinstance(self._any_judge.single, CascadeJudge)
 
     async def level(
         self, task: PromptTask, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[ScoreParts]]
     ) -> Sequence[Judgment[ScoreParts]]:
         """Let the strong judge of a cascade decide all completions of a group if it decides one."""
-        cascade = self._single_judge
+        cascade = self._any_judge.single
         if not isinstance(cascade, CascadeJudge):
             return judgments
-        tasks = [self.config.judge_task(task, completions[0].answer) for completions in rollouts]
+        tasks = [self._any_judge.task(task, completions[0].answer) for completions in rollouts]
         found = [
             replace(judgment, components={} if judgment.detail is None else judgment.detail.parts)
             for judgment in judgments

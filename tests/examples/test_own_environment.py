@@ -85,3 +85,9 @@ def test_whole_environment_is_judged_by_any_judge_and_its_rule(copy: Path, judge
     assert ended.code == 0, ended.err
     groups = [json.loads(line) for line in (copy / "data" / "brief.jsonl").read_text("utf-8").splitlines()]
     assert len(groups) == 2 and all(0 <= score <= 1 for group in groups for score in group["scores"])
+
+
+def test_row_that_the_chosen_judge_cannot_judge_is_told_before_the_first_call(copy: Path) -> None:
+    ended = judgegym("evaluate", "brief_environment.py", "--offline", "--env.judge=checklist", cwd=copy)
+    assert (ended.code, ended.out) == (2, "")
+    assert "questions.jsonl: the row thanks: criteria: there are none" in ended.err
