@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from judgegym.cli.environments import load_environment
 from judgegym.data.rows import Split
@@ -35,7 +35,7 @@ from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
-from judgegym.environments.contract import first_conversation, load_tasks, make_conversations, open_environment
+from judgegym.environments.contract import has_follow_up, load_tasks, make_conversations, open_environment
 from judgegym.environments.rollouts.judging import depends_on_group, judge_completions_of, record_judged
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
@@ -151,6 +151,21 @@ _CLOSED = "the environment was closed, as by the end of another training, before
 _NOT_COMPARABLE = "the judges that answered have too few of these completions in common to compare their scores"
 
 
+@runtime_checkable
+class HasFollowUps(Protocol):
+    """An environment that knows of a row, without asking anybody, whether a second turn may follow."""
+
+    def has_follow_ups(self, task: Any) -> bool:
+        """Return whether `follow_up` may go on after the first turn of a row."""
+
+
+def _first_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> str | None:
+    """The id of the first row that may have several turns; `None` if none may."""
+    if not has_follow_up(env):  # no row is read once more
+        return None
+    return next((task.uid for task in tasks if not isinstance(env, HasFollowUps) or env.has_follow_ups(task)), None)
+
+
 class OpenedEnvironment:
     """The rows of an environment, and the rewards of completions."""
 
@@ -165,7 +180,7 @@ class OpenedEnvironment:
         self.name = env.spec.name
         self._env = env
         self._tasks: Sequence[Any] = load_tasks(env, source.split)
-        if several := first_conversation(env, self._tasks):
+        if several := _first_conversation(env, self._tasks):
             raise SettingsError(
                 f"{self.name}: the row {several!r} is a conversation of several turns, of which trainers that sample "
                 "by themselves have the first alone; expected rows of one turn, or `judgegym serve`, which goes on "

@@ -105,27 +105,9 @@ def make_conversations(env: JudgedEnv[Any, TaskT, Any], task: TaskT, *, trains: 
     return cast("list[Conversation]", conversations)
 
 
-@runtime_checkable
-class HasFollowUps(Protocol):
-    """An environment that knows of a row, without asking anybody, whether `follow_up` may go on after its first turn.
-
-    Trainers that sample one turn refuse such a row.
-    """
-
-    def has_follow_ups(self, task: Any) -> bool:
-        """Return whether a row may have a second turn."""
-
-
 def has_follow_up(env: JudgedEnv[Any, Any, Any]) -> bool:
     """Return whether conversations of the environment may have several turns."""
     return type(env).follow_up is not JudgedEnv.follow_up
-
-
-def first_conversation(env: JudgedEnv[Any, TaskT, Any], tasks: Sequence[TaskT]) -> str | None:
-    """Return the uid of the first row that may have a second turn; `None` if none may."""
-    if not has_follow_up(env):  # no row is read once more
-        return None
-    return next((task.uid for task in tasks if not isinstance(env, HasFollowUps) or env.has_follow_ups(task)), None)
 
 
 @runtime_checkable
