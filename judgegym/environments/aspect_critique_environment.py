@@ -78,24 +78,6 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         offline_samples={"train_dataset": str(SAMPLES / "aspect_critique.jsonl")},
     )
 
-    @classmethod
-    def spec_for(cls, config: AspectCritiqueConfig) -> EnvSpec:
-        """Show the agreement with gold verdicts, and each aspect's pass rate."""
-        none, names = "no answer was judged", [aspect.name for aspect in config.aspects]
-        has_judge = config.role == "policy"
-        documented: list[tuple[str, ...]] = [("no row of this category has a score", "mean_reward_{category}")]
-        for name in map(slug, names):
-            documented.append(("no verdict has a majority", f"agreement_{name}"))
-            documented += [(none, f"pass_rate_{name}", f"score_{name}")] * has_judge
-        documented.append((none, "votes_per_verdict", "redraw_rate", *(["veto_rate"] * has_judge)))
-        outcomes = (
-            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
-            *(Outcome.of(f"passes {name}", f"pass_rate_{slug(name)}") for name in names * has_judge),
-            *([Outcome.of("vetoed", "veto_rate")] * has_judge),
-            Outcome.of("verdicts drawn again", "redraw_rate", is_fault=True),
-        )
-        return replace(cls.spec, outcomes=outcomes, documented=documented)
-
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
         config = self.config
@@ -122,10 +104,6 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             self.warn_once(logger, f"{len(tasks) - len(usable)} of {len(tasks)} rows have no question for the policy")
         return usable
 
-    def dataset_answer(self, task: AspectTask) -> str | None:
-        """Return the row's own answer, unless the policy judges it or is in training."""
-        return None if self.verb == "serve" or task.aspect is not None else task.answer
-
     def conversations(self, task: AspectTask) -> list[Conversation]:
         """Ask the question, with its context; with role=judge, the judge's prompt, once for each vote."""
         if task.aspect is None:
@@ -138,25 +116,6 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         assert task.answer is not None  # a row without an answer has no gold verdict
         system = system_text(self.config, "thinking_judge")
         return aspect_prompt(judge_task(task, task.answer), aspect, self.config, system=system)
-
-    def texts(self, task: AspectTask) -> Mapping[str, str]:
-        """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
-        judged = {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
-        texts = {"contexts": task.context, "reference": task.reference, **judged}
-        return {title: text for title, text in texts.items() if text is not None}
-
-    def gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> Sequence[GoldLabel]:
-        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
-        words = {True: "yes", False: "no"}
-        return [
-            GoldLabel.of(words[each.gold], None if each.yes is None else words[each.yes], each.aspect)
-            for each in self._compared(task, sample)
-        ]
-
-    def verdict_at(self, task: AspectTask, answer: str) -> Place | None:
-        """Return the place of the object with the verdict, with role=judge."""
-        found = find_verdict(answer)
-        return None if found is None else found.at
 
     async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
         """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""
@@ -202,16 +161,57 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             names = [aspect.name for aspect in self.config.aspects]
             record_verdict_agreement(metrics, compared, names, with_critique=with_critique)
 
+    def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
+        """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
+        own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
+        return [] if task.aspect is None and judged != [own] else compare_verdicts(task, sample.judgment)
+
+    def texts(self, task: AspectTask) -> Mapping[str, str]:
+        """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
+        judged = {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
+        texts = {"contexts": task.context, "reference": task.reference, **judged}
+        return {title: text for title, text in texts.items() if text is not None}
+
+    @classmethod
+    def spec_for(cls, config: AspectCritiqueConfig) -> EnvSpec:
+        """Show the agreement with gold verdicts, and each aspect's pass rate."""
+        none, names = "no answer was judged", [aspect.name for aspect in config.aspects]
+        has_judge = config.role == "policy"
+        documented: list[tuple[str, ...]] = [("no row of this category has a score", "mean_reward_{category}")]
+        for name in map(slug, names):
+            documented.append(("no verdict has a majority", f"agreement_{name}"))
+            documented += [(none, f"pass_rate_{name}", f"score_{name}")] * has_judge
+        documented.append((none, "votes_per_verdict", "redraw_rate", *(["veto_rate"] * has_judge)))
+        outcomes = (
+            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
+            *(Outcome.of(f"passes {name}", f"pass_rate_{slug(name)}") for name in names * has_judge),
+            *([Outcome.of("vetoed", "veto_rate")] * has_judge),
+            Outcome.of("verdicts drawn again", "redraw_rate", is_fault=True),
+        )
+        return replace(cls.spec, outcomes=outcomes, documented=documented)
+
+    def dataset_answer(self, task: AspectTask) -> str | None:
+        """Return the row's own answer, unless the policy judges it or is in training."""
+        return None if self.verb == "serve" or task.aspect is not None else task.answer
+
+    def verdict_at(self, task: AspectTask, answer: str) -> Place | None:
+        """Return the place of the object with the verdict, with role=judge."""
+        found = find_verdict(answer)
+        return None if found is None else found.at
+
+    def gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> Sequence[GoldLabel]:
+        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
+        words = {True: "yes", False: "no"}
+        return [
+            GoldLabel.of(words[each.gold], None if each.yes is None else words[each.yes], each.aspect)
+            for each in self._compared(task, sample)
+        ]
+
     def record_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """Count the missing verdicts that would be compared with gold."""
         missing = len(self._compared(task, sample))
         if missing:
             metrics.count("n_failed", missing)
-
-    def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
-        """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
-        own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
-        return [] if task.aspect is None and judged != [own] else compare_verdicts(task, sample.judgment)
 
 
 def judge_task(task: AspectTask, answer: str) -> JudgeTask:

@@ -98,25 +98,6 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     )
     _holds_conversations = False
 
-    @classmethod
-    def spec_for(cls, config: PromptsConfig) -> EnvSpec:
-        """Show the mean score of each part of a reward."""
-        parts = [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in config.part_names]
-        return replace(cls.spec, outcomes=parts)
-
-    @cached_property
-    def _user(self) -> SimulatedUser | None:
-        config = self.config
-        if not config.user_max_turns:
-            return None
-        settings = config.user_chat_settings(config, self.settings.openai.finish_reasons)
-        return SimulatedUser(self.clients.open("user", settings), config, config.seed)
-
-    @property
-    def _any_judge(self) -> AnyJudge:
-        assert isinstance(self.answer_judge, AnyJudge)  # the settings choose it
-        return self.answer_judge
-
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; each row is one that the judge can judge."""
         config, train = self.config, split == "train"
@@ -135,9 +116,22 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         turns = config.asked_turns
         return prompt_tasks(source, split_of, also=shown, turns=turns, shows_images=True, check=check)
 
-    def has_follow_ups(self, task: PromptTask) -> bool:
-        """Return whether the row has further turns, or a simulated user goes on."""
-        return bool(task.follow_ups or self.config.user_max_turns)
+    @cached_property
+    def _user(self) -> SimulatedUser | None:
+        config = self.config
+        if not config.user_max_turns:
+            return None
+        settings = config.user_chat_settings(config, self.settings.openai.finish_reasons)
+        return SimulatedUser(self.clients.open("user", settings), config, config.seed)
+
+    @property
+    def _any_judge(self) -> AnyJudge:
+        assert isinstance(self.answer_judge, AnyJudge)  # the settings choose it
+        return self.answer_judge
+
+    def conversations(self, task: PromptTask) -> list[Conversation]:
+        """Ask the prompt."""
+        return [[*self.system_messages, *task.messages]]
 
     async def follow_up(self, task: PromptTask, completions: Sequence[Completion]) -> str | None:
         """Return the row's next turn; after the last one, what a simulated user says."""
@@ -148,14 +142,6 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             return None
         said = (*task.turns, *turns_of_completions(completions))
         return await self._user.message(task.uid, said, task.fields, number)
-
-    def conversations(self, task: PromptTask) -> list[Conversation]:
-        """Ask the prompt."""
-        return [[*self.system_messages, *task.messages]]
-
-    def texts(self, task: PromptTask) -> Mapping[str, str]:
-        """Return what judge and simulated user are shown of the row, where it is a text."""
-        return {name: value for name, value in task.fields.items() if isinstance(value, str)}
 
     async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
         """Score the answer, or the conversation as `judged` says."""
@@ -188,6 +174,44 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         with component(f"turn_{number}"):
             return await self.answer_judge.judge(task)
 
+    def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
+        """Record the score overall and by category, the turns, and how often a cascade escalates."""
+        score = self.spec.invalid_score if sample.score is None else sample.score
+        metrics.mean("mean_score", score, interval=True)
+        if task.category is not None:
+            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+        if self._holds_conversations:
+            metrics.mean("turns", len(sample.completions))
+        detail = sample.detail
+        if detail is not None:
+            for name, value in detail.parts.items():
+                if name.startswith(_TURN):
+                    metrics.mean(f"mean_score_{name}", value)
+            self._record_cascade(metrics, detail.parts)
+
+    def _record_cascade(self, metrics: MetricAggregator, parts: Mapping[str, float]) -> None:
+        """Record how often the strong judge of a cascade decides, and how often rows shown to both differ."""
+        if ESCALATED not in parts:
+            return
+        metrics.rate("escalated_rate", parts[ESCALATED] == 1.0)
+        sides = [side(parts[name]) for name in self.config.part_names if name in parts]
+        if parts[ESCALATED] == 0.0 and len(sides) == 2:
+            metrics.rate("rechecked_differ_rate", sides[0] != sides[1])
+
+    def texts(self, task: PromptTask) -> Mapping[str, str]:
+        """Return what judge and simulated user are shown of the row, where it is a text."""
+        return {name: value for name, value in task.fields.items() if isinstance(value, str)}
+
+    @classmethod
+    def spec_for(cls, config: PromptsConfig) -> EnvSpec:
+        """Show the mean score of each part of a reward."""
+        parts = [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in config.part_names]
+        return replace(cls.spec, outcomes=parts)
+
+    def has_follow_ups(self, task: PromptTask) -> bool:
+        """Return whether the row has further turns, or a simulated user goes on."""
+        return bool(task.follow_ups or self.config.user_max_turns)
+
     @property
     def depends_on_group(self) -> bool:
         """Return whether the judge is a cascade."""
@@ -213,30 +237,6 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             else replace(judgment, detail=ScoreParts(dict(judgment.components), {name: judgment.score}))
             for before, judgment in zip(found, levelled, strict=True)
         ]
-
-    def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
-        """Record the score overall and by category, the turns, and how often a cascade escalates."""
-        score = self.spec.invalid_score if sample.score is None else sample.score
-        metrics.mean("mean_score", score, interval=True)
-        if task.category is not None:
-            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
-        if self._holds_conversations:
-            metrics.mean("turns", len(sample.completions))
-        detail = sample.detail
-        if detail is not None:
-            for name, value in detail.parts.items():
-                if name.startswith(_TURN):
-                    metrics.mean(f"mean_score_{name}", value)
-            self._record_cascade(metrics, detail.parts)
-
-    def _record_cascade(self, metrics: MetricAggregator, parts: Mapping[str, float]) -> None:
-        """Record how often the strong judge of a cascade decides, and how often rows shown to both differ."""
-        if ESCALATED not in parts:
-            return
-        metrics.rate("escalated_rate", parts[ESCALATED] == 1.0)
-        sides = [side(parts[name]) for name in self.config.part_names if name in parts]
-        if parts[ESCALATED] == 0.0 and len(sides) == 2:
-            metrics.rate("rechecked_differ_rate", sides[0] != sides[1])
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
         """Name the means of categories and of turns."""

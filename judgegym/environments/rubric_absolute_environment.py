@@ -106,28 +106,6 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         offline_samples=dict.fromkeys(("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")),
     )
 
-    @classmethod
-    def spec_for(cls, config: RubricAbsoluteConfig) -> EnvSpec:
-        """Show how often each score was given; the lowest is that of a malformed response, or 0 for no agreement."""
-        levels = config.scale.levels
-        frequencies = {f"score_freq_{level}": f"{level}:" for level in levels}
-        is_listed = len(levels) <= LISTED_LEVELS
-        unlisted = (f"a scale of {len(levels)} levels makes too long a list", "score_freq")
-        documented = (
-            ("no row of this category has a score", "mean_reward_{category}"),
-            ("no response was judged", "strict_format_rate"),
-            *([("no response has two scores", "spread_of_judgments")] * (config.samples_per_item > 1)),
-            ("no score could be read", *frequencies) if is_listed else unlisted,
-        )
-        outcomes = (
-            Outcome.of("mean score", "mean_score", unit="number"),
-            *([Outcome("scores", frequencies)] * is_listed),
-            Outcome("agreement with gold", {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"}, unit="number"),
-            Outcome.of("strict format", "strict_format_rate"),
-        )
-        invalid_score = 0.0 if config.role == "judge" else float(config.scale_min)
-        return replace(cls.spec, invalid_score=invalid_score, outcomes=outcomes, documented=documented)
-
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
         config = self.config
@@ -146,10 +124,6 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             self.warn_once(logger, f"{len(tasks) - len(usable)} of {len(tasks)} rows have no response or no gold score")
         return usable
 
-    def dataset_answer(self, task: RubricTask) -> str | None:
-        """Return the row's own response, if that is scored."""
-        return task.response if self._scores_responses else None
-
     @property
     def _scores_responses(self) -> bool:
         return self.config.score_responses and self.verb != "serve"
@@ -167,25 +141,6 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         system = system_text(self.config, "thinking_judge")
         return rubric_prompt(task.rubric, judge_task(task, task.response), self.config, system=system)
 
-    def texts(self, task: RubricTask) -> Mapping[str, str]:
-        """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
-        judged = {"response": task.response} if self.config.role == "judge" else {}
-        texts = {"rubric": task.rubric.text, "reference": task.reference, **judged}
-        return {title: text for title, text in texts.items() if text is not None}
-
-    def gold(self, task: RubricTask, sample: Sample[RubricDetail]) -> Sequence[GoldLabel]:
-        """Return the gold score of the judged response, with the judge's, which may be the policy."""
-        if task.gold is None or (self.config.role != "judge" and not self._scores_responses):
-            return ()
-        score, scale = pooled_score(sample.judgment, self.config.samples_pooling), self.config.scale
-        agrees = None if score is None else scale.nearest(score) == scale.nearest(task.gold)
-        return (GoldLabel("", task.gold, score, agrees),)
-
-    def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
-        """Return the place of the score, with role=judge."""
-        found = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
-        return None if found is None else found.at
-
     async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
         """Score the response; with role=judge, compare the policy's score with the gold score."""
         if self.config.role == "judge":
@@ -195,14 +150,14 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         (completion,) = completions
         return await self.answer_judge.judge(judge_task(task, completion.answer))
 
-    def group_case(self, task: RubricTask) -> JudgeTask:
-        """Compare responses to the instruction by the rubric, with the reference as one more."""
-        return JudgeTask(task.question, (), rubric=task.rubric.explained, baseline=task.reference)
-
     def reward(self, judgment: Judgment[RubricDetail]) -> float:
         """Return (score − lowest) / (highest − lowest); with role=judge, the closeness to gold. From 0 to 1."""
         score = super().reward(judgment)
         return score if self.config.role == "judge" else self.config.scale.unit(score)
+
+    def group_case(self, task: RubricTask) -> JudgeTask:
+        """Compare responses to the instruction by the rubric, with the reference as one more."""
+        return JudgeTask(task.question, (), rubric=task.rubric.explained, baseline=task.reference)
 
     def record_metrics(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Record rewards overall and by category, the distribution of the scores, formats and spread."""
@@ -234,6 +189,51 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         used = [pair for pair in compared if pair is not None]
         with_critique = config.judge_critique_rounds > 0 and not config.judges
         record_score_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
+
+    def texts(self, task: RubricTask) -> Mapping[str, str]:
+        """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
+        judged = {"response": task.response} if self.config.role == "judge" else {}
+        texts = {"rubric": task.rubric.text, "reference": task.reference, **judged}
+        return {title: text for title, text in texts.items() if text is not None}
+
+    @classmethod
+    def spec_for(cls, config: RubricAbsoluteConfig) -> EnvSpec:
+        """Show how often each score was given; the lowest is that of a malformed response, or 0 for no agreement."""
+        levels = config.scale.levels
+        frequencies = {f"score_freq_{level}": f"{level}:" for level in levels}
+        is_listed = len(levels) <= LISTED_LEVELS
+        unlisted = (f"a scale of {len(levels)} levels makes too long a list", "score_freq")
+        documented = (
+            ("no row of this category has a score", "mean_reward_{category}"),
+            ("no response was judged", "strict_format_rate"),
+            *([("no response has two scores", "spread_of_judgments")] * (config.samples_per_item > 1)),
+            ("no score could be read", *frequencies) if is_listed else unlisted,
+        )
+        outcomes = (
+            Outcome.of("mean score", "mean_score", unit="number"),
+            *([Outcome("scores", frequencies)] * is_listed),
+            Outcome("agreement with gold", {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"}, unit="number"),
+            Outcome.of("strict format", "strict_format_rate"),
+        )
+        invalid_score = 0.0 if config.role == "judge" else float(config.scale_min)
+        return replace(cls.spec, invalid_score=invalid_score, outcomes=outcomes, documented=documented)
+
+    def dataset_answer(self, task: RubricTask) -> str | None:
+        """Return the row's own response, if that is scored."""
+        return task.response if self._scores_responses else None
+
+    def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
+        """Return the place of the score, with role=judge."""
+        found = SCORE_PARSERS[self.config.output_format].find(answer, self.config.scale)
+        return None if found is None else found.at
+
+    def gold(self, task: RubricTask, sample: Sample[RubricDetail]) -> Sequence[GoldLabel]:
+        """Return the gold score of the judged response, with the judge's, which may be the policy."""
+        if task.gold is None or (self.config.role != "judge" and not self._scores_responses):
+            return ()
+        score, scale = pooled_score(sample.judgment, self.config.samples_pooling), self.config.scale
+        agrees = None if score is None else scale.nearest(score) == scale.nearest(task.gold)
+        return (GoldLabel("", task.gold, score, agrees),)
 
     def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Count a missing score that would be compared with gold, and the formats of the judge's texts."""

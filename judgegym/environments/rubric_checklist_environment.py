@@ -91,15 +91,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         ),
         offline_samples={"train_dataset": str(SAMPLES / "rubric_checklist.jsonl")},
     )
-
     _named: frozenset[str] = frozenset()
     """The names of criteria that have metrics of their own."""
     _tags: frozenset[str] = frozenset()
-
-    @cached_property
-    def tag_names(self) -> MetricNames:
-        """The names of tags as parts of metrics' names; of a data set, once its rows are loaded."""
-        return MetricNames()
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
@@ -127,9 +121,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             return tasks.map(lambda task: with_dropout(task, config.rubric_dropout, config.seed, config.formula))
         return tasks
 
-    def dataset_answer(self, task: ChecklistTask) -> str | None:
-        """Return the row's own answer, unless the policy judges it or is in training."""
-        return None if self.verb == "serve" or task.is_judged else task.answer
+    @cached_property
+    def tag_names(self) -> MetricNames:
+        """The names of tags as parts of metrics' names; of a data set, once its rows are loaded."""
+        return MetricNames()
 
     def conversations(self, task: ChecklistTask) -> list[Conversation]:
         """Ask the prompt, with its context; with role=judge, the judge's prompt, once for each vote."""
@@ -143,26 +138,6 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         """Make the judge's prompt for a policy that judges."""
         system = system_text(self.config, "thinking_judge")
         return checklist_prompt(judge_task(task, task.answer or ""), task.criteria, self.config, system=system)
-
-    def texts(self, task: ChecklistTask) -> Mapping[str, str]:
-        """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
-        criteria = "\n".join(f"[{one.points:g}] {one.name}: {one.text}" for one in task.criteria)
-        texts = {"context": task.context, "reference": task.reference, "criteria": criteria}
-        texts |= {"criteria left out": ", ".join(task.left_out)} if task.left_out else {}
-        texts |= {"answer": task.answer} if task.is_judged else {}
-        return {title: text for title, text in texts.items() if text is not None}
-
-    def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
-        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
-        return [
-            GoldLabel.of(_WORDS[each.gold], None if each.yes is None else _WORDS[each.yes], each.aspect)
-            for each in self._compared(task, sample)
-        ]
-
-    def verdict_at(self, task: ChecklistTask, answer: str) -> Place | None:
-        """Return the place of the object with the verdicts, with role=judge."""
-        found = self._prompt(task).find(answer)
-        return None if found is None else found.at
 
     async def judge(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
         """Judge by all criteria; with role=judge, compare the middle of the policy's verdicts with gold."""
@@ -221,18 +196,6 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if self.config.rubric_dropout and self.verb != "evaluate":
             metrics.mean("criteria_left_out", len(task.left_out))
 
-    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ChecklistTask]) -> None:
-        """Name the metrics of categories, tags, criteria and votes."""
-        none = "no answer was judged"
-        for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
-        metrics.expect(none, "agreement", "disagreement_rate", "cannot_assess_rate", "redraw_rate")
-        metrics.expect("the criterion was not assessed", *(f"met_rate_{slug(name)}" for name in sorted(self._named)))
-        if self.config.role == "policy":
-            metrics.expect(none, "requirement_unmet_rate")
-            for tag in sorted(self._tags):
-                metrics.expect("no row has a score by the tag", f"tag_score_{self.tag_names(tag)}")
-
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[ChecklistTask, Sample[ChecklistDetail]]]
     ) -> None:
@@ -276,12 +239,6 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
                 logger.info("%s met, in %d rows: no signal: %s", word, len(shared[text]), " ".join(text.split())[:100])
         metrics.count("criteria_in_several_rows", len(shared))
 
-    def record_failure(self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> None:
-        """Count the missing verdicts that would be compared with gold."""
-        missing = len(self._compared(task, sample))
-        if missing:
-            metrics.count("n_failed", missing)
-
     def _compared(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> list[ComparedVerdict]:
         """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
         own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
@@ -291,6 +248,48 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         found = {one.name: None if one.value is None else one.value == 1.0 for one in details}
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
         return [ComparedVerdict(name, found.get(name), found.get(name), task.golds[name]) for name in names]
+
+    def texts(self, task: ChecklistTask) -> Mapping[str, str]:
+        """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
+        criteria = "\n".join(f"[{one.points:g}] {one.name}: {one.text}" for one in task.criteria)
+        texts = {"context": task.context, "reference": task.reference, "criteria": criteria}
+        texts |= {"criteria left out": ", ".join(task.left_out)} if task.left_out else {}
+        texts |= {"answer": task.answer} if task.is_judged else {}
+        return {title: text for title, text in texts.items() if text is not None}
+
+    def dataset_answer(self, task: ChecklistTask) -> str | None:
+        """Return the row's own answer, unless the policy judges it or is in training."""
+        return None if self.verb == "serve" or task.is_judged else task.answer
+
+    def verdict_at(self, task: ChecklistTask, answer: str) -> Place | None:
+        """Return the place of the object with the verdicts, with role=judge."""
+        found = self._prompt(task).find(answer)
+        return None if found is None else found.at
+
+    def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
+        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
+        return [
+            GoldLabel.of(_WORDS[each.gold], None if each.yes is None else _WORDS[each.yes], each.aspect)
+            for each in self._compared(task, sample)
+        ]
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ChecklistTask]) -> None:
+        """Name the metrics of categories, tags, criteria and votes."""
+        none = "no answer was judged"
+        for category in {task.category: None for task in tasks if task.category is not None}:
+            metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
+        metrics.expect(none, "agreement", "disagreement_rate", "cannot_assess_rate", "redraw_rate")
+        metrics.expect("the criterion was not assessed", *(f"met_rate_{slug(name)}" for name in sorted(self._named)))
+        if self.config.role == "policy":
+            metrics.expect(none, "requirement_unmet_rate")
+            for tag in sorted(self._tags):
+                metrics.expect("no row has a score by the tag", f"tag_score_{self.tag_names(tag)}")
+
+    def record_failure(self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> None:
+        """Count the missing verdicts that would be compared with gold."""
+        missing = len(self._compared(task, sample))
+        if missing:
+            metrics.count("n_failed", missing)
 
 
 def judge_task(task: ChecklistTask, answer: str) -> JudgeTask:

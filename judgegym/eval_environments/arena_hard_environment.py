@@ -58,6 +58,48 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         ),
     )
 
+    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
+        """Judge both games at once."""
+        (completion,) = completions
+        judgment = await self.answer_judge.judge(task.judge_task(completion.answer))
+        score, detail = judgment.score, judgment.detail
+        if score is None or detail is None or not judgment.members:
+            return judgment
+        won = (score + 1.0) / 2.0
+        label = OUTCOMES[(side(won) + 1.0) / 2.0]
+        return replace(judgment, label=label, detail=replace(detail, entries=(won, won)))
+
+    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
+        """Record win rates, overall and by category, outcomes, and the agreement of both orders."""
+        detail, entries = sample.detail, entries_of(sample)
+        won, of = sum(entries), float(len(entries))
+        # The specification's names: `winrate` in training, `overall_winrate` beside those of categories in evaluation.
+        metrics.ratio("winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True)
+        label = "loss" if detail is None else sample.label
+        for outcome in ("win", "tie", "loss"):
+            metrics.count(f"{outcome}_count", outcome == label)
+            metrics.rate(f"{outcome}_rate", outcome == label)
+        if detail is not None:
+            record_positions(metrics, detail)
+        if task.category is not None:
+            metrics.ratio(f"winrate_{metrics.names(task.category)}", won, of)
+        if task.cluster is not None and self.config.cluster_winrates:
+            metrics.ratio(f"winrate_cluster_{metrics.names(task.cluster)}", won, of)
+
+    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
+        """Record the prompts without a baseline, and the win rate at equal style."""
+        metrics.number("prompts_without_baseline", self.prompts_without_baseline)
+        if not self.config.style_control:
+            return
+        rate = style_controlled_win_rate(
+            (entries_of(sample), style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)))
+            for task, sample in rows
+        )
+        if rate is None:
+            metrics.leave_out("style_controlled_winrate", "all games were won, or all lost")
+        else:
+            metrics.number("style_controlled_winrate", rate)
+
     @classmethod
     def spec_for(cls, config: ArenaHardConfig) -> EnvSpec:
         """Name the win rates of the categories, and of the clusters if they are asked for."""
@@ -83,52 +125,10 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
         return ArenaCandidatesEnv
 
-    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
-        """Judge both games at once."""
-        (completion,) = completions
-        judgment = await self.answer_judge.judge(task.judge_task(completion.answer))
-        score, detail = judgment.score, judgment.detail
-        if score is None or detail is None or not judgment.members:
-            return judgment
-        won = (score + 1.0) / 2.0
-        label = OUTCOMES[(side(won) + 1.0) / 2.0]
-        return replace(judgment, label=label, detail=replace(detail, entries=(won, won)))
-
     def orders(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
         """Return the points of the policy's answer in each game that has a verdict."""
         games = () if judgment.detail is None else judgment.detail.games
         return {game.order: game.points for game in games if game.points is not None}
-
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
-        """Record the prompts without a baseline, and the win rate at equal style."""
-        metrics.number("prompts_without_baseline", self.prompts_without_baseline)
-        if not self.config.style_control:
-            return
-        rate = style_controlled_win_rate(
-            (entries_of(sample), style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)))
-            for task, sample in rows
-        )
-        if rate is None:
-            metrics.leave_out("style_controlled_winrate", "all games were won, or all lost")
-        else:
-            metrics.number("style_controlled_winrate", rate)
-
-    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
-        """Record win rates, overall and by category, outcomes, and the agreement of both orders."""
-        detail, entries = sample.detail, entries_of(sample)
-        won, of = sum(entries), float(len(entries))
-        # The specification's names: `winrate` in training, `overall_winrate` beside those of categories in evaluation.
-        metrics.ratio("winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True)
-        label = "loss" if detail is None else sample.label
-        for outcome in ("win", "tie", "loss"):
-            metrics.count(f"{outcome}_count", outcome == label)
-            metrics.rate(f"{outcome}_rate", outcome == label)
-        if detail is not None:
-            record_positions(metrics, detail)
-        if task.category is not None:
-            metrics.ratio(f"winrate_{metrics.names(task.category)}", won, of)
-        if task.cluster is not None and self.config.cluster_winrates:
-            metrics.ratio(f"winrate_cluster_{metrics.names(task.cluster)}", won, of)
 
 
 def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:

@@ -118,22 +118,6 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         offline_prompts=(mt_bench.TURN_PROMPT, mt_bench.CONVERSATION_PROMPT),
     )
 
-    @classmethod
-    def spec_for(cls, config: MTBenchConfig) -> EnvSpec:
-        """Show the mean rating, which is at least the lowest, or the win rate of comparisons; each also by turn."""
-        is_rated = config.baseline_dataset is None
-        headline = cls.spec.headline if is_rated else ("win_rate_adjusted", "win rate")
-        turns = {f"turn_1_{headline[0]}": "first", f"turn_2_{headline[0]}": "second"}
-        rates = {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost", "position_agreement_rate": "orders agree"}
-        documented = [("no such turn has a score", *(turn + where for turn in turns)) for where in ("", _CATEGORY)]
-        return replace(
-            cls.spec,
-            headline=headline,
-            invalid_score=float(RATINGS.low) if is_rated else 0.0,
-            outcomes=(Outcome("by turn", turns, unit="number"), Outcome("turns", rates)),
-            documented=documented,
-        )
-
     def tasks(self, split: Split) -> Sequence[MTBenchTask]:
         """Load the questions, and the answers by which they are judged."""
         if self.config.question_dataset is None:
@@ -162,10 +146,6 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         """Ask the first turn, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
-    def has_follow_ups(self, task: MTBenchTask) -> bool:
-        """Return whether the question has a second turn."""
-        return len(task.turns) > 1
-
     async def follow_up(self, task: MTBenchTask, completions: Sequence[Completion]) -> str | None:
         """Return the second turn."""
         return task.turns[len(completions)] if len(completions) < len(task.turns) else None
@@ -186,11 +166,6 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         score = super().reward(judgment)
         return RATINGS.unit(score) if self.config.baseline_dataset is None else score
 
-    def texts(self, task: MTBenchTask) -> Mapping[str, str]:
-        """Return the answers by which the turns are judged."""
-        kinds = {"reference": task.reference, "baseline": task.baseline}
-        return {f"{kind}_{turn}": text for kind, texts in kinds.items() for turn, text in enumerate(texts, start=1)}
-
     def record_metrics(self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]) -> None:
         """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
         name, detail = self.spec.headline[0], sample.detail
@@ -204,6 +179,31 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
             metrics.ratio(f"{outcome}_rate", scores.count(worth), len(scores), interval=True)
         for one, other in filter(None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()):
             metrics.rate("position_agreement_rate", one.points == other.points)
+
+    def texts(self, task: MTBenchTask) -> Mapping[str, str]:
+        """Return the answers by which the turns are judged."""
+        kinds = {"reference": task.reference, "baseline": task.baseline}
+        return {f"{kind}_{turn}": text for kind, texts in kinds.items() for turn, text in enumerate(texts, start=1)}
+
+    @classmethod
+    def spec_for(cls, config: MTBenchConfig) -> EnvSpec:
+        """Show the mean rating, which is at least the lowest, or the win rate of comparisons; each also by turn."""
+        is_rated = config.baseline_dataset is None
+        headline = cls.spec.headline if is_rated else ("win_rate_adjusted", "win rate")
+        turns = {f"turn_1_{headline[0]}": "first", f"turn_2_{headline[0]}": "second"}
+        rates = {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost", "position_agreement_rate": "orders agree"}
+        documented = [("no such turn has a score", *(turn + where for turn in turns)) for where in ("", _CATEGORY)]
+        return replace(
+            cls.spec,
+            headline=headline,
+            invalid_score=float(RATINGS.low) if is_rated else 0.0,
+            outcomes=(Outcome("by turn", turns, unit="number"), Outcome("turns", rates)),
+            documented=documented,
+        )
+
+    def has_follow_ups(self, task: MTBenchTask) -> bool:
+        """Return whether the question has a second turn."""
+        return len(task.turns) > 1
 
 
 if __name__ == "__main__":

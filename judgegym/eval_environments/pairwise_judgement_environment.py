@@ -98,13 +98,6 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             lambda row: ties_task(row, most=config.max_ties_responses) if is_ties(row) else self._choice(row)
         )
 
-    def _train_tasks(self) -> TaskList[PairTask]:
-        if self.config.train_dataset is None:
-            raise SettingsError("--env.train_dataset: training needs preference data: a hub name or a file")
-        rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
-        tasks = rows.map(self._choice)
-        return with_swapped(tasks) if self.config.swap_consistency else tasks
-
     def _preferences(self, source: str, split: str, *, all_rows: bool) -> TaskList[Preference]:
         preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
         if preferences.dropped:
@@ -134,6 +127,13 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         count = None if config.num_choices == "auto" else config.num_choices
         return choice_task(row, num_choices=count, seed=config.seed, shuffle=config.shuffle)
 
+    def _train_tasks(self) -> TaskList[PairTask]:
+        if self.config.train_dataset is None:
+            raise SettingsError("--env.train_dataset: training needs preference data: a hub name or a file")
+        rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
+        tasks = rows.map(self._choice)
+        return with_swapped(tasks) if self.config.swap_consistency else tasks
+
     def conversations(self, task: PairTask) -> list[Conversation]:
         """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
         orders = [task, task.swapped()] if self.config.swap_evaluate and task.mode == "choice" else [task]
@@ -155,48 +155,6 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             read(task, texts, self.config.parse_mode), suspects=sum(prompt.suspects for prompt in self._prompts(task))
         )
 
-    def verdict_at(self, task: PairTask, answer: str) -> Place | None:
-        """Return the place of the letter or rating; RewardBench-2's own reading has none."""
-        if self.config.parse_mode == "official":
-            return None
-        found = rating.find(answer) if task.mode == "ties" else choice_letter.find(answer, task.letters)
-        return None if found is None else found.at
-
-    def texts(self, task: PairTask) -> Mapping[str, str]:
-        """Return the answers that the policy judges, in the order in which it sees them, and which are right."""
-        names = [f"answer {letter}" for letter in task.letters] if task.mode == "choice" else None
-        names = names or [f"answer {number}" for number in range(1, len(task.answers) + 1)]
-        return {
-            f"{name} (right)" if place in task.correct else name: answer
-            for place, (name, answer) in enumerate(zip(names, task.answers, strict=True))
-        }
-
-    def orders(self, judgment: Judgment[PairwiseDetail]) -> Mapping[str, float]:
-        """Return, where both orders of the answers were asked, whether each choice was right."""
-        detail = judgment.detail
-        if detail is None or len(detail.letters) < len(ORDERS):
-            return {}
-        right = (letter == gold for letter, gold in zip(detail.letters, detail.gold, strict=True))
-        return dict(zip(ORDERS, map(float, right), strict=True))
-
-    def gold(self, task: PairTask, sample: Sample[PairwiseDetail]) -> Sequence[GoldLabel]:
-        """Return the right letter of each order, with the policy's; of a Ties row, where answers are rated, none."""
-        if task.mode == "ties":
-            return ()
-        detail = sample.detail
-        orders = [task, task.swapped()] if self.config.swap_evaluate else [task]
-        letters = detail.letters if detail is not None else (None,) * len(orders)
-        names = ORDERS if len(orders) > 1 else ("",)
-        found = zip(names, orders, letters, strict=True)
-        return [GoldLabel.of(order.gold, letter, name) for name, order, letter in found]
-
-    def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
-        """Drop rows that are too hard or too easy, by the share of the group that was right."""
-        # Not the rewards: malformed thinking may have a lower one.
-        right = [judgment.score == 1.0 for judgment in judgments]
-        share = sum(right) / len(right)
-        return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
-
     def record_metrics(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:
         """Record accuracy overall and by category, formats, letters and ratings. A policy that failed was wrong."""
         score = sample.score or 0.0
@@ -213,10 +171,6 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         if task.category is not None:
             metrics.mean(f"percent_correct_{metrics.names(task.category)}", score)
 
-    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
-        """Name the metrics of choices and of ratings, also where the rows have only one of the two."""
-        expect(metrics, tasks, swaps=self.config.swap_evaluate)
-
     @cached_property
     def _swaps(self) -> SwapVotes:
         return SwapVotes(self.config.group_size)
@@ -231,6 +185,52 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             "env.swap_evaluate asks in two orders": config.swap_evaluate,
         }
         official_scores(metrics, rows, incomplete=next((why for why, is_so in reasons.items() if is_so), None))
+
+    def texts(self, task: PairTask) -> Mapping[str, str]:
+        """Return the answers that the policy judges, in the order in which it sees them, and which are right."""
+        names = [f"answer {letter}" for letter in task.letters] if task.mode == "choice" else None
+        names = names or [f"answer {number}" for number in range(1, len(task.answers) + 1)]
+        return {
+            f"{name} (right)" if place in task.correct else name: answer
+            for place, (name, answer) in enumerate(zip(names, task.answers, strict=True))
+        }
+
+    def verdict_at(self, task: PairTask, answer: str) -> Place | None:
+        """Return the place of the letter or rating; RewardBench-2's own reading has none."""
+        if self.config.parse_mode == "official":
+            return None
+        found = rating.find(answer) if task.mode == "ties" else choice_letter.find(answer, task.letters)
+        return None if found is None else found.at
+
+    def gold(self, task: PairTask, sample: Sample[PairwiseDetail]) -> Sequence[GoldLabel]:
+        """Return the right letter of each order, with the policy's; of a Ties row, where answers are rated, none."""
+        if task.mode == "ties":
+            return ()
+        detail = sample.detail
+        orders = [task, task.swapped()] if self.config.swap_evaluate else [task]
+        letters = detail.letters if detail is not None else (None,) * len(orders)
+        names = ORDERS if len(orders) > 1 else ("",)
+        found = zip(names, orders, letters, strict=True)
+        return [GoldLabel.of(order.gold, letter, name) for name, order, letter in found]
+
+    def orders(self, judgment: Judgment[PairwiseDetail]) -> Mapping[str, float]:
+        """Return, where both orders of the answers were asked, whether each choice was right."""
+        detail = judgment.detail
+        if detail is None or len(detail.letters) < len(ORDERS):
+            return {}
+        right = (letter == gold for letter, gold in zip(detail.letters, detail.gold, strict=True))
+        return dict(zip(ORDERS, map(float, right), strict=True))
+
+    def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
+        """Drop rows that are too hard or too easy, by the share of the group that was right."""
+        # Not the rewards: malformed thinking may have a lower one.
+        right = [judgment.score == 1.0 for judgment in judgments]
+        share = sum(right) / len(right)
+        return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
+        """Name the metrics of choices and of ratings, also where the rows have only one of the two."""
+        expect(metrics, tasks, swaps=self.config.swap_evaluate)
 
 
 def _matching_category(name: str, categories: Sequence[str]) -> str | None:

@@ -46,27 +46,6 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         offline_samples={"dataset": str(SAMPLES / "peer_queries.jsonl")},
     )
 
-    @classmethod
-    def spec_for(cls, config: SelfCritiqueConfig) -> EnvSpec:
-        """Show the agreement of the judges, what critique changed, and missing scores."""
-        changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
-        outcomes = (
-            Outcome.of("agreement (α)", "krippendorff_alpha", unit="number"),
-            *([Outcome("scores after critique", changes)] if config.critique_rounds else []),
-            Outcome.of("missing scores", "missing_cells", unit="count", is_fault=True),
-            Outcome.of("failed critique rounds", "critique_failed_round_rate", is_fault=True),
-        )
-        return replace(cls.spec, outcomes=outcomes)
-
-    @cached_property
-    def models(self) -> PeerModels:
-        """The models; they are opened at their first use, since the command decides which ones are needed."""
-        return PeerModels(self.settings, self.clients, self.verb)
-
-    def row_runner(self) -> PeerRowRunner:
-        """Evaluate a row to a table of scores: all candidates answer, and all judges score each answer."""
-        return PeerRowRunner(self, self.models)
-
     def tasks(self, split: Split) -> Sequence[PeerTask]:
         """Load queries with their rubrics."""
         config = self.config
@@ -77,26 +56,18 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
             _ = self.models.frozen  # report errors in the judges' settings before the first call
         return read_queries(load_rows(source, split=config.split), config.rubric)
 
+    @cached_property
+    def models(self) -> PeerModels:
+        """The models; they are opened at their first use, since the command decides which ones are needed."""
+        return PeerModels(self.settings, self.clients, self.verb)
+
     def conversations(self, task: PeerTask) -> list[Conversation]:
         """Ask the query, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
-    def texts(self, task: PeerTask) -> Mapping[str, str]:
-        """Return the rubric; the candidates' answers are in the judgment's detail."""
-        return {"rubric": task.rubric}
-
     async def judge(self, task: PeerTask, completions: Sequence[Completion]) -> Judgment[PeerTable]:
         """Score an answer in training, by all frozen judges at once."""
         return await self._score(task, completions, ())
-
-    async def judge_again(
-        self, task: PeerTask, completions: Sequence[Completion], earlier: Judgment[PeerTable]
-    ) -> Judgment[PeerTable]:
-        """Ask those judges again that gave no score."""
-        cells = cells_of(earlier)
-        if all(cell.score is not None for cell in cells):
-            return earlier
-        return await self._score(task, completions, cells)
 
     async def _score(
         self, task: PeerTask, completions: Sequence[Completion], known: Sequence[PeerCell]
@@ -109,6 +80,52 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     def reward(self, judgment: Judgment[PeerTable]) -> float:
         """Return the mean of the judges' scores, from 0 to 1."""
         return SCALE.unit(super().reward(judgment))
+
+    def record_metrics(self, metrics: MetricAggregator, task: PeerTask, sample: Sample[PeerTable]) -> None:
+        """Record the mean score of a query, overall and by category; in training also by judge."""
+        score = sample.score or 0.0
+        metrics.mean("mean_score", score)
+        if task.category is not None:
+            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+        if metrics.prefix == "train":
+            for cell in cells_of(sample.judgment):
+                metrics.rate("missing_cell_rate", cell.score is None)
+                if cell.score is not None:
+                    metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
+
+    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:
+        """Record scores, ranking, agreement, self-preference and the changes by critique."""
+        results = results_of(self.models, rows, seed=self.config.seed)
+        report.add_metrics(metrics, results, expected_cells=self.models.pairs * len(rows))
+
+    def texts(self, task: PeerTask) -> Mapping[str, str]:
+        """Return the rubric; the candidates' answers are in the judgment's detail."""
+        return {"rubric": task.rubric}
+
+    @classmethod
+    def spec_for(cls, config: SelfCritiqueConfig) -> EnvSpec:
+        """Show the agreement of the judges, what critique changed, and missing scores."""
+        changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
+        outcomes = (
+            Outcome.of("agreement (α)", "krippendorff_alpha", unit="number"),
+            *([Outcome("scores after critique", changes)] if config.critique_rounds else []),
+            Outcome.of("missing scores", "missing_cells", unit="count", is_fault=True),
+            Outcome.of("failed critique rounds", "critique_failed_round_rate", is_fault=True),
+        )
+        return replace(cls.spec, outcomes=outcomes)
+
+    def row_runner(self) -> PeerRowRunner:
+        """Evaluate a row to a table of scores: all candidates answer, and all judges score each answer."""
+        return PeerRowRunner(self, self.models)
+
+    async def judge_again(
+        self, task: PeerTask, completions: Sequence[Completion], earlier: Judgment[PeerTable]
+    ) -> Judgment[PeerTable]:
+        """Ask those judges again that gave no score."""
+        cells = cells_of(earlier)
+        if all(cell.score is not None for cell in cells):
+            return earlier
+        return await self._score(task, completions, cells)
 
     @property
     def depends_on_group(self) -> bool:
@@ -139,23 +156,6 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
             mean if score is None else min(1.0, max(0.0, SCALE.unit(score)))
             for mean, score in zip(means, adjusted, strict=True)
         ]
-
-    def record_metrics(self, metrics: MetricAggregator, task: PeerTask, sample: Sample[PeerTable]) -> None:
-        """Record the mean score of a query, overall and by category; in training also by judge."""
-        score = sample.score or 0.0
-        metrics.mean("mean_score", score)
-        if task.category is not None:
-            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
-        if metrics.prefix == "train":
-            for cell in cells_of(sample.judgment):
-                metrics.rate("missing_cell_rate", cell.score is None)
-                if cell.score is not None:
-                    metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
-
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:
-        """Record scores, ranking, agreement, self-preference and the changes by critique."""
-        results = results_of(self.models, rows, seed=self.config.seed)
-        report.add_metrics(metrics, results, expected_cells=self.models.pairs * len(rows))
 
 
 if __name__ == "__main__":

@@ -156,10 +156,10 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         else:
             self.match = AgainstBaseline(ArenaTaskJudge(config, clients.judge), config.judge_protocol)
 
-    @cached_property
-    def models(self) -> Sequence[ModelSettings]:
-        """Return the settings of the candidates."""
-        return compared_models(self.config.candidates, self.settings)
+    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[GamesOfRow]:
+        """Let completions play, one of each candidate."""
+        said = zip(self.candidates, completions, strict=True)
+        return await self.judge_answers(task, [CandidateAnswer.of(candidate.name, text) for candidate, text in said])
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
@@ -175,14 +175,36 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
 
         return open_candidates(self.models, self.config, client_of)
 
+    @cached_property
+    def models(self) -> Sequence[ModelSettings]:
+        """Return the settings of the candidates."""
+        return compared_models(self.config.candidates, self.settings)
+
+    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
+        """Record the points that candidates take from the baseline and from each other, and what position does."""
+        games = games_of(sample.judgment)
+        kept, weight = share_of_points(BASELINE, games)
+        if weight:
+            metrics.ratio(self.spec.headline[0], weight - kept, weight, interval=True)
+        by_pair: dict[frozenset[str], list[RowGame]] = {}
+        for game in games:
+            by_pair.setdefault(frozenset((game.first, game.second)), []).append(game)
+        for one, other in combinations([*(model.name for model in self.models), BASELINE], 2):
+            points, weight = share_of_points(one, by_pair.get(frozenset((one, other)), ()))
+            if weight:
+                metrics.ratio(winrate_name(one, other), points, weight, interval=True)
+        record_positions(metrics, [game for game in games if game.decided == "judge"])
+
+    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]) -> None:
+        """Record ratings, numbers of games and answers, and costs by candidate."""
+        metrics.number("prompts_without_baseline", self.prompts_without_baseline)
+        for task, sample in rows:
+            self.standings.add(sample, task.baseline)
+        add_metrics(metrics, self.standings)
+
     def row_runner(self) -> ArenaCandidatesRunner:
         """Evaluate a row to the games of the candidates that have answered."""
         return ArenaCandidatesRunner(self)
-
-    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[GamesOfRow]:
-        """Let completions play, one of each candidate."""
-        said = zip(self.candidates, completions, strict=True)
-        return await self.judge_answers(task, [CandidateAnswer.of(candidate.name, text) for candidate, text in said])
 
     async def judge_answers(self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]) -> Judgment[GamesOfRow]:
         """Let those answers play that are there; the score is the mean share of points of the candidates, 0 to 1."""
@@ -214,28 +236,6 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         metrics.expect("no game was judged", "first_position_advantage")
         metrics.expect("no pair was judged in both orders", "position_agreement_rate")
 
-    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
-        """Record the points that candidates take from the baseline and from each other, and what position does."""
-        games = games_of(sample.judgment)
-        kept, weight = share_of_points(BASELINE, games)
-        if weight:
-            metrics.ratio(self.spec.headline[0], weight - kept, weight, interval=True)
-        by_pair: dict[frozenset[str], list[RowGame]] = {}
-        for game in games:
-            by_pair.setdefault(frozenset((game.first, game.second)), []).append(game)
-        for one, other in combinations([*(model.name for model in self.models), BASELINE], 2):
-            points, weight = share_of_points(one, by_pair.get(frozenset((one, other)), ()))
-            if weight:
-                metrics.ratio(winrate_name(one, other), points, weight, interval=True)
-        record_positions(metrics, [game for game in games if game.decided == "judge"])
-
     def record_failure(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
         """Count what the row cost, and what is missing in it."""
         self.standings.add(sample, None)
-
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]) -> None:
-        """Record ratings, numbers of games and answers, and costs by candidate."""
-        metrics.number("prompts_without_baseline", self.prompts_without_baseline)
-        for task, sample in rows:
-            self.standings.add(sample, task.baseline)
-        add_metrics(metrics, self.standings)
