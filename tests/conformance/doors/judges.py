@@ -34,6 +34,9 @@ class DoorJudge:
         replies: what its model says of the right and of the wrong response, by the form in which it is asked.
         broken: the same files with a mistake, and what its message says of the mistake behind the folder.
         forms: the names of `FORMS` that it has.
+        labels: what labellers of its runs are asked for, with the values of the labels.
+        gold: labels of the right and of the wrong response in its own terms.
+        kept_in: the setting that keeps what its files hold, so that a run does not go on with other files.
     """
 
     name: str
@@ -42,7 +45,10 @@ class DoorJudge:
     marker: str
     replies: Callable[[Json, bool], Reply | str]
     broken: tuple[Mapping[str, str], str]
-    forms: tuple[str, ...] = field(default=())
+    forms: tuple[str, ...] = ()
+    labels: Mapping[str, float] = field(default_factory=lambda: {"yes": 1.0, "no": 0.0})
+    gold: tuple[object, object] = (1, 0)
+    kept_in: str = "judge_prompt"
 
     def written(self, folder: Path, *, is_broken: bool = False) -> str:
         """Write the files; return what names the judge."""
@@ -116,7 +122,7 @@ def _number(request: Json, is_right: bool) -> Reply | str:
     return _in_form(request, "grade", number, json.dumps({"why": "Seen.", "grade": number}))
 
 
-JUDGES = (
+PROMPT_FILES = (
     DoorJudge(
         "labels",
         {"grade.yaml": _LABELS},
@@ -125,6 +131,8 @@ JUDGES = (
         _label,
         ({"grade.yaml": _LABELS.replace("{response}", "the response")}, "grade.yaml:2: there is no {response}"),
         ("votes", "critique", "structured"),
+        {"bad": 0.0, "fair": 0.4, "good": 1.0},
+        ("good", "bad"),
     ),
     DoorJudge(
         "scale",
@@ -134,5 +142,9 @@ JUDGES = (
         _number,
         ({"shop.score.yml": _SCALE.replace("[1, 5]", "[5, 5]")}, "shop.score.yml:7: scale: expected a lowest and a"),
         ("votes", "critique", "structured", "logprobs"),
+        {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0},
+        (5, 1),
     ),
 )
+JUDGES = PROMPT_FILES
+"""The columns of the table."""

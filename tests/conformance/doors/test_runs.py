@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +16,12 @@ from judgegym_trials.labelling.questions import question_of, rows_of
 from tests.command import RunFiles, in_process, serving
 from tests.conformance.doors.commands import group_flags, judgegym, prompts_flags, scored
 from tests.conformance.doors.door import ROWS, Visit
-from tests.conformance.doors.judges import JUDGES, DoorJudge
+from tests.conformance.doors.judges import JUDGES, PROMPT_FILES, DoorJudge
 from tests.core.datasets.scoring import score
 from tests.plans import read_plan
 
 each_judge = pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
+each_prompt_file = pytest.mark.parametrize("judge", PROMPT_FILES, ids=lambda judge: judge.name)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_run_goes_on_without_a_call_and_not_with_another_file(judge: DoorJudge
     name, text = next(iter(judge.files.items()))
     (visit.folder / "judge" / name).write_text(text.replace(judge.marker, f"Strictly, {judge.marker}"), "utf-8")
     ended = score(visit.data(), "--out", visit.folder / "scored.jsonl", *visit.place(), *visit.flags(), "--resume")
-    assert ended.code == 2 and "judge_prompt" in ended.err and requests(visit) == count
+    assert ended.code == 2 and judge.kept_in in ended.err and requests(visit) == count
 
 
 @each_judge
@@ -80,8 +80,7 @@ def test_labellers_are_asked_on_its_scale(judge: DoorJudge, visit: Visit) -> Non
     run = SavedRun.open(visit.folder / "scored.jsonl")
     (part,) = question_of(run, rows_of(run)[0].values()).parts
     words = {option.words: option.value for option in part.options}
-    scales: dict[str, Any] = {"labels": {"bad": 0.0, "fair": 0.4, "good": 1.0}}
-    assert words == scales.get(judge.name, {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0})
+    assert words == judge.labels
 
 
 @pytest.mark.slow
@@ -100,22 +99,25 @@ def test_reports_name_it_and_comparisons_tell_another_prompt(judge: DoorJudge, v
 @pytest.mark.slow
 @each_judge
 def test_gold_labels_are_on_its_scale(judge: DoorJudge, visit: Visit) -> None:
-    gold = ["good", "bad"] if judge.name == "labels" else [5, 1]
-    data = visit.data([{**row, "gold": label} for row, label in zip(ROWS, gold, strict=True)])
+    data = visit.data([{**row, "gold": label} for row, label in zip(ROWS, judge.gold, strict=True)])
     ended = score(data, "--out", visit.folder / "gold.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
     assert ended.code == 0, ended.err
     samples = RunFiles(visit.folder / "gold.run").samples
     assert [label["agrees"] for sample in samples for label in sample["gold"]] == [True, True]
-    beyond = visit.data([{**row, "gold": 7} for row in ROWS])
-    ended = score(beyond, "--out", visit.folder / "beyond.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
-    if judge.name != "labels":
-        assert ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judge", PROMPT_FILES[1:], ids=lambda judge: judge.name)
+def test_a_gold_label_beyond_its_scale_is_refused(judge: DoorJudge, visit: Visit) -> None:
+    data = visit.data([{**row, "gold": 7} for row in ROWS])
+    ended = score(data, "--out", visit.folder / "beyond.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
+    assert ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
 
 
 _OTHER = "prompt: |-\n  Fine?\n  Answer: {response}\nscale: yes/no\nverdict: {after: 'FINE:'}\n"
 
 
-@each_judge
+@each_prompt_file
 @pytest.mark.parametrize(
     ("flag", "in_file"), [("judge_prompt", ("judge",)), ("judge", ("judge_prompt",)), ("judge", ("judge",))]
 )
@@ -128,10 +130,25 @@ def test_the_command_line_beats_a_file_across_both_names(
     assert scored(visit, f"--config={config}", f"--{flag}={visit.settings['judge']}") == [1.0, 0.0]
 
 
-@each_judge
+@each_prompt_file
 def test_both_names_in_one_place_are_an_error(judge: DoorJudge, visit: Visit) -> None:
     flags = [*visit.flags(), f"--judge_prompt={visit.settings['judge']}"]
     ended = score(visit.data(), "--out", visit.folder / "both.jsonl", *flags)
     assert ended.code == 2 and "--judge_prompt (command line): nothing reads it beside --judge=" in ended.err
     with pytest.raises(SettingsError, match=r"judge_prompt: the judge is the prompt file .*; expected one of the two"):
         JudgeSource(judge={**visit.settings, "judge_prompt": visit.settings["judge"]}).scoring()
+
+
+@pytest.mark.slow
+@each_judge
+def test_a_cascade_is_chosen_from_its_run_and_judges_without_its_file(judge: DoorJudge, visit: Visit) -> None:
+    many = [{**row, "prompt": f"{row['prompt']} {number}"} for number in range(30) for row in ROWS]
+    data, preset = visit.data(many), visit.folder / "cascade.yaml"
+    for name, flags in (("own", visit.flags()), ("rubric", ["--judge=rubric"])):
+        score(data, "--out", visit.folder / f"{name}.jsonl", *visit.place(), *flags).successful()
+    runs = [f"{name}={visit.folder / name}.run" for name in ("own", "rubric")]
+    judgegym("replay", *runs, "--choose", "--keep=0.8", "--certainty=0.8", "--out", preset).successful()
+    for name in judge.files:
+        (visit.folder / "judge" / name).unlink()
+    assert scored(visit, f"--config={preset}", "--cascade_recheck=0", out="chosen.jsonl") == [1.0, 0.0]
+    assert judge.marker in str(visit.endpoint.bodies[-1] if visit.endpoint else "")
