@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, crea
 from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
+from judgegym.judges.config.explaining import name_prompt_file
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
@@ -333,7 +334,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
                 f"--for: {getattr(self, FLAG)} sends one response a request, and the judge {self.judge} compares "
                 "several; set --group_size to the number of samples for each prompt"
             )
-        for name, values in self.mounts.items():
+        for name, given in self.mounts.items():
+            values = name_prompt_file(given)
             mounted[name] = _mount(name, mounted[""].fill_in(values, _inheritable(values.get("judge", self.judge))))
             mounted[name].cohorts(self.deadline, f"mounts.{name}.")
         return mounted

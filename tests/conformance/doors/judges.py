@@ -122,6 +122,7 @@ def _number(request: Json, is_right: bool) -> Reply | str:
     return _in_form(request, "grade", number, json.dumps({"why": "Seen.", "grade": number}))
 
 
+OTHER_PROMPT_FILE = "prompt: |-\n  Fine?\n  Answer: {response}\nscale: yes/no\nverdict: {after: 'FINE:'}\n"
 PROMPT_FILES = (
     DoorJudge(
         "labels",

@@ -18,7 +18,7 @@ from judgegym.server.service import opened
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.conformance.doors.commands import scores_of_gold
 from tests.conformance.doors.door import Door, RefusedError, Scores, Visit
-from tests.conformance.doors.judges import QUESTIONS
+from tests.conformance.doors.judges import OTHER_PROMPT_FILE, QUESTIONS
 from tests.core.server.bodies import VERIFY
 from tests.core.server.running import PLACE, Answer, answer_of
 from tests.scripted import Json
@@ -115,6 +115,18 @@ def _mount(protocol: str, visit: Visit) -> Scores:
     return scores_of(protocol, asyncio.run(asked()))
 
 
+def _beside_a_prompt_file(visit: Visit) -> Scores:
+    """A mount beside another prompt file, which it does not take over."""
+    other = visit.folder / "other.yaml"
+    other.write_text(OTHER_PROMPT_FILE, encoding="utf-8")
+
+    async def asked() -> Sequence[Answer]:
+        async with served(visit, f"--judge={other}", *visit.flags(mounts={"own": visit.settings})) as server:
+            return await native(server, "/own")
+
+    return scores_of("native", asyncio.run(asked()))
+
+
 def _beside(visit: Visit) -> Scores:
     """A mount by a rubric beside the judge under test, of which it takes over nothing."""
 
@@ -148,5 +160,6 @@ SERVED = (
     *(Door(f"server-{name}", partial(_first, name)) for name in PROTOCOLS),
     *(Door(f"mount-{name}", partial(_mount, name)) for name in PROTOCOLS),
     Door("server-beside-a-mount", _beside),
+    Door("mount-beside-a-prompt-file", _beside_a_prompt_file),
     Door("server-gold-judge", _gold),
 )

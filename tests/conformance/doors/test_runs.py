@@ -16,7 +16,7 @@ from judgegym_trials.labelling.questions import question_of, rows_of
 from tests.command import RunFiles, in_process, serving
 from tests.conformance.doors.commands import group_flags, judgegym, prompts_flags, scored
 from tests.conformance.doors.door import ROWS, Visit
-from tests.conformance.doors.judges import JUDGES, PROMPT_FILES, DoorJudge
+from tests.conformance.doors.judges import JUDGES, OTHER_PROMPT_FILE, PROMPT_FILES, DoorJudge
 from tests.core.datasets.scoring import score
 from tests.plans import read_plan
 
@@ -114,9 +114,6 @@ def test_a_gold_label_beyond_its_scale_is_refused(judge: DoorJudge, visit: Visit
     assert ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
 
 
-_OTHER = "prompt: |-\n  Fine?\n  Answer: {response}\nscale: yes/no\nverdict: {after: 'FINE:'}\n"
-
-
 @each_prompt_file
 @pytest.mark.parametrize(
     ("flag", "in_file"), [("judge_prompt", ("judge",)), ("judge", ("judge_prompt",)), ("judge", ("judge",))]
@@ -125,7 +122,7 @@ def test_the_command_line_beats_a_file_across_both_names(
     judge: DoorJudge, flag: str, in_file: tuple[str, ...], visit: Visit
 ) -> None:
     other, config = visit.folder / "other.yaml", visit.folder / "settings.yaml"
-    other.write_text(_OTHER, "utf-8")
+    other.write_text(OTHER_PROMPT_FILE, "utf-8")
     config.write_text(json.dumps({"judge": "prompt", **dict.fromkeys(in_file, str(other))}), "utf-8")
     assert scored(visit, f"--config={config}", f"--{flag}={visit.settings['judge']}") == [1.0, 0.0]
 
