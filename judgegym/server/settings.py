@@ -211,6 +211,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     """Everything that `python -m judgegym.server` accepts."""
 
     help_group: ClassVar[str] = "server"
+    _mounted: dict[str, JudgeMount] | None = None
 
     config: Path | None = setting(None, common=True)
     """Read settings from this YAML file, or from the preset of this name: reward_server_rubric, reward_server_group."""
@@ -320,12 +321,19 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             """JUDGEGYM_TOKENS='{"name": "…"}', or say --insecure"""
         )
 
-    def mounted_judges(self) -> dict[str, JudgeMount]:
+    def mounted_judges(self) -> Mapping[str, JudgeMount]:
         """The judges by name; the empty name is the judge that is served at the root.
+
+        Files that they name are read at the first call: what is served is what a reload is compared with.
 
         Raises:
             SettingsError: a mount has a bad name, an unknown setting, a bad value, or cannot gather responses.
         """
+        if self._mounted is None:
+            self._mounted = self._read_judges()
+        return self._mounted
+
+    def _read_judges(self) -> dict[str, JudgeMount]:
         own = {name: getattr(self, name) for name in JudgeMount.model_fields if name in self.model_fields_set}
         mounted = {"": JudgeMount(**own)}
         mounted[""].cohorts(self.deadline, "--")

@@ -1,0 +1,43 @@
+"""A reload of the server reads the files of its judges again; what is watched or gathers groups needs a restart."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judgegym.judges.config.sources import load
+from judgegym.server.command import Reloader
+from judgegym.server.settings import RewardServerSettings, with_preset
+from tests.conformance.doors.judges import OTHER_PROMPT_FILE
+from tests.core.server.running import PLACE, Running, judged_by, running
+
+ASK = {"prompt": "Why?", "response": "Because."}
+
+
+async def _reload(server: Running, *flags: str) -> None:
+    judged = (f"--{name}={value}" for name, value in judged_by(server.judge).items())
+    argv = [*PLACE, *judged, *flags]
+    await Reloader(server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset)).reload()
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+async def test_a_changed_prompt_file_is_served_after_a_reload_unless_it_is_watched(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_watched: bool
+) -> None:
+    file, config = tmp_path / "own.yaml", tmp_path / "server.yaml"
+    file.write_text(OTHER_PROMPT_FILE, encoding="utf-8")
+    config.write_text(yaml.safe_dump({"mounts": {"own": {"judge": str(file)}}}), encoding="utf-8")
+    flags = [f"--config={config}", "--judge=rule", "--rule=length", "--rule_hard_limit=9"]
+    flags += [f"--run_dir={tmp_path / 'watched'}"] if is_watched else []
+    async with running(*flags, judge="FINE: yes") as server:
+        await server.post("/own/v1/score", ASK)
+        file.write_text(OTHER_PROMPT_FILE.replace("Fine?", "Is it fine?"), encoding="utf-8")
+        with caplog.at_level(logging.ERROR):
+            await _reload(server, *flags)
+        await server.post("/own/v1/score", {**ASK, "response": "So."})
+        shown = [body["messages"][0]["content"].partition("\n")[0] for body in server.judge.bodies]
+    assert shown == (["Fine?", "Fine?"] if is_watched else ["Fine?", "Is it fine?"])
+    assert ("the judge 'own' can be changed by a restart only" in caplog.text) == is_watched
