@@ -30,12 +30,13 @@ from rich.markup import escape
 
 from judgegym.cli.environments import built_in
 from judgegym.data.rows import Split
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.extras import needs, require
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.judges.scorers.fields import rubric_of
-from judgegym.judges.scorers.registry import JudgeKind
+from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import CUT_OFF, Choice
 from judgegym.server.settings import JudgeMount
@@ -165,7 +166,7 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> tuple[Scorer
         SettingsError: an argument is unknown, wrong, or secret.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
-    settings = [name for name in JudgeMount.model_fields if name not in _NOT_HERE]
+    settings = [name for name in with_all_choices(JudgeMount).model_fields if name not in _NOT_HERE]
     refuse_secrets(given)
     refuse_unknown(given, [*ScorerOptions.model_fields, *settings], prefix=f"{kind}.")
     of_options = {name: value for name, value in given.items() if name in ScorerOptions.model_fields}

@@ -43,7 +43,7 @@ from judgegym_trainers.scores.sources import JudgeSource, check, settings_in
 if TYPE_CHECKING:
     from rllm.types import Episode, Task
 
-    from judgegym.judges.scorers.registry import JudgeKind
+    from judgegym.judges.scorers.settings import JudgeKind
     from judgegym_trainers.single_turn import EnvironmentSource
 
 VARIABLE = "JUDGEGYM_RLLM"

@@ -37,10 +37,12 @@ from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.environments.command_line.offline import with_replicas
+from judgegym.judges.config.composed import chosen_settings
 from judgegym.judges.config.help import help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings
+from judgegym.judges.scorers.registry import TASK_FIELDS
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
@@ -101,11 +103,13 @@ def load_command_settings(
     """
     groups = {"data": "data", group: group, "judge": "judge (the model that scores)", "run": "run"}
     usage = f"{prog} DATA --judge KIND --out FOLDER"
-    page = partial(help_page, settings, usage=usage, about=about, groups=groups, most_used=most_used)
+    page = partial(
+        help_page, chosen_settings(settings, words), usage=usage, about=about, groups=groups, most_used=most_used
+    )
     return settings_to_run(words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas))
 
 
-async def prompts_of(settings: ScorerSettings, task: JudgeTask) -> list[Sequence[Message]]:
+async def prompts_of(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
     """The prompts that a judge would ask about a checked task, in their order; nobody is asked.
 
     Raises:
@@ -142,12 +146,10 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
 
 def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
     """The settings of `judgegym score` that judge as `settings` say, with some of them changed."""
-    shared = [name for name in ScoreSettings.model_fields if name in type(settings).model_fields]
-    values = {name: getattr(settings, name) for name in shared}
-    made = ScoreSettings().model_copy(update={**values, **changed})
-    made.model_fields_set.clear()
-    made.model_fields_set.update({*changed, *(name for name in shared if name in settings.model_fields_set)})
-    return made
+    values = {**{name: getattr(settings, name) for name in type(settings).model_fields}, **changed}
+    settings_type = ScoreSettings.for_values(values)
+    shared = {name: value for name, value in values.items() if name in settings_type.model_fields}
+    return settings_type.model_construct({*settings.model_fields_set, *changed} & {*shared}, **shared)
 
 
 def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: str) -> Path | None:

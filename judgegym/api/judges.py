@@ -35,7 +35,9 @@ from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.settings import RuleSettings
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import COMPOSITE, TASK_FIELDS, ScorerSettings, open_judge, shown_fields
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.registry import TASK_FIELDS
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 
@@ -295,7 +297,12 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), context=shown)
 
 
-class _MadeOfJudges(OpenJudge[PartsDetail], settings=ScorerSettings, factory=open_judge):
+def _of_kind(kind: str) -> type[AnyJudgeSettings]:
+    """The settings of a judge that is made of judges, as its signature shows them."""
+    return AnyJudgeSettings.with_choices((f"judge={kind}",))
+
+
+class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=open_judge):
     """Scores answers by several judges."""
 
     async def judge(
@@ -324,8 +331,8 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=ScorerSettings, factory=ope
 
     @property
     def _unseen(self) -> frozenset[str]:
-        assert isinstance(self.settings, ScorerSettings)
-        return frozenset(TASK_FIELDS) - shown_fields(self.settings)
+        assert isinstance(self.settings, AnyJudgeSettings)
+        return frozenset(TASK_FIELDS) - self.settings.shown_fields
 
     def _task(
         self,
@@ -350,7 +357,7 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=ScorerSettings, factory=ope
             raise DataError(str(error)) from error
 
 
-class RewardJudge(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+class RewardJudge(_MadeOfJudges, settings=_of_kind("composite"), factory=open_judge):
     """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
 
     Example:
@@ -367,10 +374,10 @@ class RewardJudge(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge=COMPOSITE, reward=reward, **settings)
+        super().__init__(offline=offline, judge="composite", reward=reward, **settings)
 
 
-class Jury(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+class Jury(_MadeOfJudges, settings=_of_kind("jury"), factory=open_judge):
     """Scores answers by several judges, whose scores make one.
 
     Example:
@@ -389,7 +396,7 @@ class Jury(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
         super().__init__(offline=offline, judge="jury", judges=judges, **settings)
 
 
-class Cascade(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+class Cascade(_MadeOfJudges, settings=_of_kind("cascade"), factory=open_judge):
     """Scores answers by a cheap judge, and by a strong one where the cheap one is not sure; each answer by itself.
 
     Example:
@@ -408,7 +415,7 @@ class Cascade(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
         super().__init__(offline=offline, judge="cascade", cascade=cascade, **settings)
 
 
-class Steps(_MadeOfJudges, settings=ScorerSettings, factory=open_judge):
+class Steps(_MadeOfJudges, settings=_of_kind("steps"), factory=open_judge):
     """Scores each step of an agent's trace by a judge, and makes one score of them; a text is one step.
 
     Example:

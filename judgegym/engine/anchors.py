@@ -38,7 +38,8 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
 from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, scale_of, shown_fields
+from judgegym.judges.scorers.registry import TASK_FIELDS, definition, scale_of
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.at_once import all_results, holding
 from judgegym.llm.cache import IS_ASKED_ANEW
 from judgegym.llm.errors import SettingsError, UserError
@@ -92,7 +93,7 @@ class AnchorJudge:
     @property
     def digest(self) -> str:
         """A digest of the settings that determine its judgments, without the seed."""
-        dumped, own = without_secrets(self.settings), JUDGES[self.kind].settings
+        dumped, own = without_secrets(self.settings), definition(self.kind).settings
         names = {each.name for each in declared_settings(own) if not each.is_operational} - {"seed"}
         return digest(self.kind, {name: dumped.get(name) for name in (*sorted(names), "rubric")})
 
@@ -182,7 +183,7 @@ def read_anchors(judge: AnchorJudge) -> list[Anchor]:
     if not judge.settings.asks_endpoint:
         raise SettingsError("--anchors: the judge asks no endpoint, so that it cannot change behind a name")
     settings = judge.settings
-    shown = shown_fields(settings) if isinstance(settings, ScorerSettings) else JUDGES[judge.kind].fields
+    shown = settings.shown_fields if isinstance(settings, AnyJudgeSettings) else definition(judge.kind).fields
     rows = by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
     return [_anchor(uid, row, judge, shown) for uid, row in rows.items()]
 

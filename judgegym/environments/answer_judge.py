@@ -6,10 +6,11 @@ its place. Or its settings are `AnyJudgeConfig`, and the user chooses the judge:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
+
+from pydantic import field_validator
 
 from judgegym.data.answers import PromptTask
 from judgegym.engine.settings.env import EnvConfig
@@ -23,52 +24,51 @@ from judgegym.judges.core.naming import did_you_mean
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, prompt_of_answers
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
 from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.registry import (
     JUDGES,
     SINGLE,
-    ScorerSettings,
-    SingleKind,
+    USUAL,
     about,
-    kinds_that_read,
-    open_judge,
+    all_kinds,
+    check_sees_each_alone,
+    definition,
     scale_of,
-    shown_fields,
 )
+from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
 
-class AnyJudgeSettings(ScorerSettings):
+class ChosenJudgeSettings(AnyJudgeSettings):
     """Which judge of single responses scores the completions."""
 
-    unread: ClassVar[Collection[str]] = frozenset(
-        name for name in ScorerSettings.model_fields if kinds_that_read(name).isdisjoint(SINGLE)
-    )
+    judge: JudgeKind = setting(USUAL, about(SINGLE), common=True)
 
-    judge: SingleKind = setting("rubric", about(SINGLE), common=True)
+    @classmethod
+    def readers(cls, name: str) -> list[str]:
+        """The judges that see each response by itself and read a setting."""
+        single = {f"judge={kind}" for kind, judge in all_kinds().items() if judge.most_together is None}
+        return [choice for choice in super().readers(name) if choice in single]
 
-    @property
-    def without_effect(self) -> Mapping[str, Sequence[str]]:
-        """The settings of other judges than the chosen one."""
-        readers = {name: kinds_that_read(name) for name in ScorerSettings.model_fields}
-        return {
-            name: [f"judge={kind}" for kind in SINGLE if kind in kinds]
-            for name, kinds in readers.items()
-            if self.judge not in kinds
-        }
+    @field_validator("judge")
+    @classmethod
+    def _sees_each_alone(cls, value: str) -> str:
+        check_sees_each_alone(value, "judge")
+        return value
 
 
-class AnyJudgeConfig(AnyJudgeSettings, EnvConfig):
+class AnyJudgeConfig(ChosenJudgeSettings, EnvConfig):
     """The settings of an environment whose judge the user chooses."""
 
 
 class AnyJudge:
     """A judge of any kind: a score from 0 to 1, with the numbers that it was computed from."""
 
-    def __init__(self, single: SingleJudge[Any, Any], settings: ScorerSettings) -> None:
+    def __init__(self, single: SingleJudge[Any, Any], settings: AnyJudgeSettings) -> None:
         """Judge by `single`, which `settings` name."""
         self.single, self.client = single, single.client
-        self._settings, self._shown = settings, shown_fields(settings)
+        self._settings, self._shown = settings, settings.shown_fields
 
     @property
     def shown_columns(self) -> list[str]:
@@ -148,7 +148,9 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
 
 def open_kind(kind: str, config: EnvConfig, client: ChatClient) -> TaskJudge:
     """Open a kind of judge whose settings are the environment's."""
-    return JUDGES[kind].judge(config, client, getattr(config, "rubric", None))
+    if isinstance(config, AnyJudgeSettings):
+        return open_judge(config, client)
+    return definition(kind).judge(config, client, getattr(config, "rubric", None))
 
 
 def anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:

@@ -21,7 +21,8 @@ from judgegym.judges.core.judge import DetailT, Judge
 from judgegym.judges.core.judgment import Judgment, Scale
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -58,7 +59,7 @@ class EnvironmentJurySettings(GroupJudgeSettings, JurySettings):
             raise ValueError(str(error)) from None
         return self
 
-    def jury_settings(self) -> ScorerSettings:
+    def jury_settings(self) -> AnyJudgeSettings:
         """Return the settings of the jury, as `judgegym score` has them.
 
         Raises:
@@ -67,7 +68,7 @@ class EnvironmentJurySettings(GroupJudgeSettings, JurySettings):
         names = self.model_fields_set & {*self.answer_judge.model_fields, *JurySettings.model_fields}
         members = {name: {**fields, "judge": self.jury_of} for name, fields in self.judges.items()}
         given = {**{name: getattr(self, name) for name in names}, "judge": "jury", "judges": members}
-        return settings_from_keywords(ScorerSettings, given)
+        return settings_from_keywords(AnyJudgeSettings, given)
 
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:

@@ -32,7 +32,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
-from judgegym.environments.answer_judge import AnyJudge, AnyJudgeSettings
+from judgegym.environments.answer_judge import AnyJudge, ChosenJudgeSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings
 from judgegym.environments.spec import EnvSpec
@@ -40,7 +40,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.conversations.turns import transcript
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge
+from judgegym.judges.parts.cascade import ESCALATED, CascadeJudge, CascadeSettings
 from judgegym.llm.at_once import all_results
 from judgegym.llm.ledger import component
 from judgegym.statistics.agreement import side
@@ -50,7 +50,7 @@ _OF_USER = sorted(UserSettings.model_fields.keys() - {"user_max_turns"})
 _NO_CASCADE = "the judge cascade judges conversations of one turn; expected another judge"
 
 
-class PromptsConfig(AnyJudgeSettings, UserSettings, EnvConfig):
+class PromptsConfig(ChosenJudgeSettings, UserSettings, EnvConfig):
     """The judge, the prompts, and who goes on after the first answer."""
 
     train_dataset: str = setting("prompts.jsonl", verbs=ROLLOUTS, group="data", common=True)
@@ -73,7 +73,7 @@ class PromptsConfig(AnyJudgeSettings, UserSettings, EnvConfig):
     def _fits_several_turns(self) -> Self:
         if self.user_max_turns and self.model_answers is not None:
             raise ValueError("user_max_turns: model_answers are given already, so that no user can go on after them")
-        if self.user_max_turns and self.judge == "cascade":
+        if self.user_max_turns and self.of_kind(CascadeSettings):
             raise ValueError(f"user_max_turns: {_NO_CASCADE}")
         if self.judged == "turns" and self.judge_critique_rounds:
             raise ValueError("judge_critique_rounds: judged=turns has several judgments; expected whole or last")
@@ -83,9 +83,8 @@ class PromptsConfig(AnyJudgeSettings, UserSettings, EnvConfig):
 
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:
-        """The settings of other judges than the chosen one, and of a simulated user where there is none."""
-        others = super().without_effect
-        return others if self.user_max_turns else {**others, **dict.fromkeys(_OF_USER, ("user_max_turns",))}
+        """The settings of a simulated user where there is none."""
+        return {} if self.user_max_turns else dict.fromkeys(_OF_USER, ("user_max_turns",))
 
 
 class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
@@ -107,7 +106,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
         def check(task: PromptTask) -> None:
             self._any_judge.check(task)
-            if task.follow_ups and config.judge == "cascade":
+            if task.follow_ups and config.of_kind(CascadeSettings):
                 raise ValueError(f"it has several turns: {_NO_CASCADE}")
             if task.follow_ups and config.model_answers is not None and not train:
                 raise ValueError("it has several turns, to which model_answers has no answers")
@@ -246,7 +245,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             metrics.expect("no completion has a score", "turns")
         for number in range(1, most + 1) if self.config.judged == "turns" else ():
             metrics.expect("no conversation with a score has this turn", f"mean_score_{_TURN}{number}")
-        if self.config.judge == "cascade":
+        if self.config.of_kind(CascadeSettings):
             metrics.expect("no completion has a score", "escalated_rate")
             metrics.expect("no row that the cheap judge decides was shown to both", "rechecked_differ_rate")
         for category in {task.category: None for task in tasks if task.category is not None}:

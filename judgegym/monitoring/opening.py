@@ -10,7 +10,7 @@ import aiohttp
 
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.judges.scorers.opening import open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
 from judgegym.monitoring.gold import GoldJudge

@@ -9,11 +9,12 @@ from pydantic import AfterValidator, BaseModel, JsonValue, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
-from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.config.fields import operational
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.parts.part import check_fields
-from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, PROMPT, SINGLE, ScorerSettings
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.scorers.registry import check_sees_each_alone
+from judgegym.judges.scorers.settings import AnyJudgeSettings, flat_settings
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.monitoring.alarms import check_alarm_action
@@ -88,25 +89,23 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
                 scorer = self.gold_scorer()
             except SettingsError as error:
                 raise ValueError(str(error)) from None
-            if scorer.judge == PROMPT:  # what the file holds takes the place of its name
+            if scorer.of_kind(PromptJudgeSettings):  # what the file holds takes the place of its name
                 self.gold_judge.update(scorer.model_dump(mode="json", include={"judge", "judge_prompt"}))
         return self
 
-    def gold_scorer(self) -> ScorerSettings:
+    def gold_scorer(self) -> AnyJudgeSettings:
         """Return the settings of the gold judge.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
             ValueError: it compares responses, or a secret would be kept in files.
         """
-        kind = self.gold_judge.get("judge")
-        if (kind not in SINGLE or kind == COMPOSITE) and not is_prompt_file(kind):
-            kinds = ", ".join(one for one in JUDGES if one in SINGLE and one != COMPOSITE)
-            raise ValueError(f"gold_judge.judge: expected one of {kinds}, or a prompt file, found {kind!r}")
+        given = flat_settings({name: value for name, value in self.gold_judge.items() if name not in BUDGETS})
+        judge = AnyJudgeSettings.spelled_out(given)
+        check_sees_each_alone(judge.get("judge"), "gold_judge.judge")
         self.gold_budget()
-        judge = {name: value for name, value in self.gold_judge.items() if name not in BUDGETS}
         check_fields("gold_judge.", judge)
-        return settings_from_keywords(ScorerSettings, judge, prefix="gold_judge.", others=BUDGETS)
+        return settings_from_keywords(AnyJudgeSettings, judge, prefix="gold_judge.", others=BUDGETS)
 
     def gold_budget(self) -> Budget:
         """Return what may be spent on the gold judge.

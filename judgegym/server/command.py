@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from judgegym.judges.config import presets
+from judgegym.judges.config.composed import chosen_settings
 from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
 from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
-from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
@@ -77,7 +77,11 @@ def _run(arguments: list[str], prog: str) -> int:
     detail = help_requested(arguments)
     if detail is not None:
         about = "Serve judges over HTTP to trainers."
-        sys.stdout.write(help_page(RewardServerSettings, usage=prog, about=about, groups=_GROUPS, detail=detail))
+        sys.stdout.write(
+            help_page(
+                chosen_settings(RewardServerSettings, arguments), usage=prog, about=about, groups=_GROUPS, detail=detail
+            )
+        )
         return 0
     read = partial(load, RewardServerSettings, arguments, prog=prog, reshape=with_preset)
     loaded = read()
@@ -105,7 +109,7 @@ def _checked(loaded: LoadedSettings[RewardServerSettings]) -> LoadedSettings[Rew
     """
     settings = loaded.settings
     settings.check_access()
-    check_flags_are_read(loaded, {mount.judge for mount in settings.mounted_judges().values()})
+    settings.mounted_judges()
     settings.check_processes(settings.workers)
     settings.budgets()
     return loaded

@@ -21,7 +21,8 @@ import aiohttp
 
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge
-from judgegym.judges.scorers.registry import TASK_FIELDS, open_judge, shown_fields
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.tracing import Attributes, SpanTracer
@@ -148,7 +149,7 @@ class MountedJudges:
                 scorer = open_judge(mount, client)
             except SettingsError as error:
                 raise SettingsError(f"{named(name)}{error}") from error
-            unseen = {*TASK_FIELDS} - shown_fields(mount)
+            unseen = {*TASK_FIELDS} - mount.shown_fields
             health = JudgeHealth(client, name, self._telemetry, asks_endpoint=mount.asks_endpoint)
             stack.push_async_callback(health.aclose)
             judge = MountedJudge(name, mount, health, stack.pop_all(), scorer, unseen)

@@ -24,6 +24,7 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import LineWriter
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
@@ -96,7 +97,7 @@ class ServerMonitors:
             stand_in=first if identity == STAND_IN_IDENTITY else None,
         )
         for name, mount in self._mounts.items():
-            cascade, judges = mount if mount.judge == "cascade" else None, len(self._mounts)
+            cascade, judges = mount.of_kind(CascadeSettings), len(self._mounts)
             target = MonitorTarget(first.seed, mount.judge_name(), settings.monitor_every, name, judges, cascade)
             self._monitors[name] = open_monitor(
                 settings, target, place, write=self._write, on_alarm=partial(self._telemetry.alarmed, name)

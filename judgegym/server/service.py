@@ -23,7 +23,7 @@ from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.prompt_files.stand_in import references
-from judgegym.judges.scorers.registry import MOST_TOGETHER
+from judgegym.judges.scorers.registry import COMPARING
 from judgegym.llm import tracing
 from judgegym.llm.at_once import holding
 from judgegym.llm.cost.budget import OF_CALLER
@@ -305,9 +305,9 @@ class Service:
             raise RequestError(503, "draining", "the server is about to stop")
         body, settings = validated(protocol, raw), table.judges[mount].settings
         try:
-            if protocol.compares and settings.judge not in MOST_TOGETHER:
+            if protocol.compares and settings.definition.most_together is None:
                 sees = f"the judge {settings.judge} sees each response by itself"
-                raise ValueError(f"{protocol.path}: {sees}; expected one of {', '.join(MOST_TOGETHER)}")
+                raise ValueError(f"{protocol.path}: {sees}; expected one of {', '.join(COMPARING)}")
             tasks = body.tasks(raw)
             if not protocol.tells_faults:
                 self._answers.check(tasks)

@@ -7,7 +7,7 @@ is a default: what the command line, the environment or the YAML file set comes 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -15,10 +15,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, crea
 from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
-from judgegym.judges.config.explaining import name_prompt_file
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
-from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
+from judgegym.judges.scorers.registry import COMPARING
+from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind, flat_settings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
@@ -94,7 +94,7 @@ def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
     return [*found, limits]
 
 
-class JudgeMount(ScorerSettings):
+class JudgeMount(AnyJudgeSettings):
     """One judge of the server: its kind, its settings, and how single responses are gathered for it."""
 
     how_to_gather: ClassVar[str] = "a server with --group_size gathers single ones"
@@ -120,11 +120,11 @@ class JudgeMount(ScorerSettings):
             raise SettingsError(f"{prefix}group_wait: nothing is gathered without {prefix}group_size")
         if self.group_size is None:
             return None
-        most = MOST_TOGETHER.get(self.judge)
+        most = self.definition.most_together
         if most is None:
             raise SettingsError(
                 f"{prefix}group_size: the judge {self.judge} sees each response alone; those that compare responses "
-                f"are {', '.join(MOST_TOGETHER)}"
+                f"are {', '.join(COMPARING)}"
             )
         if self.group_size > most:
             raise SettingsError(
@@ -148,6 +148,7 @@ _NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
 """The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
 _SENDS_ONE: Sequence[Trainer] = ("openrlhf",)
 """The trainers that have no other way; the others can send a group, or a baseline."""
+_GATHERING = ("group_size", "group_wait")
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 RESERVED = frozenset({"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi", "token"})
 
@@ -260,6 +261,19 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     drain_timeout: float | None = setting(None, ge=0)
     """On SIGTERM, wait up to this many seconds for requests in flight. If unset, 10 more than --deadline."""
 
+    @classmethod
+    def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
+        """The kinds of the mounts, which have what is set for the first judge."""
+        try:
+            mounts = _from_json(values.get("mounts", {}))
+        except ValueError:
+            return  # said where the settings are validated
+        for mount in mounts.values() if isinstance(mounts, Mapping) else ():
+            if isinstance(mount, Mapping):
+                first = {"judge": values["judge"]} if "judge" in values else {}
+                chosen = JudgeMount.chosen({**first, **JudgeMount.spelled_out(flat_settings(mount))})
+                yield from (choice.partition("=")[2] for choice in chosen)
+
     @property
     def drain_s(self) -> float:
         """Seconds for the requests in flight at the end; by default each may be answered."""
@@ -334,17 +348,17 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         return self._mounted
 
     def _read_judges(self) -> dict[str, JudgeMount]:
-        own = {name: getattr(self, name) for name in JudgeMount.model_fields if name in self.model_fields_set}
-        mounted = {"": JudgeMount(**own)}
+        values = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        first_type = JudgeMount.for_values({"judge": self.judge, **values})
+        mounted = {"": first_type(**{name: values[name] for name in values if name in first_type.model_fields})}
         mounted[""].cohorts(self.deadline, "--")
         if getattr(self, FLAG) in _SENDS_ONE and self.judge in _NEEDS_OTHERS and self.group_size is None:
             raise SettingsError(
                 f"--for: {getattr(self, FLAG)} sends one response a request, and the judge {self.judge} compares "
                 "several; set --group_size to the number of samples for each prompt"
             )
-        for name, given in self.mounts.items():
-            values = name_prompt_file(given)
-            mounted[name] = _mount(name, mounted[""].fill_in(values, _inheritable(values.get("judge", self.judge))))
+        for name, values in self.mounts.items():
+            mounted[name] = _mount(name, values, mounted[""])
             mounted[name].cohorts(self.deadline, f"mounts.{name}.")
         return mounted
 
@@ -354,18 +368,17 @@ def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
     return [name for name, mount in mounts.items() if mount.gathers]
 
 
-def _inheritable(kind: str) -> Collection[str]:
-    """The settings of the first judge that a mount may have, too; one that sees each response alone gathers none."""
-    return JudgeMount.model_fields.keys() - (() if kind in MOST_TOGETHER else ("group_size", "group_wait"))
-
-
-def _mount(name: str, values: Mapping[str, object]) -> JudgeMount:
+def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeMount:
+    """A mount, with what it leaves out from the first judge; one that sees each response alone gathers none."""
     if re.match(_NAME, name) is None or name in RESERVED:
         raise SettingsError(
             f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - and _, and none of "
             + ", ".join(sorted(RESERVED))
         )
-    return settings_from_keywords(JudgeMount, values, prefix=f"mounts.{name}.")
+    given = JudgeMount.spelled_out(flat_settings(values))
+    mount_type = JudgeMount.for_values({"judge": first.judge, **given})
+    names = mount_type.model_fields.keys() - (() if given.get("judge", first.judge) in COMPARING else _GATHERING)
+    return settings_from_keywords(mount_type, first.fill_in(given, names), prefix=f"mounts.{name}.")
 
 
 def bracketed(host: str) -> str:

@@ -314,7 +314,8 @@ class JudgeSource:
         Raises:
             SettingsError: see `scoring`.
         """
-        key = wire.dumps({**asdict(self), "token": self.bearer_token()})
+        judge = sorted((self.judge or {}).items())
+        key = wire.dumps({**asdict(self), "judge": judge, "token": self.bearer_token()})
         if key not in _SHARED:
             _SHARED[key] = self.scoring()
         return _SHARED[key]

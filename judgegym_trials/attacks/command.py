@@ -16,7 +16,6 @@ from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command
 from judgegym.judges.config.help import flags_parser
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.attacks.settings import AttackSettings
@@ -61,7 +60,6 @@ def _run(words: list[str], prog: str) -> int:
     loaded = load_command_settings(AttackSettings, words, prog, about=_ABOUT, group="attack", most_used=MOST_USED)
     if loaded is None:
         return 0
-    check_flags_are_read(loaded, {loaded.settings.judge})
     return run_command("attack", loaded, lambda: _attack(loaded, [*prog.split(), *words]))
 
 

@@ -12,7 +12,7 @@ from random import Random
 from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm import wire
 from judgegym.offline.answers import known_prompts, read_prompt
 from judgegym.offline.request import RequestMessage
@@ -29,7 +29,7 @@ _LONGEST_ENDING = 200
 class Forger:
     """Forges for one judge."""
 
-    def __init__(self, settings: ScorerSettings) -> None:
+    def __init__(self, settings: AnyJudgeSettings) -> None:
         """Forge for the judge of the settings.
 
         Raises:

@@ -18,7 +18,7 @@ from typing_extensions import Self
 from judgegym.judges import prompts
 from judgegym.judges.config.presets import read_yaml
 from judgegym.judges.core.naming import did_you_mean
-from judgegym.judges.scorers.registry import JudgeKind
+from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.errors import SettingsError
 
 BUILT_IN = Path(__file__).with_name("attacks.yaml")

@@ -13,7 +13,7 @@ from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
 from judgegym_trials.attacks.forger import PLACEHOLDER, Forger
@@ -54,7 +54,7 @@ def uid_of(kind: str, target: Target) -> str:
     return f"{kind}/{target.number}"
 
 
-def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
+def targets_of(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
     """The rows to attack; one whose response is empty has nothing to attack, and is left out.
 
     Of several responses that are judged by themselves one is drawn, of those that are not preferred.
@@ -87,7 +87,7 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
 
 
 async def derive_rows(
-    targets: Sequence[Target], attacks: Sequence[Attack], settings: ScorerSettings
+    targets: Sequence[Target], attacks: Sequence[Attack], settings: AnyJudgeSettings
 ) -> tuple[DerivedRows, list[Attack], list[Attack]]:
     """Derive the rows to judge: all twins and repeats, then attack by attack.
 

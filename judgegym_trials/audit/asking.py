@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,8 @@ from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings, scale_in_words, scale_of
+from judgegym.judges.scorers.registry import definition, is_kind, scale_in_words, scale_of
+from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
@@ -83,10 +84,17 @@ class CalledAuditSettings(RowsSettings):
     settings: Path | None = operational(None)
     """Read thresholds that differ from the shipped ones from this YAML file."""
 
+    @classmethod
+    def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
+        """The second form of the judge."""
+        form = values.get("second_form")
+        if isinstance(form, str) and is_kind(form):
+            yield form
+
 
 def compares(kind: str) -> bool:
     """Whether judges of a kind compare responses."""
-    return JUDGES[kind].most_together is not None
+    return definition(kind).most_together is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +237,10 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
         changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
     if kind == "choice":
         changed |= {"judge": "tournament", "tournament_game": "choice", "rubric": None}
-    given = {name: getattr(settings, name) for name in settings.model_fields_set}
-    return CalledAuditSettings.model_validate(given | changed)
+    values = {**{name: getattr(settings, name) for name in settings.model_fields_set}, **changed}
+    settings_type = CalledAuditSettings.for_values(values)
+    read = {name: value for name, value in values.items() if name in settings_type.model_fields}
+    return settings_type.model_validate(read)
 
 
 def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
@@ -308,7 +318,7 @@ def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
     return {} if sample.detail is None else sample.detail.components
 
 
-def _label(sample: Sample[ScoreDetail], settings: ScorerSettings) -> str | None:
+def _label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str | None:
     """The judge's label; that of one aspect is yes or no."""
     components = _components(sample)
     if settings.judge == "aspect" and len(components) == 1 and sample.score is not None:

@@ -23,7 +23,6 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal.output import dollars
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym_trials import judged_rows
 from judgegym_trials.audit import FAULT
@@ -61,7 +60,6 @@ def _run(words: list[str], prog: str) -> int:
     if loaded is None:
         return 0
     settings = loaded.settings
-    check_flags_are_read(loaded, {settings.judge, settings.second_form or settings.judge})
     require("audit")
     thresholds = load_settings(settings.settings)
     return run_command("audit", loaded, lambda: _audit(loaded, thresholds, [*prog.split(), *words]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import without_form
-from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.audit.settings import read_mapping, shipped
 from judgegym_trials.judged_rows import prompts_of
@@ -20,7 +20,7 @@ SHIPPED = "shipped"
 _SETTING = "judge_system_prompt"
 
 
-async def wordings_of(settings: ScorerSettings, tasks: Sequence[JudgeTask], source: str) -> Mapping[str, str] | str:
+async def wordings_of(settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], source: str) -> Mapping[str, str] | str:
     """The other wordings by name; or why there are none.
 
     Args:
@@ -32,7 +32,7 @@ async def wordings_of(settings: ScorerSettings, tasks: Sequence[JudgeTask], sour
         SettingsError: the file cannot be read, or has something else than prompts.
     """
     own = {} if source == SHIPPED else _of_file(Path(source))
-    if settings.judge not in kinds_that_read(_SETTING):
+    if _SETTING in settings.ignored:
         return f"a judge of the kind {settings.judge} has no prompt of instructions"
     if own:
         return own

@@ -21,13 +21,15 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.endpoint import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import refuse_unknown, slug
-from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE, ScorerSettings, kinds_that_read
+from judgegym.judges.scorers.registry import JUDGES, SINGLE, reads
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import JSON, text_of
@@ -35,6 +37,8 @@ from judgegym.reports.document import write_file
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.replay.recordings import RecordedAnswers, ReplayClient
 
+_PARTS_SETTINGS = [judge.parts.setting for judge in JUDGES.values() if judge.parts is not None]
+"""The settings that hold judges."""
 _NOT_OF_A_PART = {"judge", "judge_cache", "judge_extra_headers", "judge_api_key", "seed"}
 _DATA = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
 _DATA -= {"out", "labels", "config", "data"}  # which may be another run's own
@@ -60,10 +64,18 @@ class RecordedJudge:
 
     def fields(self) -> dict[str, JSON]:
         """The settings of its judge that differ from their defaults."""
-        config, usual = self.run.config, ScorerSettings().model_dump(mode="json", exclude=_NOT_OF_A_PART)
-        kind = text_of(config["judge"])
-        names = [name for name in sorted(config.keys() & usual) if kind in kinds_that_read(name)]
+        config, kind = self.run.config, text_of(self.run.config["judge"])
+        settings = AnyJudgeSettings.with_choices([f"judge={kind}"]).model_construct()
+        usual = settings.model_dump(mode="json", exclude=_NOT_OF_A_PART)
+        names = [name for name in sorted(config.keys() & usual) if reads(kind, name)]
         return {"judge": kind, **{name: config[name] for name in names if config[name] != usual[name]}}
+
+
+def _parts_setting(kind: str) -> str:
+    """The setting that holds the members of a jury, or the judges of a cascade."""
+    parts = JUDGES[kind].parts
+    assert parts is not None, kind
+    return parts.setting
 
 
 def open_members(words: Sequence[str]) -> list[RecordedJudge]:
@@ -116,7 +128,7 @@ def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[s
     parts = {member.name: member.fields() for member in members}
     if len({*map(str, seeds)}) > 1:
         parts = {name: {**part, "seed": seed} for (name, part), seed in zip(parts.items(), seeds, strict=True)}
-    return {"judge": kind, "seed": seeds[0], **rules, MADE_OF_JUDGES[kind].field: parts}
+    return {"judge": kind, "seed": seeds[0], **rules, _parts_setting(kind): parts}
 
 
 def replay_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
@@ -159,16 +171,16 @@ def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out:
     stand_in, identity = (STAND_IN_JUDGE, STAND_IN_IDENTITY) if settings.offline else ("", "")
     client = ReplayClient(recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity))
     opened = settings.model_copy(deep=True)
-    for made in MADE_OF_JUDGES.values():
-        _remove_keys(getattr(opened, made.field))
+    for name in _PARTS_SETTINGS:
+        _remove_keys(getattr(opened, name, {}))
     return ScoreRun(opened, settings.data or "", out, ScoreClients(client))
 
 
 def _remove_keys(parts: Mapping[str, Any]) -> None:
     for fields in parts.values():
         fields["judge_api_key"] = "none"
-        for made in MADE_OF_JUDGES.values():
-            _remove_keys(fields.get(made.field, {}))
+        for name in _PARTS_SETTINGS:
+            _remove_keys(fields.get(name, {}))
 
 
 async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> EvaluationResult:
@@ -249,9 +261,9 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
     if not isinstance(found, dict):
         raise SettingsError(f"--{kind} {word}: env: expected settings by name")
     if found is read:
-        known = ScoreSettings.model_fields
-        of_kind = [*(name for name in known if name.startswith(f"{kind}_")), MADE_OF_JUDGES[kind].field]
+        known = with_all_choices(ScoreSettings).model_fields
+        of_kind = [*(name for name in known if name.startswith(f"{kind}_")), _parts_setting(kind)]
         unknown = [name for name in map(str, found) if name.partition(".")[0] not in known]
         refuse_unknown(unknown, of_kind, prefix=f"--{kind} {word}: ")
-    names = found.get(MADE_OF_JUDGES[kind].field) or {}
+    names = found.get(_parts_setting(kind)) or {}
     return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(names)

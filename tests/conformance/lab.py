@@ -17,6 +17,7 @@ import yaml
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
+from judgegym.judges.config.composed import with_all_choices
 from tests.command import Ended, RunFiles, Started, in_process, serving
 from tests.conformance.subjects import KEYS, Subject, Verb
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
@@ -168,8 +169,8 @@ class Lab:
         return self._used(verb, self.data_flags)
 
     def _used(self, verb: Verb, flags: Iterable[str]) -> list[str]:
-        config_type = self.subject.env_type.config_type
-        return [flag for flag in flags if uses(verb, config_type, flag.removeprefix("--env.").partition("=")[0])]
+        settings_type = with_all_choices(self.subject.env_type.config_type)
+        return [flag for flag in flags if uses(verb, settings_type, flag.removeprefix("--env.").partition("=")[0])]
 
     def argv(self, *flags: str, verb: Verb = "evaluate", run: str = "run") -> list[str]:
         """A command line: no retries, no pauses."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from judgegym.judges.config.composed import with_all_choices
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import uids
 
@@ -17,7 +18,7 @@ def test_prompts_about_the_completions_of_a_row_differ_after_what_they_share_onl
         pytest.skip("the policy is the judge: its prompts are the row's, for all completions the same")
     if lab.subject.turns > 1:
         pytest.skip("what follows a first turn is the rest of its conversation, in which rollouts share nothing")
-    config_type = lab.subject.env_type.config_type
+    config_type = with_all_choices(lab.subject.env_type.config_type)
     is_read = SETTING in config_type.model_fields and SETTING not in getattr(config_type, "setting_verbs", {})
     layout = [f"--env.{SETTING}=shared_first"] if is_read else []
     lab.process("--env.group_size=2", f"--env.total_steps={len(uids())}", *layout).successful()

@@ -46,7 +46,7 @@ from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.judgment import NamedVerdict
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.judges.scorers.opening import open_judge
 from judgegym.llm import wire
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError

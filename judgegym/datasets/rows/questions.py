@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.core.judgment import NamedVerdict
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.wire import JSON
 
 QuestionKind: TypeAlias = Literal["aspect", "criterion"]
@@ -38,21 +40,23 @@ class Questions:
 
     def __init__(self, settings: object) -> None:
         """Know of no row; the questions are those of the settings until a row has others."""
-        kinds: Mapping[str, QuestionKind] = {"aspect": "aspect", "checklist": "criterion"}
-        self._settings = settings if isinstance(settings, ScorerSettings) else None
-        self.kind: QuestionKind | None = None if self._settings is None else kinds.get(self._settings.judge)
+        any_judge = settings if isinstance(settings, AnyJudgeSettings) else None
+        aspects = None if any_judge is None else any_judge.of_kind(AspectJudgeSettings)
+        checklist = None if any_judge is None else any_judge.of_kind(ChecklistJudgeSettings)
+        self._settings = settings
+        self.kind: QuestionKind | None = "aspect" if aspects else "criterion" if checklist else None
         self.shared: Mapping[str, float] = {}
         self._first: Sequence[object] | None = None
-        if self._settings is not None and self.kind is not None:
-            self._share(self._settings.aspects if self.kind == "aspect" else self._settings.criteria)
+        self._usual: Sequence[Any] = aspects.aspects if aspects else checklist.criteria if checklist else ()
+        if self.kind is not None:
+            self._share(self._usual)
 
     def note(self, task: JudgeTask) -> None:
         """Take note of the questions of a row."""
-        settings = self._settings
-        if settings is None or self.kind is None:
+        if self.kind is None:
             return
         own: Sequence[Any] | None = task.aspects if self.kind == "aspect" else task.criteria
-        asked = own or (settings.aspects if self.kind == "aspect" else settings.criteria)
+        asked = own or self._usual
         if self._first is None:
             self._first = asked
             self._share(asked)

@@ -22,7 +22,8 @@ from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_columns
 from judgegym.judges.scorers.fields import FieldTypeError, judge_task_of
-from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
+from judgegym.judges.scorers.registry import TASK_FIELDS
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.wire import JSON
 
 MOST_REPEATS = 1_000
@@ -70,7 +71,7 @@ class RowReader:
         if settings.repeat_column is not None and not _has_column(rows, settings.repeat_column):
             raise first.lacks(f"a column {settings.repeat_column} (--repeat_column)")
         self.first = self._first_readable()
-        self._unseen = {*TASK_FIELDS} - shown_fields(settings) if isinstance(settings, ScorerSettings) else set()
+        self._unseen = {*TASK_FIELDS} - settings.shown_fields if isinstance(settings, AnyJudgeSettings) else set()
         """Fields that the judge is not shown."""
         self._usual = [
             name

@@ -22,7 +22,7 @@ from judgegym.engine.runs.directory import uid_of_response, uid_of_row
 from judgegym.judges.conversations.turns import Turn
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 
 KEY_BYTES = 16
 """The length of the digest of a task, a prompt or a column's value."""
@@ -225,7 +225,7 @@ class ResponseIndex:
         return self._numbers[index], place - self._starts[index]
 
 
-class DatasetJudgeSettings(ScorerSettings):
+class DatasetJudgeSettings(AnyJudgeSettings):
     """The judge of a data set."""
 
     how_to_gather: ClassVar[str] = (

@@ -66,7 +66,8 @@ from judgegym.environments.evaluate.results import (
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
+from judgegym.judges.scorers.registry import reads
+from judgegym.judges.scorers.settings import KindSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels
@@ -199,7 +200,7 @@ def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
     matters = {
         name: value
         for name, value in settings.matters().items()
-        if name not in ScorerSettings.model_fields or settings.judge in kinds_that_read(name)
+        if name not in KindSettings.model_fields or reads(settings.judge, name)
     }
     return RunFacts(
         name="score",

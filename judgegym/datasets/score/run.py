@@ -50,7 +50,8 @@ from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
-from judgegym.judges.scorers.registry import open_judge, scale_of
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.registry import scale_of
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.page import write_report_after
 

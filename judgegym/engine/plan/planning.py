@@ -18,7 +18,8 @@ from judgegym.engine.settings.plan import USUAL_TOKENS, PlanTokens
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.endpoint import ASKS_ENDPOINTS
 from judgegym.judges.core.tasks import TaskJudge
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.at_once import holding
 from judgegym.offline.answers import known_prompts
 
@@ -129,7 +130,7 @@ def assumed_tokens(given: PlanTokens, earlier: EarlierRun, *, is_offline: bool) 
     return {of: given if isinstance(given, int) else replies.mean or usual for of, replies in earlier.replies.items()}
 
 
-def open_dry_judge(settings: ScorerSettings, dry: DryRun | None = None) -> TaskJudge:
+def open_dry_judge(settings: AnyJudgeSettings, dry: DryRun | None = None) -> TaskJudge:
     """The judge that the settings name, which asks nobody.
 
     Args:

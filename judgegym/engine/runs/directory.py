@@ -34,6 +34,7 @@ from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.engine.runs.lines import LOCK, LineWriter, RawLine
 from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import BATCHES, CALLS, PACKED_CALLS
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.explaining import suggestion
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.removed_values import in_file, refusals, take_removed, unknown_settings
@@ -128,9 +129,8 @@ def _without_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel
     model, file = type(settings), run / CONFIG
     remaining, taken = take_removed(model, earlier)
     refused = refusals(in_file(taken, file), settings, prefix="")
-    refused += [
-        f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown_settings(model, remaining)
-    ]
+    unknown = unknown_settings(with_all_choices(model), remaining)
+    refused += [f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown]
     if refused:
         raise RunDirectoryError(
             f"run directory {run} was made with settings that this version does not have, so that it cannot continue "

@@ -15,6 +15,7 @@ from judgegym.engine.settings.plan import PLAN_HELP, PlanTokens
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
 from judgegym.judges.config.budgets import BUDGETS
+from judgegym.judges.config.composed import ComposedSettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.llm import wire
@@ -136,8 +137,10 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
-        usual = self.model_copy(update={"env": type(self.env)()}).public()
-        return {name: wire.lookup(usual, name) for name in self.matters(verb) if name.startswith("env.")}
+        env = type(self.env)
+        usual = env.model_construct() if issubclass(env, ComposedSettings) else env()
+        public = self.model_copy(update={"env": usual}).public()
+        return {name: wire.lookup(public, name) for name in self.matters(verb) if name.startswith("env.")}
 
 
 def _expanded(env: BaseModel, name: str) -> list[str]:

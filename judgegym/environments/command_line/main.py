@@ -19,6 +19,7 @@ from judgegym.engine.command import exit_code_of, run_command, settings_to_run
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import GROUPS, EnvType, load_settings, most_used, settings_type
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
+from judgegym.judges.config.composed import chosen_settings
 from judgegym.judges.config.help import help_page
 from judgegym.llm.errors import SettingsError
 
@@ -51,14 +52,15 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
         actual = f"found {arguments[0]!r}" if arguments else "found nothing"
         raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview}")
     typed = CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
+    settings = chosen_settings(settings_type(env_type), typed.settings)
     page = partial(
         help_page,
-        settings_type(env_type),
+        settings,
         usage=program.usage(typed.verb),
         about=VERBS[typed.verb],
         groups=GROUPS,
         verb=typed.verb,
-        most_used=most_used(settings_type(env_type), typed.verb),
+        most_used=most_used(settings, typed.verb),
     )
     loaded = settings_to_run(typed.settings, page, lambda: load_settings(env_type, typed.settings, verb=typed.verb))
     if loaded is None:

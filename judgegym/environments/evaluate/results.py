@@ -41,8 +41,9 @@ from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.parts.jury import JurySettings
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.juries import PARTS as JUDGES_REPORT
 from judgegym.reports.juries import JudgesReport, report_cascade, report_jury
@@ -231,8 +232,8 @@ async def write_results(
     if isinstance(config, JurySettings) and config.is_jury:
         given = {} if labels is None else labels.means()
         report = await asyncio.to_thread(lambda: report_jury(SavedRun.open(run.path), config, given))
-    elif isinstance(config, ScorerSettings) and config.judge == "cascade":
-        report = await asyncio.to_thread(lambda: report_cascade(SavedRun.open(run.path), config))
+    elif isinstance(config, AnyJudgeSettings) and (cascade := config.of_kind(CascadeSettings)) is not None:
+        report = await asyncio.to_thread(lambda: report_cascade(SavedRun.open(run.path), cascade))
     if report is not None:
         content["config_general"] = {**mapping_of(content["config_general"]), JUDGES_REPORT: asdict(report)}
         await run.write_metrics(content)

@@ -19,7 +19,8 @@ from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.parts.cascade import CascadeSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
 from judgegym.monitoring.alarms import Alarm
@@ -48,7 +49,7 @@ def monitor_of(
         SettingsError: see `open_monitor`.
     """
     config, place = env.config, monitor_place(env, run.path)
-    cascade = config if isinstance(config, ScorerSettings) and config.judge == "cascade" else None
+    cascade = config.of_kind(CascadeSettings) if isinstance(config, AnyJudgeSettings) else None
     target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
     return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
 

@@ -1,4 +1,4 @@
-"""Names that installed distributions bring by entry points, such as commands and environments.
+"""Names that installed distributions bring by entry points, such as commands, environments and judges.
 
 A distribution declares one in its `pyproject.toml`:
 
@@ -25,6 +25,7 @@ from judgegym.llm.errors import SettingsError, UserError
 
 COMMANDS = "judgegym.commands"
 ENVIRONMENTS = "judgegym.environments"
+JUDGES = "judgegym.judges"
 
 CORE = "judgegym"
 _NAME = re.compile(r"[A-Za-z0-9][\w-]*")

@@ -10,12 +10,13 @@ import argparse
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from judgegym.judges.config.composed import composed_sections, with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting, alternatives, declared_settings, in_words
 from judgegym.judges.config.presets import bundled
 
@@ -80,7 +81,7 @@ def help_page(
     parser = argparse.ArgumentParser(
         usage=f"{usage} [--name=value …]".replace("%", "%%"),
         description=about,
-        epilog=f"--help_all lists {more} more settings." if more else None,
+        epilog=" ".join(_further(settings_type, more)),
         add_help=False,
         formatter_class=lambda prog: _Formatter(prog, max_help_position=_INDENT, width=width),
     )
@@ -94,6 +95,15 @@ def help_page(
                 kind = {"action": "store_true"} if setting.is_switch else {"metavar": setting.kind}
                 section.add_argument(f"--{setting.name}", help=text.replace("%", "%%"), **kind)
     return parser.format_help()
+
+
+def _further(settings_type: type[BaseModel], more: int) -> Iterator[str]:
+    """How to list the settings that a page does not list."""
+    if more:
+        yield f"--help_all lists {more} more settings."
+    for prefix, model in composed_sections(settings_type):
+        for name in model.choosing:
+            yield f"--{prefix}{name}=NAME --help lists those of another {name}."
 
 
 def in_order_of_use(settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()) -> list[DeclaredSetting]:
@@ -114,7 +124,7 @@ def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> 
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--help", action="store_true", help="List the most used settings.")
     parser.add_argument("--help_all", action="store_true", help="List all settings.")
-    for setting in declared_settings(settings_type, verb=verb):
+    for setting in declared_settings(with_all_choices(settings_type), verb=verb):
         about = setting.about.partition(". ")[0].replace("%", "%%")
         if setting.is_switch:
             parser.add_argument(f"--{setting.name}", action="store_true", help=about)

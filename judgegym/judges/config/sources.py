@@ -21,14 +21,17 @@ from pydantic_settings import CliImplicitFlag, CliSettingsSource, EnvSettingsSou
 from pydantic_settings import SettingsError as ParsingError
 
 from judgegym.judges.config import presets, tracing
-from judgegym.judges.config.explaining import (
-    explain_flag,
-    explain_values,
-    is_prompt_file,
-    name_prompt_file,
-    place_of,
-    suggestion,
+from judgegym.judges.config.composed import (
+    ENV_PREFIX,
+    ComposedSettings,
+    compose,
+    composed_sections,
+    ignored_flags,
+    learn_choices,
+    with_all_choices,
+    without_unread,
 )
+from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
 from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
 from judgegym.judges.config.presets import config_file, default_name, read_yaml
 from judgegym.judges.config.removed_values import (
@@ -44,7 +47,6 @@ from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
 
-ENV_PREFIX = "JUDGEGYM_"
 READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})
 """Variables of this prefix that are no settings of a command: functions for trainers read them."""
 DEFAULT = "default"
@@ -184,25 +186,63 @@ def load(
     Raises:
         SettingsError: an unknown setting, a wrong type, a missing or unreadable file, or one that has no effect.
     """
-    merged: Values = {}
-    origins: dict[str, str] = {}
-    sources, notes = _of_one_thing(settings_type, reshape(read_sources(settings_type, argv, prog, verb)), verb)
-    for source in reversed(_naming_prompt_files(settings_type, sources)):
+    learn_choices(settings_type, argv)
+    all_settings = with_all_choices(settings_type)
+    sources, notes = _of_one_thing(all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb)
+    sources = _spelled_out(settings_type, sources)
+    for source in sources:
         for name, value in source.values.items():
-            _check_value(settings_type, name, value, source)
-            merged[name] = _merge(merged.get(name), value)
-            origins[name] = source.origin(name)
+            _check_value(all_settings, name, value, source)
+    chosen = compose(settings_type, _in_sections(settings_type, _merged(sources)[0]))
+    sources, unread = without_unread(chosen, sources)
+    merged, origins = _merged(sources)
     try:
-        settings = settings_type(**_in_sections(settings_type, merged))
+        settings = chosen(**_in_sections(chosen, merged))
     except ValidationError as error:
-        raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
+        raise SettingsError("\n".join(explain_values(chosen, error.errors(), origins))) from None
     refused = [line for source in sources for line in refusals(source.removed, settings)]
+    refused += ignored_flags(settings, origins)
     if refused:
         raise SettingsError("\n".join(refused))
-    loaded = LoadedSettings(settings, origins, tuple(notes), verb)
+    loaded = LoadedSettings(settings, origins, (*notes, *unread), verb)
     if loaded.given("faults") and settings.faults and not settings.offline:  # files of runs have the default
         raise SettingsError("--faults: a setting of the stand-ins; it needs --offline")
     return loaded
+
+
+def _merged(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
+    """The values of all sources, those of higher priority first, and the origin of each."""
+    merged: Values = {}
+    origins: dict[str, str] = {}
+    for source in reversed(sources):
+        for name, value in source.values.items():
+            merged[name] = _merge(merged.get(name), value)
+            origins[name] = source.origin(name)
+    return merged, origins
+
+
+def _spelled_out(settings_type: type[BaseModel], sources: Sequence[SettingsSource]) -> list[SettingsSource]:
+    """The sources with what short forms stand for; not where a source of higher priority chooses something else.
+
+    Raises:
+        SettingsError: a short form and what it stands for are given.
+    """
+    spelled = list(sources)
+    for prefix, model in composed_sections(settings_type):
+        chosen: Values = {}
+        for place, source in enumerate(spelled):
+            given = {name[len(prefix) :]: value for name, value in source.values.items() if name.startswith(prefix)}
+            try:
+                values = model.spelled_out(given)
+            except ValueError as error:
+                raise SettingsError(f"--{prefix}{error} ({source.name})") from None
+            if any(values.get(name, chosen[name]) != chosen[name] for name in chosen):
+                values = {name: value for name, value in values.items() if name in given}
+            chosen = {**{name: values[name] for name in model.choosing if name in values}, **chosen}
+            others = {name: value for name, value in source.values.items() if not name.startswith(prefix)}
+            named = {f"{prefix}{name}": value for name, value in values.items()}
+            spelled[place] = replace(source, values={**others, **named})
+    return spelled
 
 
 def _of_one_thing(
@@ -232,33 +272,6 @@ def _of_one_thing(
                 notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
             kept[lower] = source.without(first)
     return kept, notes
-
-
-def _naming_prompt_files(settings_type: type[BaseModel], sources: Sequence[SettingsSource]) -> list[SettingsSource]:
-    """The sources with a judge that is the path of a prompt file as the judge prompt, which higher sources may replace.
-
-    Raises:
-        SettingsError: a source names a prompt file as the judge, and a judge prompt, too.
-    """
-    found, named = list[SettingsSource](), set[str]()
-    prompts = [each.name for each in declared_settings(settings_type) if each.field == "judge_prompt"]
-    for source in sources:
-        values = dict(source.values)
-        for prompt in prompts:
-            judge = prompt.removesuffix("_prompt")
-            if judge not in values:
-                continue
-            if is_prompt_file(values[judge]) and values.get(prompt) is not None:
-                raise SettingsError(
-                    f"--{prompt} ({source.origin(prompt)}): nothing reads it beside --{judge}={values[judge]}, which "
-                    "is a prompt file; give one of them"
-                )
-            if judge not in named:  # the judge of a higher source has another prompt, or none
-                settings = name_prompt_file({"judge": values[judge]})
-                values |= {f"{judge.removesuffix('judge')}{name}": value for name, value in settings.items()}
-            named.add(judge)
-        found.append(replace(source, values=values))
-    return found
 
 
 def _check_value(settings_type: type[BaseModel], name: str, value: object, source: SettingsSource) -> None:
@@ -291,7 +304,8 @@ def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
         if section_of(settings_type, name) is not None and field.is_required():
             nested[name] = {}
         elif isinstance(field.default, BaseModel) and any(given.startswith(f"{name}.") for given in merged):
-            nested[name] = dict(field.default)
+            fields = (section_of(settings_type, name) or BaseModel).model_fields
+            nested[name] = {key: value for key, value in dict(field.default).items() if key in fields}
     for name, value in merged.items():
         *sections, field_name = name.split(".")
         place = nested
@@ -452,8 +466,17 @@ def settings_from_keywords(
         SettingsError: a name is unknown or a value is wrong; the message shows no value, since it may be a key.
     """
     remaining, removed = take_removed(model, values)
+    if issubclass(model, ComposedSettings):
+        try:
+            remaining = model.spelled_out(remaining)
+        except ValueError as error:
+            raise SettingsError(f"{prefix}{error}") from None
+        model = compose(model, remaining)
     for name in remaining:
         if name not in model.model_fields:
+            readers = model.readers(name) if issubclass(model, ComposedSettings) else []
+            if readers:
+                raise SettingsError(f"{prefix}{name}: nothing reads it without {' or '.join(readers)}")
             close = difflib.get_close_matches(name, [*others, *model.model_fields], n=1, cutoff=0.6)
             hint = f", did you mean {close[0]}?" if close else ""
             raise SettingsError(f"{prefix}{name}: unknown setting of a judge{hint}")

@@ -91,30 +91,58 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
 
 
 @dataclass(frozen=True, slots=True)
+class PartsDefinition:
+    """The judges that a kind of judge is made of.
+
+    Attributes:
+        setting: the setting that holds them, by their names.
+        key: what holds them in a section `judge:`; empty if each of `names` has a key of its own.
+        options: what each has beside the settings of its judge, a pydantic model.
+        read: reads a value of the setting, such as `a,b`: their settings by name.
+        usual: the kind of one that names none; `None` if each has to.
+        names: their names, such as `cheap` and `strong`, if those are fixed.
+    """
+
+    setting: str
+    key: str
+    options: type[Any]
+    read: Callable[[object], object]
+    usual: str | None = "rubric"
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeDefinition:
-    """A kind of judge, as a line in `judgegym.judges.scorers.registry` names it.
+    """A kind of judge: a line of `judgegym.judges.scorers.registry`, an entry point, or a name in a Python file.
 
     Attributes:
         settings: the settings that it reads.
         about: what it does, for `--help`.
-        judge: opens it: the settings, the client of the judge model, and the rubric of tasks that have none.
+        judge: opens it: the settings, the client of the judge model, and the rubric of tasks that have none; or, of a
+            kind that is made of judges, those.
         prompts: its prompts with plausible replies, for the offline stand-in.
         fields: which fields of a task it is shown, of those in `TASK_FIELDS`.
         reads_rubric: the setting `rubric` is its rubric where a task has none.
         most_together: the most responses that it compares; `None` if it sees each by itself.
         asks_endpoint: it asks a model; one that asks none needs no endpoint, key or price.
         unread: settings of all judges that it does not read.
+        has_baselines: with a baseline it sees each response by itself, though it compares responses without one.
+        group_settings: a subclass of `settings`, with what it reads where it compares responses.
+        parts: the judges that it is made of; `None` of a judge by itself.
     """
 
     settings: type[JudgeSettings]
     about: str
-    judge: Callable[[Any, ChatClient, str | None], TaskJudge]  # the first argument has the type of `settings`
-    prompts: tuple[PromptFormat, ...]
+    judge: Callable[[Any, ChatClient, Any], TaskJudge]  # the first argument has the type of `settings`
+    prompts: tuple[PromptFormat, ...] = ()
     fields: frozenset[str] = frozenset()
     reads_rubric: bool = False
     most_together: int | None = None
     asks_endpoint: bool = True
     unread: frozenset[str] = frozenset()
+    has_baselines: bool = False
+    group_settings: type[JudgeSettings] | None = None
+    parts: PartsDefinition | None = None
 
 
 class Revision(NamedTuple):

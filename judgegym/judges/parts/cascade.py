@@ -30,10 +30,11 @@ from typing_extensions import Self
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment, shared_judgment
-from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
+from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, members_of
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 
@@ -182,3 +183,11 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         label, said = f"{judgment.label} {whole.label}", f"{judgment.explanation}\n\n{whole.explanation}"
         components = {**numbers, **whole.components}
         return replace(judgment, score=whole.score, label=label, explanation=said, calls=calls, components=components)
+
+
+JUDGE = JudgeDefinition(
+    CascadeSettings,
+    "a cheap judge, and a strong one where it is unsure (--cascade)",
+    CascadeJudge,
+    parts=PartsDefinition("cascade", "", PartOptions, members_of, names=("cheap", "strong")),
+)

@@ -29,6 +29,7 @@ from typing_extensions import Self
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import current_group, derive
 from judgegym.judges.core.tasks import JudgeTask
@@ -258,3 +259,11 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
             shares = {name: weights[name] * score / total for name, score in terms.items()}
             value, contributions = sum(shares.values()), {**shares, **contributions}
         return value + penalty, contributions, settled_by
+
+
+JUDGE = JudgeDefinition(
+    CompositeJudgeSettings,
+    "several parts, each a judge or a rule (--reward)",
+    CompositeJudge,
+    parts=PartsDefinition("reward", "parts", TermOptions, parts_of, usual=None),
+)

@@ -32,9 +32,10 @@ from typing_extensions import Self
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, read_text
+from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, members_of, read_text
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, let_go
 from judgegym.statistics.agreement import side
@@ -303,3 +304,11 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         weights = self.settings.jury_weights or dict.fromkeys(scores, 1.0)
         total = math.fsum(weights[name] for name in scores)
         return {name: score * weights[name] / total for name, score in scores.items()}
+
+
+JUDGE = JudgeDefinition(
+    JurySettings,
+    "several judges, whose scores make one (--judges)",
+    JuryJudge,
+    parts=PartsDefinition("judges", "members", PartOptions, members_of),
+)

@@ -57,7 +57,7 @@ def read_text(value: object) -> object:
         raise ValueError(f"expected JSON or YAML in the file: {error}") from None
 
 
-def _members_of(value: object) -> object:
+def members_of(value: object) -> object:
     """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
 
     A prompt file has its name without the ending, and may stand in the place of a model.
@@ -106,9 +106,7 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
     return parts
 
 
-Members = Annotated[
-    dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_members_of), AfterValidator(check_names)
-]
+Members = Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(members_of), AfterValidator(check_names)]
 """Judges that judge the same response, by their names."""
 
 

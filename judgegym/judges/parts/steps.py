@@ -23,6 +23,7 @@ from pydantic_settings import NoDecode
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.turns import images_of, text_turn, transcript, with_turns
+from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, read_text
@@ -107,3 +108,11 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
         )
         said = f"\n\nnot judged (steps_most): {', '.join(left_out)}" if left_out else ""
         return replace(whole, explanation=whole.explanation + said)
+
+
+JUDGE = JudgeDefinition(
+    StepsSettings,
+    "each step of an agent's trace (--steps_judge)",
+    StepsJudge,
+    parts=PartsDefinition("steps_judge", "step", PartOptions, _only_judge),
+)

@@ -304,4 +304,6 @@ ARENA_JUDGE = JudgeDefinition(
     (ARENA_PROMPT,),
     frozenset(("reference", "baseline")),
     most_together=TournamentGroupJudge.most,
+    has_baselines=True,
+    group_settings=TournamentSettings,
 )

@@ -13,9 +13,10 @@ from typing import Literal, get_args
 
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal.output import printable
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.judge import JudgeSettings, PromptLayoutSettings
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.results.run import SavedRun
@@ -25,7 +26,7 @@ CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
 
 _OF_JUDGES = frozenset((*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges"))
 _OF_POLICIES = frozenset((*CompletionSettings.model_fields, "model_answers", "candidates"))
-_OF_SCORERS = frozenset((*ScorerSettings.model_fields, "offline"))
+_OF_SCORERS = frozenset((*with_all_choices(AnyJudgeSettings).model_fields, "offline"))
 """The judge of a scored data set; a stand-in is another judge."""
 _KIND = "judge"
 """The setting that says in which way a data set is judged."""

@@ -10,7 +10,7 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE
+from judgegym.judges.scorers.registry import SINGLE
 from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.thinking import PROMPT_FILE
@@ -63,7 +63,7 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ),
         ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
-        (ROW, "--env.judge=choice", "'cascade' or 'steps', got 'choice'"),
+        (ROW, "--env.judge=choice", "expected one that sees each response by itself (rubric, "),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
         (ROW, "--env.judge=checklist", "criteria: there are none, and the setting criteria has none for such rows"),
         (

@@ -162,7 +162,7 @@ async def test_critique_begins_as_the_prompt_of_the_evaluation(connect: Connect,
         (AspectJudgeSettings(aspects="coherence", judge_prompt_layout="published"), "published"),
         (AspectJudgeSettings(judge_prompt_layout="shared_first"), "shared_first"),
         (JudgeMount(judge="aspect", aspects="coherence"), "shared_first"),
-        (JudgeMount(judge="rubric", aspects="coherence"), "published"),
+        (JudgeMount(judge="rubric"), "published"),
         (JudgeMount(judge="aspect"), "published"),
     ],
 )

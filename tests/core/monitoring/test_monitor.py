@@ -93,7 +93,7 @@ def test_a_limit_is_marked_and_is_an_alarm_only_if_that_is_asked_for(is_alarm: b
     [
         ({"monitor_limits": {"lenght": 3}}, "there is no monitor 'lenght'"),
         ({"monitor_limits": {"length_mean": [None, None]}}, "expected the lowest and the highest value"),
-        ({"gold_judge": {"judge": "listwise"}}, "gold_judge.judge: expected one of"),
+        ({"gold_judge": {"judge": "listwise"}}, "gold_judge.judge: expected one that sees each response by itself"),
         ({"gold_judge": {"judge": "rubric", "judge_modle_name": "x"}}, "judge_modle_name"),
     ],
 )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.reports.juries import promise_words, read_report, report_jury
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.page import write_report
@@ -66,7 +66,7 @@ def test_the_best_member_is_best_on_the_rows_that_the_jury_has_too(tmp_path: Pat
         members = {"shy": 1.0, "bold": bold} if number < 40 else {"bold": bold}
         rows.append(row(f"row-{number}", whole, judgment=Judgment(whole, Status.OK, members=members)))
     judges = [{"judge_model_name": name} for name in ("shy", "bold")]
-    settings = ScorerSettings.model_validate({"judge": "jury", "judges": judges})
+    settings = AnyJudgeSettings.model_validate({"judge": "jury", "judges": judges})
     report = report_jury(opened(tmp_path / "run", rows), settings, {f"row-{n}": 1.0 for n in range(60)})
     assert [member.points for member in report.members] == [1.0, 0.9]
     (said,) = (words for words in report.words if "labelled rows" in words)

@@ -75,8 +75,8 @@ def judged_by(endpoint: ScriptedEndpoint) -> dict[str, str]:
 async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [SCORE] 4") -> AsyncIterator[Running]:
     """A server with these flags; its judge is scripted and fails at once where it fails."""
     async with ScriptedEndpoint(judge) as endpoint:
-        judged = (f"--{name}={value}" for name, value in judged_by(endpoint).items())
-        argv = [*PLACE, *judged, *flags]
+        judged = [f"--{name}={value}" for name, value in judged_by(endpoint).items()]
+        argv = [*PLACE, *([] if "--judge=rule" in flags else judged), *flags]  # a rule asks no endpoint
         loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
         async with (
             opened(loaded) as service,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.scorers.registry import JudgeKind
+from judgegym.judges.scorers.settings import JudgeKind
 from tests.core.server.bodies import by_response
 from tests.core.server.running import asked, running
 from tests.scripted import Json, Meeting

@@ -163,7 +163,7 @@ def votes(request: Json, number: int) -> str:
         (("--judge=aspect",), {0.2}),
         (("--judge=aspect", "--strictness=3"), {0.7}),
         (("--judge=rubric", "--samples_per_item=2"), {0.7}),
-        (("--judge=rubric", "--strictness=3"), {0.2}),
+        (("--judge=rubric",), {0.2}),
         (("--judge=aspect", "--strictness=3", "--judge_temperature=0.2"), {0.2}),
     ],
 )

@@ -47,7 +47,7 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
         ({"url": URL, "on_failure": "leave_out"}, "reward_kwargs.on_failure: expected score"),
         ({"url": URL, "on_failure": "zero"}, "reward_kwargs.on_failure: expected leave_out or score, found 'zero'"),
         (SCORE, "expected either url .of a reward server. or judge"),
-        ({**SCORE, "judge": {"judge": "no such judge"}}, "judge.judge: input should be 'rubric'"),
+        ({**SCORE, "judge": {"judge": "no such judge"}}, "judge.judge: there is no judge 'no such judge'"),
         ({**SCORE, "judge": {"judge": "rubric", "judge_temprature": 0.1}}, ".*did you mean judge_temperature"),
         ({**SCORE, "judge": {"judge": "rubric", "scale_min": 5, "scale_max": 1}}, ".*scale"),
         ({**SCORE, "judge": {"judge_base_url": "https://j.example/v1", "judge_api_key_env": "NOT_SET"}}, ".*NOT_SET"),

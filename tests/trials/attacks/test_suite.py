@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.judges.scorers.registry import open_judge
+from judgegym.judges.scorers.opening import open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatResponse
@@ -68,7 +68,10 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
             "attack 1 (twin): name: twin is what an attack is compared with",
         ),
         (f"- {GOOD.replace('source: s (2024), ', '')}", "attack 1 (x): source: Field required"),
-        (f"- {GOOD.replace('}}', '}, judges: [rubrik]}')}", "attack 1 (x): judges.0: Input should be 'rubric'"),
+        (
+            f"- {GOOD.replace('}}', '}, judges: [rubrik]}')}",
+            "judges.0: Value error, there is no judge 'rubrik'",
+        ),
     ],
 )
 def test_a_file_that_is_wrong_is_one_line(tmp_path: Path, text: str, reason: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.audit.asking import CalledAuditSettings, targets_of
 from judgegym_trials.audit.command import main
@@ -221,15 +221,15 @@ def test_a_judge_without_verdicts_is_a_failure_and_no_number(tmp_path: Path) -> 
     assert found["by_name"]["redraw_rate"]["value"] > 0
 
 
-BUILT_IN: Mapping[str, tuple[ScorerSettings, str]] = {
-    "rubric": (ScorerSettings(judge="rubric", scale_max=7), "an integer between 1 and 7"),
-    "result": (ScorerSettings(judge="rubric", output_format="result"), "[RESULT]"),
-    "choice": (ScorerSettings(judge="tournament", tournament_game="choice"), "[[B]]"),
-    "arena_hard": (ScorerSettings(judge="arena_hard"), "[[A=B]]"),
-    "five labels": (ScorerSettings(judge="tournament", judge_protocol="arena_hard_v0.1"), "[[B>>A]]"),
-    "listwise": (ScorerSettings(judge="listwise"), '"score": <number from 0 to 1>'),
-    "aspect": (ScorerSettings(judge="aspect", aspects="correctness"), '"verdict", 1 or 0'),
-    "checklist": (ScorerSettings(judge="checklist", criteria=["Is short."]), '"verdict": "<met or unmet>"'),
+BUILT_IN: Mapping[str, tuple[AnyJudgeSettings, str]] = {
+    "rubric": (AnyJudgeSettings(judge="rubric", scale_max=7), "an integer between 1 and 7"),
+    "result": (AnyJudgeSettings(judge="rubric", output_format="result"), "[RESULT]"),
+    "choice": (AnyJudgeSettings(judge="tournament", tournament_game="choice"), "[[B]]"),
+    "arena_hard": (AnyJudgeSettings(judge="arena_hard"), "[[A=B]]"),
+    "five labels": (AnyJudgeSettings(judge="tournament", judge_protocol="arena_hard_v0.1"), "[[B>>A]]"),
+    "listwise": (AnyJudgeSettings(judge="listwise"), '"score": <number from 0 to 1>'),
+    "aspect": (AnyJudgeSettings(judge="aspect", aspects="correctness"), '"verdict", 1 or 0'),
+    "checklist": (AnyJudgeSettings(judge="checklist", criteria=["Is short."]), '"verdict": "<met or unmet>"'),
 }
 
 
@@ -246,13 +246,13 @@ async def test_three_wordings_of_each_built_in_prompt_ask_for_the_same_form(name
 @pytest.mark.parametrize(
     ("settings", "tasks", "reason"),
     [
-        (ScorerSettings(judge="reward_model"), 1, "has no prompt of instructions"),
-        (ScorerSettings(judge="peer"), 1, "no shipped wordings of this judge's prompt"),
-        (ScorerSettings(judge_system_prompt="Judge."), 1, "this judge has another one"),
-        (ScorerSettings(), 2, "as those with a reference and without one"),
+        (AnyJudgeSettings(judge="reward_model"), 1, "has no prompt of instructions"),
+        (AnyJudgeSettings(judge="peer"), 1, "no shipped wordings of this judge's prompt"),
+        (AnyJudgeSettings(judge_system_prompt="Judge."), 1, "this judge has another one"),
+        (AnyJudgeSettings(), 2, "as those with a reference and without one"),
     ],
 )
-async def test_why_there_are_no_wordings_is_said(settings: ScorerSettings, tasks: int, reason: str) -> None:
+async def test_why_there_are_no_wordings_is_said(settings: AnyJudgeSettings, tasks: int, reason: str) -> None:
     both = [JudgeTask("Why?", ("one",)), JudgeTask("Why?", ("one",), reference="two")]
     found = await wordings_of(settings, both[:tasks], SHIPPED)
     assert isinstance(found, str) and reason in found
@@ -261,11 +261,11 @@ async def test_why_there_are_no_wordings_is_said(settings: ScorerSettings, tasks
 async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("strict: Judge strictly.\n")
-    assert await wordings_of(ScorerSettings(judge="peer"), [], str(path)) == {"strict": "Judge strictly."}
+    assert await wordings_of(AnyJudgeSettings(judge="peer"), [], str(path)) == {"strict": "Judge strictly."}
     for text, reason in (("- a", "expected names of wordings"), ("../x: a", "a name of letters"), ("a: 1", "a prompt")):
         path.write_text(text)
         with pytest.raises(SettingsError, match=reason):
-            await wordings_of(ScorerSettings(), [], str(path))
+            await wordings_of(AnyJudgeSettings(), [], str(path))
 
 
 @pytest.mark.parametrize(

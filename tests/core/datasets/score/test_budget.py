@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.scorers.registry import JudgeKind
+from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import Scoring, read_rows, score

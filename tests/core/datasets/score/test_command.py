@@ -10,6 +10,8 @@ import pytest
 
 from judgegym.datasets.score.command import MOST_USED
 from judgegym.engine.runs.directory import run_directory_of
+from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from tests.command import serving
 from tests.core.datasets.scoring import Scoring, by_points, response_in, score
 
@@ -152,7 +154,10 @@ def test_a_limit_does_not_divide_a_group(command: Scoring) -> None:
 def test_help_lists_the_most_used_settings_in_their_order() -> None:
     ended = score("--help")
     flags = [line.split()[0].removeprefix("--") for line in ended.out.splitlines() if line.startswith("  --")]
-    assert flags == list(MOST_USED)
+    of_rubrics = AnyJudgeSettings.with_choices(["judge=rubric"]).model_fields
+    others = with_all_choices(AnyJudgeSettings).model_fields.keys() - of_rubrics
+    assert flags == [name for name in MOST_USED if name not in others]
+    assert "--strictness" in score("--judge=aspect", "--help_all").out
     assert "other:" not in score("--help_all").out
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.engine.plan import estimate as estimating
 from judgegym.engine.runs.directory import run_directory_of
-from judgegym.judges.scorers.registry import JudgeKind
+from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines

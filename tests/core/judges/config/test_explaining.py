@@ -33,7 +33,8 @@ def test_the_name_of_a_file_that_does_not_exist_is_no_text(text: str) -> None:
     assert any_text_or_file(text) == text
 
 
-SCORED = ("rubric", "judge_system_prompt", "aspects", "criteria")
+SCORED = {"rubric": "rubric", "judge_system_prompt": "peer", "aspects": "aspect", "criteria": "checklist"}
+"""Texts, and a judge that reads each."""
 ENVIRONMENTS = {
     "rubric_absolute": ("judge_system_prompt", "default_rubric", "custom_system_prompt", "custom_thinking_prompt"),
     "pairwise_judgement": ("judge_rating_prompt",),
@@ -52,8 +53,8 @@ def refused(*words: str) -> None:
 
 def test_no_text_of_score_is_the_name_of_a_file_that_does_not_exist(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Why?", "response": "So."}])
-    for name in SCORED:
-        refused("score", str(data), "--out", str(tmp_path / "scored.jsonl"), "--offline", f"--{name}")
+    for name, judge in SCORED.items():
+        refused("score", str(data), "--out", str(tmp_path / "scored.jsonl"), "--offline", "--judge", judge, f"--{name}")
     assert not (tmp_path / "scored.jsonl").exists()
 
 

@@ -14,6 +14,7 @@ from judgegym.environments.command_line.arguments import load_settings, settings
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.one_line_parser import MEANINGS
 from judgegym.judges.config.sources import load
@@ -29,7 +30,7 @@ Command = tuple[Callable[[Sequence[str]], object], frozenset[str]]
 
 
 def _verb(env_type: type, verb: Verb) -> Command:
-    known = frozenset(each.name for each in declared_settings(settings_type(env_type), verb=verb))
+    known = frozenset(each.name for each in declared_settings(with_all_choices(settings_type(env_type)), verb=verb))
     return lambda argv: load_settings(env_type, argv, verb=verb), known
 
 
@@ -40,11 +41,11 @@ COMMANDS: dict[str, Command] = {
     "evaluate self_critique": _verb(SelfCritiqueEnv, "evaluate"),
     "score": (
         lambda argv: load(ScoreSettings, argv, prog="score", verb=USED_BY),
-        frozenset(each.name for each in declared_settings(ScoreSettings, verb=USED_BY)),
+        frozenset(each.name for each in declared_settings(with_all_choices(ScoreSettings), verb=USED_BY)),
     ),
     "judge-server": (
         lambda argv: load(RewardServerSettings, argv, prog="judge-server"),
-        frozenset(each.name for each in declared_settings(RewardServerSettings)),
+        frozenset(each.name for each in declared_settings(with_all_choices(RewardServerSettings))),
     ),
 }
 WITHOUT = {

@@ -15,7 +15,8 @@ from judgegym.engine.settings import EnvConfig, PolicySettings
 from judgegym.environments.prompts_environment import PromptsConfig
 from judgegym.eval_environments.models import ModelSettings
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge, part_settings
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings, part_settings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings
@@ -59,7 +60,7 @@ Given = dict[str, Any]
 
 
 async def _ask_made(settings: Given) -> None:
-    made = ScorerSettings.model_validate(settings)
+    made = AnyJudgeSettings.model_validate(settings)
     async with ChatClient(replace(made.chat_settings(retry_delay=0), max_retries=0)) as client:
         await judge_responses(open_judge(made, client), JudgeTask("Why?", ("Because.",)))
 
@@ -167,7 +168,7 @@ async def test_members_inherit_nothing_from_a_choice_of_a_member() -> None:
     """What a part of a part has set is not that of the part beside it."""
     nested = {"judge": "jury", "judge_base_url": "http://127.0.0.1:1/v1", "judges": {"x": {}, "y": {}}}
     parts = {"a": nested, "b": {"judge": "rubric"}}
-    made = ScorerSettings.model_validate({"judge": "composite", "reward": parts, "judge_api_key_env": "MINE"})
+    made = AnyJudgeSettings.model_validate({"judge": "composite", "reward": parts, "judge_api_key_env": "MINE"})
     jury, rubric = (part.settings for part in part_settings(made))
     assert "judge_api_key_env" not in jury.model_fields_set and "judge_base_url" in jury.model_fields_set
     assert "judge_api_key_env" in rubric.model_fields_set and "judge_base_url" not in rubric.model_fields_set
@@ -239,7 +240,7 @@ def test_public_host_of_who_answers_needs_a_key_of_its_own(
 
 def test_each_of_several_urls_has_the_key_of_its_own_host() -> None:
     urls = "http://127.0.0.1:1/v1,https://api.anthropic.com/v1"
-    judge = ScorerSettings(judge_base_url=urls, judge_model_name="m").chat_settings()
+    judge = AnyJudgeSettings(judge_base_url=urls, judge_model_name="m").chat_settings()
     policy = PolicySettings(base_url=urls.replace("anthropic", "openai")).chat_settings(EnvConfig(), max_concurrency=1)
     for chat, key in ((judge, "sk-ant"), (policy, "sk-oai")):
         keys = [None if each.api_key is None else each.api_key.get_secret_value() for each in chat.endpoints]

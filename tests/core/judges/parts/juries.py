@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from judgegym.judges.scorers.registry import MADE_OF_JUDGES, ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.registry import JUDGES
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
@@ -26,9 +28,13 @@ def by_model(ratings: Ratings) -> Callable[[Json, int], Reply | str]:
     return answer
 
 
-def settings_of(endpoint: ScriptedEndpoint, kind: str, judges: object, **given: Any) -> ScorerSettings:
-    made = {"judge": kind, MADE_OF_JUDGES[kind].field: judges, "judge_base_url": endpoint.base_url}
-    return ScorerSettings.model_validate({**made, "scale_min": 0, "scale_max": 10, **given})
+def settings_of(endpoint: ScriptedEndpoint, kind: str, judges: object, **given: Any) -> AnyJudgeSettings:
+    parts = JUDGES[kind].parts
+    assert parts is not None
+    made = {"judge": kind, parts.setting: judges, "judge_base_url": endpoint.base_url}
+    scale = {"scale_min": 0, "scale_max": 10}  # of members that are judges by a rubric
+    chosen = AnyJudgeSettings.for_values(made).model_fields
+    return AnyJudgeSettings.model_validate({**made, **{name: scale[name] for name in scale if name in chosen}, **given})
 
 
 def opened(connect: Connect, endpoint: ScriptedEndpoint, kind: str, judges: object, **given: Any) -> Any:

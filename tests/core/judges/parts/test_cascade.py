@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.cascade import CONFIDENCE, ESCALATED, CascadeJudge
-from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened
 from tests.scripted import ScriptedEndpoint
 
@@ -127,7 +127,8 @@ async def test_a_jury_is_the_cheap_judge_and_sure_where_its_members_agree(connec
     [
         ({"cascade": "a"}, "cascade: expected two judges, the cheap one first, found 1"),
         ({"cascade": "a,b", "cascade_threshold": 2}, "cascade_threshold: Input should be less than or equal to 1"),
-        ({"cascade": [{"judge": "cascade"}, "b"]}, "cascade.cascade.judge: expected one that sees each response"),
+        ({"cascade": [{"judge": "cascade"}, "b"]}, "cascade.cascade.cascade: expected judges, such as"),
+        ({"cascade": [{"judge": "choice"}, "b"]}, "cascade.choice.judge: expected one that sees each response"),
         ({"cascade": "a,b", "cascade_confidence": "orders"}, "orders is of arena_hard; the first is rubric"),
         ({"cascade": "a,b", "cascade_confidence": "votes"}, "votes needs samples_per_item of 2 or more"),
         ({"cascade": "a,b", "cascade_confidence": "probability"}, "probability needs weighting=logprobs"),
@@ -137,7 +138,7 @@ async def test_a_jury_is_the_cheap_judge_and_sure_where_its_members_agree(connec
 )
 def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        ScorerSettings.model_validate(given)
+        AnyJudgeSettings.model_validate(given)
     (error,) = raised.value.errors()
     assert said in "".join(f"{part}: " for part in error["loc"]) + error["msg"]
     assert "\n" not in error["msg"]

@@ -17,7 +17,8 @@ from judgegym.judges.core.seeding import in_group
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.composite import CompositeJudge
 from judgegym.judges.parts.part import PartsDetail
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
@@ -49,7 +50,7 @@ async def judged(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **g
 
 def opened(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **settings: Any) -> CompositeJudge:
     given = {"judge": "composite", "reward": parts, "judge_base_url": endpoint.base_url, **settings}
-    judge = open_judge(ScorerSettings.model_validate(given), connect(endpoint, max_retries=0))
+    judge = open_judge(AnyJudgeSettings.model_validate(given), connect(endpoint, max_retries=0))
     assert isinstance(judge, CompositeJudge)
     return judge
 
@@ -218,14 +219,14 @@ async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
         ("rubric=0,peer=0", "weighted_sum", "reward: expected a part that counts, but their weights are all 0"),
         ("rubric,rubric", "weighted_sum", "two parts are named 'rubric'"),
         ("rubric=much", "weighted_sum", "'rubric=much': expected a number as weight"),
-        ("rubrik", "weighted_sum", "reward.rubrik.judge: expected one that sees each response by itself"),
+        ("rubrik", "weighted_sum", "reward.rubrik.judge: there is no judge 'rubrik', did you mean rubric?"),
         (
             {"a": {"judge": "listwise"}},
             "weighted_sum",
             "reward.a.judge: expected one that sees each response by itself",
         ),
         ({"a": {"rule": "exact"}}, "weighted_sum", "reward.a.judge: expected one that"),
-        ({"a": {"judge": "composite"}}, "weighted_sum", "reward.a.judge: expected one that"),
+        ({"a": {"judge": "composite"}}, "weighted_sum", "reward.a.reward: expected the parts of the reward"),
         ({"a": part("m", gate=True)}, "weighted_sum", "reward.a.gate: expected a number, found True"),
         ({"a": part("m", gate=0.5)}, "weighted_sum", "all parts are gates or penalties"),
         (
@@ -254,7 +255,7 @@ async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
 )
 def test_wrong_parts_are_one_line(reward: object, combine: str, said: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        ScorerSettings.model_validate({"judge": "composite", "reward": reward, "combine": combine})
+        AnyJudgeSettings.model_validate({"judge": "composite", "reward": reward, "combine": combine})
     (error,) = raised.value.errors()
     place = "".join(f"{part}: " for part in error["loc"])
     assert said in place + error["msg"]

@@ -17,7 +17,8 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.jury import JuryRule, JuryScales, jury_score
 from judgegym.judges.parts.part import PartsDetail
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened, settings_of
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion
@@ -170,7 +171,7 @@ async def test_aligned_scores_make_the_jurys_score(connect: Connect) -> None:
     ],
 )
 def test_members_are_named(given: object, names: list[str]) -> None:
-    assert ScorerSettings.model_validate({"judges": given}).part_names == names
+    assert AnyJudgeSettings.model_validate({"judges": given}).part_names == names
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_members_and_weights_are_read_from_a_file(tmp_path: Path, text: str) -> 
     members, weights = tmp_path / "members.yaml", tmp_path / "weights.yaml"
     members.write_text(text.replace("a:\n", "a: {}\n"))
     weights.write_text("a: 1\nb: 3\n")
-    settings = ScorerSettings.model_validate({"judges": f"@{members}", "jury_weights": f"@{weights}"})
+    settings = AnyJudgeSettings.model_validate({"judges": f"@{members}", "jury_weights": f"@{weights}"})
     assert settings.part_names == ["a", "b"] and settings.jury_weights == {"a": 1, "b": 3}
 
 
@@ -195,7 +196,7 @@ def test_a_file_of_something_else_is_no_list_of_members(tmp_path: Path, text: st
     path = tmp_path / "jury.yaml"
     path.write_text(text)
     with pytest.raises(ValidationError, match=said):
-        ScorerSettings.model_validate({"judges": f"@{path}"})
+        AnyJudgeSettings.model_validate({"judges": f"@{path}"})
 
 
 @pytest.mark.parametrize(
@@ -205,8 +206,8 @@ def test_a_file_of_something_else_is_no_list_of_members(tmp_path: Path, text: st
         ({"judge": "jury"}, "judges: expected judges"),
         ({"judges": [3, 4]}, "expected the settings of a judge or the name of a model, found 3"),
         (
-            {"judges": [{"judge": "cascade"}, "b"]},
-            "judges.cascade.judge: expected one that sees each",
+            {"judges": [{"judge": "listwise"}, "b"]},
+            "judges.listwise.judge: expected one that sees each",
         ),
         ({"judges": [{"judge_model_name": "a", "scale": 3}, "b"]}, "judges.a.scale: unknown setting"),
         ({"judges": [{"name": "a", "judge_api_key": "k"}, "b"]}, "judges.a.judge_api_key: a secret"),
@@ -231,7 +232,7 @@ def test_a_file_of_something_else_is_no_list_of_members(tmp_path: Path, text: st
 )
 def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        ScorerSettings.model_validate(given)
+        AnyJudgeSettings.model_validate(given)
     (error,) = raised.value.errors()
     assert said in "".join(f"{part}: " for part in error["loc"]) + error["msg"]
     assert "\n" not in error["msg"]

@@ -15,7 +15,8 @@ from judgegym.judges.conversations.turns import ToolCall, Turn, text_turn, trans
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.steps import LEFT_OUT, StepsJudge
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.ledger import recorded_in
 from tests.core.judges.ledgers import Ledger
 from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, opened
@@ -245,7 +246,7 @@ EXPECTED_CALLS: dict[str, dict[str, int]] = {"steps": {"": 4}, "composite": {"ea
     ],
 )
 async def test_a_plan_counts_the_calls_of_each_step(given: dict[str, Any]) -> None:
-    settings, dry = ScorerSettings.model_validate(given), DryRun()
+    settings, dry = AnyJudgeSettings.model_validate(given), DryRun()
     dry.parts = frozenset(settings.part_names)
     await judge_responses(open_dry_judge(settings, dry), TASK)
     calls = Counter[str]()
@@ -259,7 +260,7 @@ async def test_a_plan_counts_the_calls_of_each_step(given: dict[str, Any]) -> No
     [
         ({"steps_judge": ["a", "b"]}, "steps_judge: step: Input should be a valid dictionary"),
         ({"steps_judge": {"judge": "listwise"}}, "steps_judge.step.judge: expected one that sees each response"),
-        ({"steps_judge": {"judge": "steps"}}, "steps_judge.step.judge: expected one that sees each response"),
+        ({"steps_judge": {"judge": "jury"}}, "steps_judge.step.judges: expected judges, such as"),
         ({"steps_judge": {"judge": "rubric", "rubic": "x"}}, "steps_judge.step.rubic"),
         ({"steps_judge": {"judge_api_key": "sk-1"}}, "steps_judge.step.judge_api_key: a secret would be kept"),
         ({"steps_most": 1}, "steps_most: Input should be greater than or equal to 2"),
@@ -267,7 +268,7 @@ async def test_a_plan_counts_the_calls_of_each_step(given: dict[str, Any]) -> No
 )
 def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        ScorerSettings.model_validate({"judge": "steps", **given})
+        AnyJudgeSettings.model_validate({"judge": "steps", **given})
     error = raised.value.errors()[0]
     assert said in "".join(f"{part}: " for part in error["loc"]) + error["msg"]
     assert "\n" not in error["msg"]
@@ -276,17 +277,17 @@ def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:
 def test_the_judge_is_given_as_settings_a_model_or_nothing_and_written_again_as_read() -> None:
     given: list[tuple[object, str]] = [({"judge": "peer"}, "peer"), ("gpt-4o", "rubric"), ([{"judge": "peer"}], "peer")]
     for value, kind in given:
-        settings = ScorerSettings.model_validate({"steps_judge": value})
+        settings = AnyJudgeSettings.model_validate({"steps_judge": value})
         assert (settings.judge, settings.kinds) == ("steps", [kind])
-        assert ScorerSettings.model_validate({"judge": "steps", **settings.model_dump(include={"steps_judge"})}) == (
+        assert AnyJudgeSettings.model_validate({"judge": "steps", **settings.model_dump(include={"steps_judge"})}) == (
             settings
         )
-    assert ScorerSettings(judge="steps", rubric="Is it safe?").kinds == ["rubric"]
-    assert ScorerSettings().judge == "rubric"
+    assert AnyJudgeSettings(judge="steps", rubric="Is it safe?").kinds == ["rubric"]
+    assert AnyJudgeSettings().judge == "rubric"
 
 
 async def test_without_a_judge_of_its_own_a_step_has_the_rubric_of_the_command(connect: Connect) -> None:
     async with ScriptedEndpoint(rated(RATINGS)) as endpoint:
-        settings = ScorerSettings(judge="steps", rubric="Is it SAFE?", judge_base_url=endpoint.base_url)
+        settings = AnyJudgeSettings(judge="steps", rubric="Is it SAFE?", judge_base_url=endpoint.base_url)
         await open_judge(settings, connect(endpoint, max_retries=0)).score(TASK)
     assert all("SAFE?" in body["messages"][-1]["content"] for body in endpoint.bodies)

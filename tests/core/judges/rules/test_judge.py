@@ -16,7 +16,8 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.own_function import own_function
 from judgegym.judges.rules.settings import READS, RuleSettings
-from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -256,7 +257,7 @@ async def test_what_no_text_can_mend_is_said_before_the_first(
 
 
 async def test_the_judge_of_the_registry_scores_tasks_without_an_endpoint() -> None:
-    chosen = ScorerSettings(judge="rule", rule="contains")
+    chosen = AnyJudgeSettings(judge="rule", rule="contains")
     judge = open_judge(chosen, ChatClient(chosen.chat_settings()))
     (result,) = await judge.score(JudgeTask("Q", ("Blue, I think.",), reference="blue"))
     assert (result.score, result.judge_calls, result.usage.cost) == (1.0, 0, 0.0)

@@ -6,7 +6,7 @@ import orjson
 
 from judgegym.judges.conversations.turns import Turn, text_turn
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
 from tests.scripted import Json
@@ -54,8 +54,8 @@ ITEMS: dict[JudgeKind, JudgeTask] = {
 KINDS = tuple(SETTINGS)
 
 
-def settings_of(kind: JudgeKind, **others: object) -> ScorerSettings:
-    return ScorerSettings.model_validate({"judge": kind, **SETTINGS[kind], **others})
+def settings_of(kind: JudgeKind, **others: object) -> AnyJudgeSettings:
+    return AnyJudgeSettings.model_validate({"judge": kind, **SETTINGS[kind], **others})
 
 
 def verdict(request: Json, number: int = 1) -> str:

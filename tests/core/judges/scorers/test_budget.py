@@ -11,7 +11,8 @@ import pytest
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.core.tasks import ResponseJudgment
-from judgegym.judges.scorers.registry import JudgeKind, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense
 from judgegym.llm.errors import BudgetError

@@ -13,16 +13,8 @@ from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.engine.plan.tally import Tally
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import (
-    COMPOSITE,
-    JUDGES,
-    MADE_OF_JUDGES,
-    PROMPT,
-    TASK_FIELDS,
-    JudgeKind,
-    ScorerSettings,
-    shown_fields,
-)
+from judgegym.judges.scorers.registry import JUDGES, PROMPT, TASK_FIELDS, reads
+from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
 
@@ -58,7 +50,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
     assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}
 
 
-async def asked(settings: ScorerSettings, task: JudgeTask) -> Tally:
+async def asked(settings: AnyJudgeSettings, task: JudgeTask) -> Tally:
     """The calls and tokens that a task takes."""
     dry = DryRun()
     await judge_responses(open_dry_judge(settings, dry), task)
@@ -69,8 +61,9 @@ async def asked(settings: ScorerSettings, task: JudgeTask) -> Tally:
     "judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in (*MADE_OF_JUDGES, PROMPT)]
 )
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
-    given = {"judge": judge, "aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
-    settings = DatasetJudgeSettings.model_validate(given)
+    given = {"aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
+    read = {name: value for name, value in given.items() if reads(judge, name)}
+    settings = DatasetJudgeSettings.model_validate({"judge": judge, **read})
     plain = judge_task_of("Q", ["A", "B"], {})
     without = await asked(settings, plain)
     shown = set()
@@ -82,8 +75,8 @@ async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> No
 
 
 def test_reward_of_parts_is_shown_what_its_parts_are() -> None:
-    settings = Both(judge=COMPOSITE, reward={"a": {"judge": "aspect"}, "b": {"judge": "rubric"}})
-    assert shown_fields(settings) == {"reference", "rubric", "aspects", "context"}
+    settings = Both(judge="composite", reward={"a": {"judge": "aspect"}, "b": {"judge": "rubric"}})
+    assert settings.shown_fields == {"reference", "rubric", "aspects", "context"}
     rows = [{"prompt": "Q", "response": "A", **GIVEN}]
     assert ScoreTasks(DataSet("data.jsonl", rows), settings, lambda item: None).reader.unread == {
         "baseline",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.scorers.registry import JudgeKind, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
 from judgegym.llm.ledger import recorded_in

@@ -7,7 +7,8 @@ import pytest
 from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.turns import answer_text
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge
+from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.client import ChatClient
 from tests.core.judges.scorers.kinds import verdict
 from tests.scripted import ScriptedEndpoint
@@ -60,7 +61,9 @@ async def test_tools_order_arguments_errors_and_the_answer_are_in_every_request(
     count, baseline = (2 if compares else 1), texts[1] if kind == "arena_hard" else None
     task = JudgeTask("How do I get to Bonn?", texts[:count], baseline=baseline, traces=traces[:count])
     async with ScriptedEndpoint(verdict) as endpoint:
-        settings = ScorerSettings.model_validate({"judge": kind, **SETTINGS[kind], "judge_base_url": endpoint.base_url})
+        settings = AnyJudgeSettings.model_validate(
+            {"judge": kind, **SETTINGS[kind], "judge_base_url": endpoint.base_url}
+        )
         async with ChatClient(settings.chat_settings()) as client:
             results = await judge_responses(open_judge(settings, client), task)
     assert all(result.score is not None for result in results)

@@ -1,0 +1,255 @@
+"""Settings that depend on other settings: those of the kind of judge that is chosen, and of no other.
+
+A class of such settings says which further settings there are (`choices`) and which of them its values choose
+(`chosen`). `ScoreSettings(judge="aspect", strictness=3)` then is an object of a subclass that has the settings of that
+judge, too, and refuses those of all others.
+
+Settings of what is not chosen are refused on the command line and in environment variables. In files and presets, which
+several commands share, they are left out, and one line says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+
+from pydantic import BaseModel, ModelWrapValidatorHandler, TypeAdapter, model_validator
+from typing_extensions import Self
+
+from judgegym.judges.config.fields import section_of
+from judgegym.judges.config.presets import config_file, read_yaml
+from judgegym.llm.errors import SettingsError
+
+if TYPE_CHECKING:
+    from judgegym.judges.config.sources import SettingsSource
+
+ENV_PREFIX = "JUDGEGYM_"
+
+
+class ComposedSettings(BaseModel):
+    """Settings to which those of what they choose are added."""
+
+    choosing: ClassVar[tuple[str, ...]] = ()
+    """The settings whose values choose."""
+    composed: ClassVar[tuple[type[ComposedSettings], frozenset[str]] | None] = None
+    """The class that was composed and the choices that were added to it; `None` of a class that is none yet."""
+
+    @classmethod
+    def choices(cls) -> Mapping[str, type[BaseModel]]:
+        """The settings that may be added, by the setting that chooses them, such as `judge=aspect`."""
+        return {}
+
+    @classmethod
+    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+        """Which of the choices values make that are not validated yet."""
+        return ()
+
+    @classmethod
+    def spelled_out(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values that are not validated yet, with what short forms stand for."""
+        return dict(values)
+
+    @classmethod
+    def readers(cls, name: str) -> list[str]:
+        """The choices with which a setting is read."""
+        return [choice for choice, settings in cls.choices().items() if name in settings.model_fields]
+
+    @property
+    def ignored(self) -> Collection[str]:
+        """The settings that nothing reads, given the others."""
+        return ()
+
+    @classmethod
+    def with_choices(cls, names: Collection[str]) -> type[Self]:
+        """The class with the settings of these choices."""
+        base = cls if cls.composed is None else cls.composed[0]
+        return cast("type[Self]", _compose(base, frozenset(names)))
+
+    @classmethod
+    def for_values(cls, values: Mapping[str, Any]) -> type[Self]:
+        """The class with the settings that its values choose."""
+        return cls.with_choices(cls.chosen(cls.spelled_out(values)))
+
+    def __new__(cls, *arguments: Any, **values: Any) -> Self:
+        """An object of the class that the values choose."""
+        return super().__new__(cls if cls.composed is not None else cls.for_values(values))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle needs of an object whose class was made at run time."""
+        return _restore, type(self).composed, self.__getstate__()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_what_is_chosen(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(values, Mapping):
+            return handler(values)
+        spelled_out = cls.spelled_out(values)
+        return handler(spelled_out) if cls.composed is not None else cls.for_values(values).model_validate(spelled_out)
+
+
+def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSettings:
+    """An empty object of a composed class."""
+    settings_type = _compose(base, names)
+    return settings_type.__new__(settings_type)
+
+
+@cache
+def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[ComposedSettings]:
+    added = [settings for name, settings in base.choices().items() if name in names]
+    bases = [
+        each for each in dict.fromkeys(added) if not any(each is not one and issubclass(one, each) for one in added)
+    ]
+    others = [each for each in bases if not issubclass(base, each)]
+    namespace = {"__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
+    return type(base.__name__, (base, *others), {**namespace, "composed": (base, names)})
+
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+def compose(settings_type: type[SettingsT], values: Mapping[str, Any]) -> type[SettingsT]:
+    """The settings, and their sections, with what their values choose.
+
+    Args:
+        settings_type: the settings.
+        values: those of sections as objects; not validated yet.
+    """
+    return _changed(settings_type, lambda model, given: model.for_values(given), values)
+
+
+def with_all_choices(settings_type: type[SettingsT]) -> type[SettingsT]:
+    """The settings, and their sections, with everything that their values may choose."""
+    return _changed(settings_type, lambda model, _: model.with_choices(model.choices()), {})
+
+
+def composed_sections(settings_type: type[BaseModel]) -> Iterator[tuple[str, type[ComposedSettings]]]:
+    """The settings, and their sections, that are composed, with the prefix of their names."""
+    if issubclass(settings_type, ComposedSettings):
+        yield "", settings_type
+        return
+    for name in settings_type.model_fields:
+        section = section_of(settings_type, name)
+        if section is not None and issubclass(section, ComposedSettings):
+            yield f"{name}.", section
+
+
+def _changed(
+    settings_type: type[SettingsT],
+    change: Callable[[type[ComposedSettings], Mapping[str, Any]], type[ComposedSettings]],
+    values: Mapping[str, Any],
+) -> type[SettingsT]:
+    sections: dict[str, type[ComposedSettings]] = {}
+    for prefix, model in composed_sections(settings_type):
+        if not prefix:
+            return cast("type[SettingsT]", change(model, values))
+        name = prefix.removesuffix(".")
+        given = values.get(name)
+        sections[name] = change(model, given if isinstance(given, Mapping) else {})
+    return _with_sections(settings_type, tuple(sections.items())) if sections else settings_type
+
+
+@cache
+def _with_sections(
+    settings_type: type[SettingsT], sections: tuple[tuple[str, type[ComposedSettings]], ...]
+) -> type[SettingsT]:
+    """The settings whose sections are of these classes."""
+    fields = settings_type.model_fields
+    defaults = {name: fields[name].default for name, _ in sections if not fields[name].is_required()}
+    namespace = {"__module__": settings_type.__module__, "__qualname__": settings_type.__qualname__}
+    annotations = {"__annotations__": dict(sections)}
+    return type(settings_type.__name__, (settings_type,), {**namespace, **annotations, **defaults})
+
+
+def without_unread(
+    settings_type: type[BaseModel], sources: Sequence[SettingsSource]
+) -> tuple[list[SettingsSource], list[str]]:
+    """The sources without settings of what is not chosen, and a line for each that a file or a preset has.
+
+    Raises:
+        SettingsError: the command line or an environment variable has one.
+    """
+    refused: list[str] = []
+    notes: list[str] = []
+    kept = list(sources)
+    for prefix, model in composed_sections(settings_type):
+        unchosen = with_all_choices(model).model_fields.keys() - model.model_fields.keys()
+        defaults = _defaults(with_all_choices(model), unchosen)
+        for place, source in enumerate(kept):
+            names = [name for name in source.values if name.removeprefix(prefix) in unchosen]
+            kept[place] = source.without(*names)
+            for name in names:
+                field = name.removeprefix(prefix)
+                line = f"--{name} ({source.origin(name)}): nothing reads it{_without(prefix, model.readers(field))}"
+                if source.kind in ("command line", "environment variable"):
+                    refused.append(line)
+                elif source.values[name] != defaults[field]:
+                    notes.append(line)
+    if refused:
+        raise SettingsError("\n".join(refused))
+    return kept, notes
+
+
+def _without(prefix: str, choices: Sequence[str]) -> str:
+    return f" without {' or '.join(f'--{prefix}{choice}' for choice in choices)}" if choices else ""
+
+
+def _defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, object]:
+    """The defaults of settings, as files hold them."""
+    fields = model.model_fields
+    defaults = {name: fields[name].get_default(call_default_factory=True) for name in names}
+    return {name: TypeAdapter(object).dump_python(value, mode="json") for name, value in defaults.items()}
+
+
+def ignored_flags(settings: BaseModel, origins: Mapping[str, str]) -> list[str]:
+    """Why flags of the command line are refused that nothing reads, given the other settings."""
+    lines: list[str] = []
+    for prefix, model in composed_sections(type(settings)):
+        section = cast(ComposedSettings, getattr(settings, prefix.removesuffix(".")) if prefix else settings)
+        for name in sorted(section.ignored):
+            usual = model.model_fields[name].get_default(call_default_factory=True)
+            if origins.get(f"{prefix}{name}") == "command line" and getattr(section, name) != usual:
+                chosen = " and ".join(f"--{prefix}{each}={getattr(section, each)}" for each in model.choosing)
+                lines.append(f"--{prefix}{name} (command line): nothing reads it with {chosen}")
+    return lines
+
+
+def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[str, Any]:
+    """What the command line, an environment variable or a file chooses, found before flags are read.
+
+    Values of sections are nested. A judge of the user's own, such as `--judge=FILE.py:NAME`, brings flags of its own.
+    """
+    chosen: dict[str, Any] = {}
+    for prefix, model in composed_sections(settings_type):
+        values = {name: _first_given(f"{prefix}{name}", argv) for name in model.choosing}
+        given = model.spelled_out({name: value for name, value in values.items() if value is not None})
+        model.chosen(given)
+        chosen |= {prefix.removesuffix("."): given} if prefix else given
+    return chosen
+
+
+def chosen_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type[SettingsT]:
+    """The settings with those of what the command line, a variable or a file chooses, for help."""
+    return compose(settings_type, learn_choices(settings_type, argv))
+
+
+def _first_given(name: str, argv: Sequence[str]) -> object:
+    """The value of a setting in the source of highest priority, not validated; `None` if none is there."""
+    flag = f"--{name}"
+    for place, word in enumerate(argv):
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+        if word == flag and place + 1 < len(argv):
+            return argv[place + 1]
+    variable = os.environ.get(f"{ENV_PREFIX}{name.replace('.', '__').upper()}")
+    if variable is not None or name == "config":
+        return variable
+    config = _first_given("config", argv)
+    try:
+        values: Any = read_yaml(config_file(str(config)), "") if config is not None else {}
+    except SettingsError:
+        return None  # said where the file is read
+    for section in name.split("."):
+        values = values.get(section) if isinstance(values, dict) else None
+    return cast(object, values)

@@ -1,0 +1,47 @@
+"""Open the judge that settings name, with all that it is made of."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from judgegym.judges.config.batches import with_batch
+from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
+from judgegym.judges.core.tasks import TaskJudge
+from judgegym.judges.parts.part import Part
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings, PartSettings, part_settings
+from judgegym.llm.client import ChatClient
+
+logger = logging.getLogger(__name__)
+
+
+def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
+    """Open the judge that the settings name; one that it is made of has a client of its own where its calls differ."""
+    judge, prompt = settings.definition, settings.of_kind(PromptJudgeSettings)
+    if prompt is not None and settings.rubric is not None and "rubric" not in prompt.shown_names:
+        logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
+    if judge.parts is None:
+        return judge.judge(settings, client, settings.rubric)
+    parts = tuple(_open_part(part, f"{judge.parts.setting}.", client) for part in part_settings(settings))
+    return judge.judge(settings, client, parts)
+
+
+def _open_part(part: PartSettings, section: str, client: ChatClient) -> Part[Any]:
+    """Open a part's judge: at the client of the whole, or at one of its own if it has other settings of calls."""
+    settings, of_whole = part.settings, client.settings
+    if settings.asks_endpoint and settings.definition.parts is None:
+        has_own_rules = "judge_finish_reasons" in settings.model_fields_set
+        if of_whole.identity == STAND_IN_IDENTITY:
+            settings = settings.replace_endpoint(of_whole.endpoints[0].base_url, of_whole.endpoints[0].model)
+        chat = settings.chat_settings(
+            retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=f"{section}{part.name}."
+        )
+        if of_whole.batch is not None:
+            chat = with_batch(chat, of_whole.batch)
+        has_own_rules |= chat.finish_rules.accepted != of_whole.finish_rules.accepted
+        if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
+            client = client.sibling(chat)
+    judge: Any = open_judge(settings, client)
+    return Part(part.name, part.options, judge, may_abstain=not settings.asks_endpoint)

@@ -1,0 +1,356 @@
+"""The settings of a judge of any kind: those of its kind, and of no other.
+
+Judges that are made of judges hold their settings by name, to any depth. What one leaves out is that of the whole, as
+far as its kind reads it; a key holds for its own host, prices and limits for their own model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast
+
+from pydantic import AfterValidator, BaseModel, model_validator
+from typing_extensions import Self
+
+from judgegym.judges.config.composed import ComposedSettings
+from judgegym.judges.config.explaining import TextOrFile, is_prompt_file
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import FLAT_NAMES, JudgeSettings, PromptLayout, PromptLayoutSettings
+from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
+from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
+from judgegym.judges.parts.cascade import KINDS_OF_CONFIDENCE, CascadeSettings, Confidence
+from judgegym.judges.parts.composite import CompositeJudgeSettings, TermOptions, check_parts
+from judgegym.judges.parts.jury import JurySettings
+from judgegym.judges.parts.part import PartFields, PartOptions, check_fields
+from judgegym.judges.parts.steps import StepsSettings
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.reward_models.judge import RewardModelSettings
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
+from judgegym.judges.scorers.registry import (
+    JUDGES,
+    PROMPT,
+    USUAL,
+    about,
+    all_kinds,
+    check_sees_each_alone,
+    definition,
+    is_kind,
+    kind_name,
+    reads,
+)
+from judgegym.llm.errors import SettingsError
+
+KindT = TypeVar("KindT", bound=JudgeSettings)
+
+
+def _known(kind: str) -> str:
+    definition(kind)
+    return kind
+
+
+if TYPE_CHECKING:
+    JudgeKind: TypeAlias = str
+else:
+    JudgeKind = Annotated[Literal[tuple(JUDGES)] | str, AfterValidator(_known)]
+
+
+class KindSettings(JudgeSettings):
+    """Which judge it is, and the criteria of judges that take a text."""
+
+    help_group: ClassVar[str] = "judge"
+
+    judge: JudgeKind = setting(USUAL, about(JUDGES), common=True)
+    rubric: TextOrFile | None = setting(
+        None,
+        f"Use this rubric where the data has none (judges "
+        f"{', '.join(kind for kind, judge in JUDGES.items() if judge.reads_rubric)}); @file reads it from a file. "
+        "If unset, a general rubric.",
+    )
+    judge_conversation_limit: int | None = setting(None, ge=FEWEST_CHARACTERS)
+    """Shorten a prompt with its response to this many characters for judges that are models: the middle of tools'
+    results, of calls' arguments, of earlier turns, never the last turn. The judge is told. If unset, there is no limit.
+    """
+
+
+class AnyJudgeSettings(ComposedSettings, KindSettings):
+    """A judge of any kind, with the settings of its kind under the names that the environments have.
+
+    >>> AnyJudgeSettings(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
+    0.7
+    """
+
+    choosing = ("judge",)
+
+    @classmethod
+    def choices(cls) -> Mapping[str, type[BaseModel]]:
+        """The settings of each kind of judge."""
+        return {f"judge={kind}": judge.group_settings or judge.settings for kind, judge in all_kinds().items()}
+
+    @classmethod
+    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+        """The kind of judge, and the kinds of those that it is made of, which have what is set for the whole."""
+        kind = _kind(values, cls.model_fields["judge"].default)
+        if not is_kind(kind):
+            return cls.choices()  # so that nothing but the kind is refused
+        return {f"judge={each}" for each in (kind, *_kinds_of_parts(kind, values), *cls.kinds_beside(values))}
+
+    @classmethod
+    def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
+        """The kinds of further judges that have what is set here, such as the mounts of a server."""
+        yield from ()
+
+    @classmethod
+    def spelled_out(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values with a section `judge`, the path of a prompt file and other names of kinds as flat settings."""
+        section = values.get("judge")
+        if isinstance(section, Mapping):
+            values = {**flat_settings(section), **{name: value for name, value in values.items() if name != "judge"}}
+        kind = kind_name(values.get("judge"))
+        if is_prompt_file(kind) and values.get("judge_prompt") is not None:
+            raise ValueError(f"judge_prompt: the judge is the prompt file {kind}; expected one of the two")
+        if is_prompt_file(kind):
+            return {**values, "judge": PROMPT, "judge_prompt": kind}
+        return {**values, "judge": kind} if "judge" in values else dict(values)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_kind(cls, values: Any) -> Any:
+        """Who gives the judges of a jury or a cascade need not name the kind."""
+        if not isinstance(values, Mapping) or "judge" in values:
+            return values
+        usual = cls.model_fields["judge"].default
+        return values if (kind := _kind(values, usual)) == usual else {**values, "judge": kind}
+
+    @property
+    def ignored(self) -> Collection[str]:
+        """The settings that neither this judge nor one that it is made of reads."""
+        assert self.composed is not None
+        kinds = [choice.partition("=")[2] for choice in self.composed[1]]
+        return [name for name in KindSettings.model_fields if not any(reads(kind, name) for kind in kinds)]
+
+    @classmethod
+    def readers(cls, name: str) -> list[str]:
+        """The choices with which a setting is read; a part has the settings that are given for the whole."""
+        return [choice for choice in cls.choices() if reads(choice.partition("=")[2], name)]
+
+    @property
+    def definition(self) -> JudgeDefinition:
+        """The kind of judge."""
+        return definition(self.judge)
+
+    def of_kind(self, settings: type[KindT]) -> KindT | None:
+        """These settings, if they are those of a judge of this kind; else `None`."""
+        return self if issubclass(self.definition.settings, settings) and isinstance(self, settings) else None
+
+    @property
+    def asks_endpoint(self) -> bool:
+        """Whether a judge of this kind, or that of any part of a reward, asks a model."""
+        return any(definition(kind).asks_endpoint for kind in self.kinds)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of judges that judge: this one, or those that it is made of."""
+        if self.definition.parts is None:
+            return [self.judge]
+        return [kind for part in part_settings(self) for kind in part.settings.kinds]
+
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the parts of a judge that is made of judges; empty for others, and for steps, as rows differ."""
+        parts = self.definition.parts
+        return [] if parts is None or self.of_kind(StepsSettings) else list(getattr(self, parts.setting))
+
+    @property
+    def is_jury(self) -> bool:
+        """Whether the members of a jury judge."""
+        return self.of_kind(JurySettings) is not None
+
+    @property
+    def shown_fields(self) -> frozenset[str]:
+        """The fields of a task that the judge is shown; of a reward of several parts, that any part is shown."""
+        if self.definition.parts is not None:
+            return frozenset(name for part in part_settings(self) for name in part.settings.shown_fields)
+        prompt = self.of_kind(PromptJudgeSettings)
+        shown = self.definition.fields
+        return shown if prompt is None or prompt.judge_prompt is None else shown & prompt.shown_names
+
+    def judge_name(self) -> str:
+        """Who judges; of a judge that is made of judges, if it has no model of its own, who each is."""
+        if self.definition.parts is not None and "judge_model_name" not in self.model_fields_set:
+            return "+".join(dict.fromkeys(part.settings.judge_name() for part in part_settings(self)))
+        return self.definition.settings.judge_name(self)
+
+    def prompt_digests(self) -> dict[str, str]:
+        """Digests of the prompts of a judge of this kind."""
+        return self.definition.settings.prompt_digests(self)
+
+    def vote_count(self) -> int:
+        """The number of votes that a judge of this kind takes."""
+        return self.definition.settings.vote_count(self)
+
+    def usual_layout(self) -> PromptLayout:
+        """The layout of the prompt if none is chosen."""
+        settings: Any = self.definition.settings
+        return settings.usual_layout(self) if self.of_kind(PromptLayoutSettings) else "published"
+
+    def built_in_prompt(self) -> str:
+        """The built-in prompt of a judge of this kind; of one that is made of judges, those of all."""
+        if self.definition.parts is not None:
+            return "\n".join(part.settings.built_in_prompt() for part in part_settings(self))
+        return self.definition.settings.built_in_prompt(self)
+
+    @property
+    def client_settings(self) -> JudgeSettings:
+        """Those of the first part that asks a model."""
+        parts = (part.settings for part in part_settings(self))
+        return next((settings for settings in parts if settings.asks_endpoint), self)
+
+    @model_validator(mode="after")
+    def _has_usable_parts(self) -> Self:
+        # What files hold takes the place of their names, so that a run is not resumed with something else.
+        if self.definition.parts is None:
+            return self
+        parts, setting_name = part_settings(self), self.definition.parts.setting
+        composite, cascade = self.of_kind(CompositeJudgeSettings), self.of_kind(CascadeSettings)
+        if composite is not None:
+            check_parts({part.name: cast(TermOptions, part.options) for part in parts}, composite.combine)
+        elif not parts:
+            raise ValueError(
+                f"{setting_name}: expected judges, such as [{{judge_model_name: a}}, …], or names of models"
+            )
+        for name, _, settings in parts:
+            fields = getattr(self, setting_name)[name]
+            of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
+            of_files |= {"rule_digest", "judge_digest"} & {*type(settings).model_fields}
+            if settings.of_kind(PromptJudgeSettings):
+                of_files |= {"judge", "judge_prompt"}
+            fields |= settings.model_dump(mode="json", include=of_files, exclude_none=True)
+        if cascade is not None:
+            _check_confidence(cascade.cascade_confidence, parts[0].settings)
+        return self
+
+
+def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
+    """Check that the cheap judge of a cascade knows how sure it is: else every row would be escalated.
+
+    Raises:
+        ValueError: it does not.
+    """
+    kinds = KINDS_OF_CONFIDENCE.get(confidence, (cheap.judge,))
+    if cheap.judge not in kinds:
+        raise ValueError(f"cascade_confidence: {confidence} is of {' and '.join(kinds)}; the first is {cheap.judge}")
+    rubric, jury = cheap.of_kind(RubricJudgeSettings) or cheap.of_kind(PromptJudgeSettings), cheap.of_kind(JurySettings)
+    if rubric is not None and confidence == "votes" and rubric.samples_per_item < 2:
+        raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
+    if rubric is not None and confidence == "probability" and rubric.weighting != "logprobs":
+        raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
+    members = part_settings(cheap) if jury is None or jury.jury_scale == "own" else []
+    for settings in (cheap, *(part.settings for part in members)):
+        reward = settings.of_kind(RewardModelSettings)
+        if reward is not None and reward.reward_scale != "sigmoid":
+            raise ValueError(f"cascade_confidence: {confidence} is of scores from 0 to 1: set reward_scale=sigmoid")
+
+
+class PartSettings(NamedTuple):
+    """A part of a judge that is made of judges: its name, what it does there, and the settings of its judge."""
+
+    name: str
+    options: PartOptions
+    settings: AnyJudgeSettings
+
+
+def part_settings(settings: AnyJudgeSettings) -> list[PartSettings]:
+    """The parts of a judge that is made of judges, each with the settings that it leaves out from those of the whole.
+
+    Raises:
+        ValueError: a part has an unknown or wrong setting, or a judge that may not be one.
+    """
+    parts = settings.definition.parts
+    if parts is None:
+        return []
+    given: Mapping[str, PartFields] = getattr(settings, parts.setting)
+    return [_part(settings, parts, name, fields) for name, fields in given.items()]
+
+
+def _part(whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: PartFields) -> PartSettings:
+    place, options = f"{parts.setting}.{name}.", parts.options.model_fields
+    values = _part_values(fields, parts)
+    check_sees_each_alone(values["judge"], f"{place}judge", baselines=True)
+    check_fields(place, values)
+    part_type = AnyJudgeSettings.for_values(values)
+    inherited = part_type.model_fields.keys() - _of_wholes()
+    try:
+        own = settings_from_keywords(parts.options, {n: fields[n] for n in options if n in fields}, prefix=place)
+        filled = whole.fill_in(values, inherited)
+        settings = settings_from_keywords(part_type, filled, prefix=place, others=options)
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
+    ignored = next((field for field in settings.ignored if field in values), None)
+    if ignored is not None:
+        raise ValueError(f"{place}{ignored}: a judge of the kind {settings.judge} does not read it")
+    return PartSettings(name, own, settings)
+
+
+def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
+    """The settings of a part's judge, with its kind."""
+    judge = {name: value for name, value in fields.items() if name not in parts.options.model_fields}
+    return {"judge": parts.usual, **AnyJudgeSettings.spelled_out(flat_settings(judge))}
+
+
+def _of_wholes() -> frozenset[str]:
+    """The settings of judges that are made of judges, which those do not inherit."""
+    made = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
+    return frozenset(("judge", *(name for settings in made for name in settings.__annotations__)))
+
+
+def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The flat settings of a section: `kind`, `endpoint`, and the judges of one that is made of judges.
+
+    >>> flat_settings({"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"}, "strong": {}})
+    {'judge': 'cascade', 'judge_model_name': 'm', 'cascade': {'cheap': {'kind': 'rule'}, 'strong': {}}}
+    """
+    kind = kind_name(section.get("kind", section.get("judge")))
+    parts = definition(str(kind)).parts if is_kind(kind) else None
+    flat: dict[str, Any] = {}
+    for name, value in section.items():
+        if name == "kind":
+            flat["judge"] = value
+        elif name == "endpoint" and isinstance(value, Mapping):
+            flat |= {FLAT_NAMES.get(field, f"endpoint.{field}"): given for field, given in value.items()}
+        elif parts is not None and name in parts.names:
+            flat.setdefault(parts.setting, {})[name] = value
+        else:
+            flat[parts.setting if parts is not None and name == parts.key else name] = value
+    return flat
+
+
+def _kind(values: Mapping[str, Any], usual: str) -> Any:
+    """The kind of judge; who gives the judges of a jury, a cascade or steps need not name it."""
+    if "judge" in values:
+        return values["judge"]
+    named = [
+        kind
+        for kind, judge in JUDGES.items()
+        if judge.parts is not None and judge.parts.usual is not None and values.get(judge.parts.setting)
+    ]
+    return named[0] if len(named) == 1 else usual
+
+
+def _kinds_of_parts(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """The kinds of the judges that one is made of, to any depth, but of none that is made of judges itself."""
+    parts = definition(kind).parts
+    if parts is None:
+        return
+    default = definition(kind).settings.model_fields[parts.setting].default
+    try:
+        members = parts.read(values.get(parts.setting, default))
+    except ValueError:
+        return  # said where the settings are validated
+    for fields in members.values() if isinstance(members, Mapping) else ():
+        if not isinstance(fields, Mapping):
+            continue
+        part_values = _part_values(fields, parts)
+        part_kind = part_values["judge"]
+        if is_kind(part_kind):
+            yield from _kinds_of_parts(part_kind, part_values) if definition(part_kind).parts else (part_kind,)
