@@ -70,7 +70,7 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
         (f"- {GOOD.replace('source: s (2024), ', '')}", "attack 1 (x): source: Field required"),
         (
             f"- {GOOD.replace('}}', '}, judges: [rubrik]}')}",
-            "judges.0: Value error, there is no judge 'rubrik'",
+            "judges.0: there is no judge 'rubrik'",
         ),
     ],
 )

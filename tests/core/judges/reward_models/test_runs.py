@@ -119,8 +119,8 @@ def test_a_plan_counts_requests_and_no_reply_tokens(tmp_path: Path, words: tuple
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
-        ("--judge_temperature=0.5", "--judge_temperature (command line): nothing reads it without --judge=rubric or"),
-        ("--judge_system_prompt=Judge.", "--judge_system_prompt (command line): nothing reads it without"),
+        ("--judge_temperature=0.5", "--judge_temperature (command line): nothing reads it with --judge=reward_model"),
+        ("--judge_system_prompt=Judge.", "--judge_system_prompt (command line): nothing reads it with"),
         ("--reward_protocol=openrlhf", "--reward_tokenizer: reward_protocol=openrlhf sends texts; expected the token"),
     ],
 )
