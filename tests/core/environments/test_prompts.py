@@ -10,7 +10,7 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.judges.scorers.registry import SINGLE
+from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE
 from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.thinking import PROMPT_FILE

@@ -89,7 +89,10 @@ def test_a_run_is_resumed_by_the_same_rule_alone(tmp_path: Path) -> None:
         (("--judge=rule", "--rule=exact", "--rule_tolerance=0.1"), "--rule_tolerance: the rule exact does not read it"),
         (("--judge=rule", "--rule=number", "--rule_expected=many"), "rule_expected: the expected value has no number"),
         (("--judge=rule", "--rule=missing.py:f"), "rule: missing.py:f: FileNotFoundError: "),
-        ((*NUMBER, "--judge_temperature=0.5"), "--judge_temperature (command line): nothing reads it with --judge=rule"),
+        (
+            (*NUMBER, "--judge_temperature=0.5"),
+            "--judge_temperature (command line): nothing reads it with --judge=rule",
+        ),
         (("--judge=rubric", "--rule=number"), "--rule (command line): nothing reads it without --judge=rule"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.scorers.registry import JUDGES
+from judgegym.judges.scorers.registry import JUDGES, MADE_OF_JUDGES
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import read_rows, samples_of, score
 from tests.scripted import Json

@@ -13,7 +13,7 @@ from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.engine.plan.tally import Tally
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import JUDGES, PROMPT, TASK_FIELDS, reads
+from judgegym.judges.scorers.registry import JUDGES, MADE_OF_JUDGES, PROMPT, TASK_FIELDS, reads
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
