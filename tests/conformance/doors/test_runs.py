@@ -131,7 +131,7 @@ def test_the_command_line_beats_a_file_across_both_names(
 def test_both_names_in_one_place_are_an_error(judge: DoorJudge, visit: Visit) -> None:
     flags = [*visit.flags(), f"--judge_prompt={visit.settings['judge']}"]
     ended = score(visit.data(), "--out", visit.folder / "both.jsonl", *flags)
-    assert ended.code == 2 and "--judge_prompt: nothing reads it beside the judge " in ended.err
+    assert ended.code == 2 and "--judge_prompt: the judge is the prompt file " in ended.err
     with pytest.raises(SettingsError, match=r"judge_prompt: the judge is the prompt file .*; expected one of the two"):
         JudgeSource(judge={**visit.settings, "judge_prompt": visit.settings["judge"]}).scoring()
 
