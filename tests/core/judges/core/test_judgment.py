@@ -116,3 +116,11 @@ def test_levels_and_units(scale: Scale) -> None:
     assert (units[0], units[-1], len(units)) == (0, 1, scale.span + 1)
     assert units == sorted(set(units))
     assert all(scale.nearest(level) == level for level in scale.levels)
+
+
+def test_scaled_judgment_has_a_share_of_the_score_from_0_to_1_and_a_failed_one_has_none() -> None:
+    assert Judgment(0.5, Status.OK, "x").scaled(0.5) == Judgment(0.25, Status.OK, "x")
+    rated = Judgment(4.0, Status.OK, unit=0.75).scaled(0.5)
+    assert (rated.score, rated.unit_score) == (0.375, 0.375)
+    failed = Judgment[object](None, Status.UNPARSABLE)
+    assert failed.scaled(0.5) is failed
