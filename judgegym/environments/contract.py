@@ -22,6 +22,7 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.parts.jury import JurySettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import DataError, UserError
 
 
@@ -185,7 +186,7 @@ def record_sample(
     """Record one row or rollout by `record_metrics`, and the scores of the judges that its score is made of."""
     env.record_metrics(metrics, task, sample)
     made_of, judgment = env.config, sample.judgment
-    if isinstance(made_of, JurySettings) and judgment is not None and judgment.score is not None:
+    if isinstance(made_of, JurySettings | AnyJudgeSettings) and judgment is not None and judgment.score is not None:
         detail, jury = judgment.detail, unit_reward(env, judgment) if made_of.is_jury else None
         numbers = detail.parts if isinstance(detail, ScoreParts) else judgment.members
         record_parts(metrics, made_of.part_names, numbers, jury)

@@ -32,6 +32,7 @@ from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import Outcomes, SavedRows
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.parts.jury import JurySettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS
 from judgegym.statistics import percent
@@ -330,7 +331,7 @@ def compute_metrics(
     expect_documented(metrics, env.spec.documented, saved.tasks)
     if isinstance(env, DocumentsMetrics):
         env.expect_metrics(metrics, saved.tasks)
-    if isinstance(config, JurySettings):
+    if isinstance(config, JurySettings | AnyJudgeSettings):
         expect_parts(metrics, config.part_names, is_jury=config.is_jury)
     asks_judge = config.asks_endpoint and not config.policy_is_judge
     has_user = runner.asks_policy and bool(config.users)

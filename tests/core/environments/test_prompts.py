@@ -24,6 +24,9 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
     return in_process("evaluate", "--offline", *where, *flags, env_type=PromptsEnv)
 
 
+SHORT = {"judge": "rule", "rule": "length", "rule_hard_limit": 500}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("judge", "flag", "parts"),
@@ -45,6 +48,16 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
     assert parts <= set(sample["detail"]["parts"])
     assert 0 <= sample["score"] <= 1
     assert files.metrics["mean_score"] == files.metrics["mean_score_category_physics"] == sample["score"]
+
+
+@pytest.mark.slow
+def test_each_part_of_a_reward_has_its_metrics(tmp_path: Path) -> None:
+    parts = {"digits": {"judge": "rule", "rule": "regex", "rule_expected": r"\d"}, "short": {**SHORT, "weight": 2}}
+    ended = evaluate(tmp_path, ROW, "--env.judge=composite", f"--env.reward={json.dumps(parts)}")
+    assert ended.code == 0, ended.said
+    metrics = RunFiles(tmp_path / "run").metrics
+    assert {"part_digits", "part_digits_missing_rate", "part_short", "part_short_ci_low"} <= {*metrics}
+    assert metrics["mean_score"] == pytest.approx((metrics["part_digits"] + 2 * metrics["part_short"]) / 3)
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
