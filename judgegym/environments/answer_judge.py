@@ -10,13 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pydantic import field_validator
-
 from judgegym.data.answers import PromptTask
 from judgegym.engine.settings.env import EnvConfig
 from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
 from judgegym.environments.spec import EnvSpec
-from judgegym.judges.config.fields import setting
 from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.judge import Judge, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts
@@ -25,41 +22,10 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge, prompt_of_answers
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.opening import open_judge
-from judgegym.judges.scorers.registry import (
-    JUDGES,
-    SINGLE,
-    USUAL,
-    about,
-    all_kinds,
-    check_sees_each_alone,
-    definition,
-    scale_of,
-)
-from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
+from judgegym.judges.scorers.registry import JUDGES, definition, is_kind, scale_of
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-
-
-class ChosenJudgeSettings(AnyJudgeSettings):
-    """Which judge of single responses scores the completions."""
-
-    judge: JudgeKind = setting(USUAL, about(SINGLE), common=True)
-
-    @classmethod
-    def readers(cls, name: str) -> list[str]:
-        """The judges that see each response by itself and read a setting."""
-        single = {f"judge={kind}" for kind, judge in all_kinds().items() if judge.most_together is None}
-        return [choice for choice in super().readers(name) if choice in single]
-
-    @field_validator("judge")
-    @classmethod
-    def _sees_each_alone(cls, value: str) -> str:
-        check_sees_each_alone(value, "judge")
-        return value
-
-
-class AnyJudgeConfig(ChosenJudgeSettings, EnvConfig):
-    """The settings of an environment whose judge the user chooses."""
 
 
 class AnyJudge:
@@ -115,9 +81,9 @@ def spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None:
     """Return why an environment with these settings cannot have the judge that its spec names, or `None`."""
     if not isinstance(spec.judge, str):
         return None
-    if spec.judge not in JUDGES:
+    if not is_kind(spec.judge):
         return f"its spec names no kind of judge: {spec.judge!r}{did_you_mean(spec.judge, JUDGES)}"
-    needed = JUDGES[spec.judge].settings
+    needed = definition(spec.judge).settings
     inherits = issubclass(config_type, needed)
     return None if inherits else f"its judge is {spec.judge}, so that its settings must inherit {needed.__name__}"
 
