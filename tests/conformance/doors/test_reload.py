@@ -30,7 +30,7 @@ async def test_a_changed_prompt_file_is_served_after_a_reload_unless_it_is_watch
     file, config = tmp_path / "own.yaml", tmp_path / "server.yaml"
     file.write_text(OTHER_PROMPT_FILE, encoding="utf-8")
     config.write_text(yaml.safe_dump({"mounts": {"own": {"judge": str(file)}}}), encoding="utf-8")
-    flags = [f"--config={config}", "--judge=rule", "--rule=length", "--rule_hard_limit=9"]
+    flags = [f"--config={config}", "--judge=peer"]
     flags += [f"--run_dir={tmp_path / 'watched'}"] if is_watched else []
     async with running(*flags, judge="FINE: yes") as server:
         await server.post("/own/v1/score", ASK)
