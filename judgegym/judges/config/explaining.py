@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeGuard
+from typing import Annotated, TypeGuard
 
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic_core import ErrorDetails
@@ -201,16 +201,6 @@ def _is_file(text: str) -> bool:
 def is_prompt_file(name: object) -> TypeGuard[str]:
     """Whether the name of a judge is the path of a prompt file."""
     return isinstance(name, str) and name.lower().endswith(_PROMPT_FILE_SUFFIXES) and "\n" not in name
-
-
-def name_prompt_file(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Name the judge prompt and its file where a judge's settings name the path of a prompt file as the judge.
-
-    Settings that have a `judge_prompt`, too, stay as they are.
-    """
-    if not is_prompt_file(values.get("judge")) or values.get("judge_prompt") is not None:
-        return values
-    return {**values, "judge": "prompt", "judge_prompt": values["judge"]}
 
 
 def comma_separated(value: object) -> object:

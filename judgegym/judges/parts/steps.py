@@ -11,7 +11,6 @@ more steps than `steps_most` the first, the last and others at equal distances a
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import fmean
@@ -35,15 +34,6 @@ LEFT_OUT = "steps.left_out"
 """A component of the score: how many steps were not judged because of `steps_most`."""
 _COMBINATIONS: Mapping[str, Callable[[list[float]], float]]
 _COMBINATIONS = {"mean": fmean, "min": min, "last": lambda scores: scores[-1], "product": math.prod}
-
-
-def part_of_step(name: str) -> str:
-    """The part that a component of the calls belongs to: that of all steps for each step.
-
-    >>> part_of_step("agent/step_3"), part_of_step("step_3/a"), part_of_step("style")
-    ('agent/step', 'step/a', 'style')
-    """
-    return re.sub(rf"(?<![^/]){STEP}_\d+(?![^/])", STEP, name)
 
 
 def _only_judge(value: object) -> object:
