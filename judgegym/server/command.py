@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from judgegym.judges.config import presets
-from judgegym.judges.config.composed import chosen_settings
+from judgegym.judges.config.composed import chosen_settings, with_all_choices
 from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
 from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
@@ -153,7 +153,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
 
 
 Load = Callable[[], LoadedSettings[RewardServerSettings]]
-_RELOADED = frozenset({"tokens", "mounts", *JudgeMount.model_fields})
+_RELOADED = frozenset({"tokens", "mounts", *with_all_choices(JudgeMount).model_fields})
 """The settings that a reload changes; the names of files and what is only printed do not matter to it."""
 _IGNORED = frozenset({"config", "show_config"})
 
@@ -165,8 +165,10 @@ def reloaded(old: RewardServerSettings, new: RewardServerSettings) -> tuple[Rewa
         SettingsError: judges differ that gather single responses or are watched, which keep what they know of groups;
             or the server would be open without tokens.
     """
-    differ = [name for name in type(old).model_fields if getattr(old, name) != getattr(new, name)]
-    kept = [name for name in differ if name not in _RELOADED | _IGNORED]
+    beside_judges = type(new).model_fields.keys() - _RELOADED - _IGNORED
+    kept = [
+        name for name in type(new).model_fields if name in beside_judges and getattr(old, name) != getattr(new, name)
+    ]
     found = new.model_copy(update={name: getattr(old, name) for name in kept})
     found.check_access()
     before, after = old.mounted_judges(), found.mounted_judges()

@@ -406,16 +406,17 @@ async def open_pool(
 
 def judge_alone(settings: DatasetJudgeSettings, asked: ChatSettings) -> DatasetJudgeSettings:
     """The judge's settings without those beside them, for the endpoint that is asked."""
-    names = DatasetJudgeSettings.model_fields.keys()
-    values = {name: getattr(settings, name) for name in names}
-    given = settings.model_fields_set & names
+    everything = {name: getattr(settings, name) for name in type(settings).model_fields}
+    judge_type = DatasetJudgeSettings.for_values(everything)
+    values = {name: everything[name] for name in judge_type.model_fields}
+    given = settings.model_fields_set & values.keys()
     if asked.identity:  # a stand-in's URL and name are not those of the settings
         values["judge_base_url"] = ",".join(endpoint.base_url for endpoint in asked.endpoints)
         values["judge_model_name"] = asked.endpoints[0].model
         given |= {"judge_base_url", "judge_model_name"}
     if settings.judge_cache is not None:
         values["judge_cache"] = settings.judge_cache.expanduser().absolute()
-    return DatasetJudgeSettings.model_construct(_fields_set=set(given), **values)
+    return judge_type.model_construct(_fields_set=set(given), **values)
 
 
 async def _check_listens(address: str) -> None:

@@ -26,6 +26,7 @@ from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.environments.evaluate.evaluation import EvaluationResult
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.llm.errors import RunDirectoryError
@@ -97,7 +98,7 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
     configs = [read_settings(path) for path in runs]
     first, *_ = compared = [compared_settings(config) for config in configs]
     for path, config in zip(runs, compared, strict=True):
-        operational = {each.name for each in declared_settings(ScoreSettings) if each.is_operational}
+        operational = {each.name for each in declared_settings(with_all_choices(ScoreSettings)) if each.is_operational}
         differences = [
             f"{name}: {first.get(name)!r} there, {config.get(name)!r} here"
             for name in {**first, **config}

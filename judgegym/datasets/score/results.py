@@ -208,7 +208,7 @@ def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
         judge=settings.judged_by,
         sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
         prompts=settings.prompt_digests(),
-        protocol=protocol(matters, declared_settings(ScoreSettings)),
+        protocol=protocol(matters, declared_settings(type(settings))),
         seed=settings.seed,
         headline=_VALUE,
         words=HEADLINE_WORDS,

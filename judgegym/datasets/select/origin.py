@@ -136,9 +136,10 @@ class Origin:
         known = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
         if isinstance(known, Mapping) and known:
             return {name: digest for name, digest in known.items() if isinstance(digest, str)}
-        of_judge = {name: self.settings[name] for name in DatasetJudgeSettings.model_fields if name in self.settings}
+        judge_type = DatasetJudgeSettings.for_values(self.settings)
+        of_judge = {name: self.settings[name] for name in judge_type.model_fields if name in self.settings}
         try:
-            return DatasetJudgeSettings.model_validate(of_judge).prompt_digests() if of_judge else {}
+            return judge_type.model_validate(of_judge).prompt_digests() if of_judge else {}
         except ValidationError:  # a run of another version
             return {}
 

@@ -86,6 +86,15 @@ async def test_judges_that_stay_the_same_keep_their_scores_and_others_judge_anew
         assert (shared, len(server.judge.requests)) == ([True, False], 3)
 
 
+async def test_a_judge_of_another_kind_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    path = write(tmp_path / "server.yaml", scale_max=10)
+    async with running(f"--config={path}", judge='{"reason": "So.", "verdict": 1}') as server:
+        write(path, judge="aspect", aspects=["coherence"], strictness=1)
+        await reloader(server, path).reload()
+        answer = await server.post("/v1/score", ASK)
+    assert (answer.json["score"], answer.json["components"]) == (1.0, {"coherence": 1.0})
+
+
 async def test_a_failed_response_knows_no_scores_of_the_judge_before(tmp_path: Path) -> None:
     def judge(request: Json, number: int) -> Reply | str:
         return Reply(status=400) if "Evaluate\n\nbad" in asked(request) else "[FEEDBACK] fine [SCORE] 5"
