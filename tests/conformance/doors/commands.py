@@ -197,7 +197,7 @@ COMMANDS = (
     Door("cascade-cheap", _cheap),
     Door("cascade-strong", _strong),
     Door("steps", _steps),
-    Door("member-of-a-part", _nested),
+    Door("member-of-a-part", _nested, is_dear=True),
     Door("evaluate-prompts", _evaluate),
     Door("process-prompts", _process),
     Door("serve-prompts", _serve, is_dear=True),
