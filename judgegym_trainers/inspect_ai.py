@@ -34,9 +34,10 @@ from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.extras import needs, require
 from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.judges.scorers.fields import rubric_of
-from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import CUT_OFF, Choice
 from judgegym.server.settings import JudgeMount
@@ -57,26 +58,7 @@ with needs("inspect"):
 if TYPE_CHECKING:
     from judgegym_trainers.single_turn import EnvironmentRow, OpenedEnvironment
 
-__all__ = [
-    "TASKS",
-    "arena_hard",
-    "aspect",
-    "cascade",
-    "checklist",
-    "choice",
-    "composite",
-    "environment_task",
-    "jury",
-    "listwise",
-    "peer",
-    "prompt",
-    "reward",
-    "reward_model",
-    "rubric",
-    "rule",
-    "steps",
-    "tournament",
-]
+__all__ = ["SCORERS", "TASKS", "environment_task", "reward"]
 
 _NOT_HERE = frozenset({"judge", "rubric"})
 """Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""
@@ -155,7 +137,7 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
         raise SettingsError(f"{found}, since inspect writes arguments into its log")
 
 
-def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> tuple[ScorerOptions, RewardScorer, str | None]:
+def judging_of(kind: str, arguments: Mapping[str, object]) -> tuple[ScorerOptions, RewardScorer, str | None]:
     """What a scorer of a kind asks, and how.
 
     Returns:
@@ -304,7 +286,10 @@ _NO_RESPONSE = "no_response"
 _EMPTY = "the completion is empty: there is nothing to judge"
 
 
-def _scorer_of(kind: JudgeKind, about: str) -> Callable[..., Scorer]:
+_EPOCHS = ". It compares the epochs of a sample; `group_size`, which a judge in this process needs, is their number"
+
+
+def _scorer_of(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
     """Make the scorer of a kind of judge, and register it."""
 
     @scorer(metrics=_METRICS, name=registered(kind))
@@ -320,7 +305,7 @@ def _scorer_of(kind: JudgeKind, about: str) -> Callable[..., Scorer]:
         return score
 
     judged.__name__ = judged.__qualname__ = kind
-    judged.__doc__ = f"""Score from 0 to 1: {about}
+    judged.__doc__ = f"""Score from 0 to 1: {judge.about}{_EPOCHS if judge.needs_others else ""}.
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process.
@@ -329,24 +314,15 @@ def _scorer_of(kind: JudgeKind, about: str) -> Callable[..., Scorer]:
     return cast("Callable[..., Scorer]", judged)
 
 
-_EPOCHS = "`group_size`, which a judge in this process needs, is the number of epochs."
-rubric = _scorer_of("rubric", "by a rubric, (score − lowest) / (highest − lowest).")
-aspect = _scorer_of("aspect", "the weighted share of yes/no questions (`aspects`) that speak for the completion.")
-checklist = _scorer_of("checklist", "criteria with points (`criteria`) that the completion meets.")
-peer = _scorer_of("peer", "a peer's 0 to 100 by a rubric in text, over 100.")
-prompt = _scorer_of("prompt", "by a prompt of one's own, `judge_prompt=FILE.yaml`.")
-arena_hard = _scorer_of(
-    "arena_hard", "the win rate in both orders against the sample's `baseline`, or else its target."
-)
-composite = _scorer_of("composite", "a reward of several parts (`reward`, `combine`).")
-jury = _scorer_of("jury", "several judges (`judges`), whose scores make one.")
-cascade = _scorer_of("cascade", "a cheap judge, and a strong one where it is unsure (`cascade`).")
-steps = _scorer_of("steps", "each step of a trace by a judge (`steps_judge`), whose scores make one.")
-reward_model = _scorer_of("reward_model", "the number of a scalar reward model.")
-rule = _scorer_of("rule", "by a rule (`rule`), which asks no model; the sample's target is the reference.")
-listwise = _scorer_of("listwise", f"a score for each epoch of a sample, in one call. {_EPOCHS}")
-tournament = _scorer_of("tournament", f"games between the epochs of a sample. {_EPOCHS}")
-choice = _scorer_of("choice", f"1 for the best of the epochs of a sample, 0 for the others. {_EPOCHS}")
+SCORERS = {kind: _scorer_of(kind, judge) for kind, judge in JUDGES.items()}
+"""The scorer of each kind of judge; `judgegym_trainers.inspect_ai.rubric` is that of the kind rubric."""
+
+
+def __getattr__(name: str) -> Callable[..., Scorer]:
+    """Return the scorer of a kind of judge."""
+    if name not in SCORERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return SCORERS[name]
 
 
 @scorer(metrics=_METRICS, name=registered("reward"))

@@ -32,8 +32,10 @@ except ModuleNotFoundError as missing:
     raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
 
 from judgegym.judges.core.event_loop import run_blocking
+from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
+from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
 from judgegym_trainers.scores.requests import CompletionRow, completion_row
@@ -43,7 +45,6 @@ from judgegym_trainers.scores.sources import JudgeSource, check, settings_in
 if TYPE_CHECKING:
     from rllm.types import Episode, Task
 
-    from judgegym.judges.scorers.settings import JudgeKind
     from judgegym_trainers.single_turn import EnvironmentSource
 
 VARIABLE = "JUDGEGYM_RLLM"
@@ -196,7 +197,7 @@ def _from_variable() -> dict[str, Any]:
 class _OfKind(JudgeEvaluator):
     """An evaluator as rLLM makes one from an entry point: without arguments."""
 
-    kind: ClassVar[JudgeKind]
+    kind: ClassVar[str]
 
     def __init__(self) -> None:
         """Take the arguments from the variable; without `url`, the judge of this kind runs in this process.
@@ -217,24 +218,25 @@ class _OfKind(JudgeEvaluator):
             raise TypeError(str(error)) from error
 
 
-def _of_kind(kind: JudgeKind, by: str) -> type[_OfKind]:
+def _of_kind(kind: str, judge: JudgeDefinition) -> type[_OfKind]:
     """The evaluator `judgegym_KIND`, for rLLM's entry points."""
     name = f"{kind.title().replace('_', '')}Evaluator"
-    return type(name, (_OfKind,), {"kind": kind, "__doc__": f"`judgegym_{kind}`: {by}.", "__module__": __name__})
+    text = f"`judgegym_{kind}`: {judge.about}."
+    return type(name, (_OfKind,), {"kind": kind, "__doc__": text, "__module__": __name__})
 
 
-RubricEvaluator = _of_kind("rubric", "by a rubric")
-AspectEvaluator = _of_kind("aspect", "by yes/no questions")
-ChecklistEvaluator = _of_kind("checklist", "by criteria with points")
-PeerEvaluator = _of_kind("peer", "as a peer, from 0 to 100 by a rubric in text")
-PromptEvaluator = _of_kind("prompt", "by a prompt of one's own, `judge_prompt` in `judge`")
-CompositeEvaluator = _of_kind("composite", "by a reward of several parts")
-JuryEvaluator = _of_kind("jury", "by several judges, whose scores make one")
-CascadeEvaluator = _of_kind("cascade", "by a cheap judge, and a strong one where it is unsure")
-StepsEvaluator = _of_kind("steps", "each step of a trace by a judge")
-RewardModelEvaluator = _of_kind("reward_model", "by a scalar reward model")
-RuleEvaluator = _of_kind("rule", "by a rule, without a model")
-ArenaHardEvaluator = _of_kind("arena_hard", "the win rate against the row's baseline")
+EVALUATORS = {
+    evaluator.__name__: evaluator
+    for evaluator in (_of_kind(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_others)
+}
+"""The evaluator of each kind of judge; `judgegym_trainers.rllm:RubricEvaluator` is that of the kind rubric."""
+
+
+def __getattr__(name: str) -> type[JudgeEvaluator]:
+    """Return the evaluator of a kind of judge."""
+    if name not in EVALUATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return EVALUATORS[name]
 
 
 class EnvironmentFromVariable(EnvironmentEvaluator):

@@ -24,7 +24,11 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.cascade import CascadeSettings
+from judgegym.judges.parts.composite import CompositeJudgeSettings
+from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.parts.part import PartsDetail
+from judgegym.judges.parts.steps import StepsSettings
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerDetail, PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.prompt_files.file import Scale
 from judgegym.judges.prompt_files.judge import PromptDetail, PromptTaskJudge
@@ -36,7 +40,7 @@ from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.settings import RuleSettings
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.opening import open_judge
-from judgegym.judges.scorers.registry import TASK_FIELDS
+from judgegym.judges.scorers.registry import TASK_FIELDS, built_in_kind
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
@@ -297,9 +301,9 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), context=shown)
 
 
-def _of_kind(kind: str) -> type[AnyJudgeSettings]:
+def _of_kind(settings: type[JudgeSettings]) -> type[AnyJudgeSettings]:
     """The settings of a judge that is made of judges, as its signature shows them."""
-    return AnyJudgeSettings.with_choices((f"judge={kind}",))
+    return AnyJudgeSettings.with_choices((f"judge={built_in_kind(settings)}",))
 
 
 class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=open_judge):
@@ -357,7 +361,7 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=o
             raise DataError(str(error)) from error
 
 
-class RewardJudge(_MadeOfJudges, settings=_of_kind("composite"), factory=open_judge):
+class RewardJudge(_MadeOfJudges, settings=_of_kind(CompositeJudgeSettings), factory=open_judge):
     """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
 
     Example:
@@ -374,10 +378,10 @@ class RewardJudge(_MadeOfJudges, settings=_of_kind("composite"), factory=open_ju
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge="composite", reward=reward, **settings)
+        super().__init__(offline=offline, judge=built_in_kind(CompositeJudgeSettings), reward=reward, **settings)
 
 
-class Jury(_MadeOfJudges, settings=_of_kind("jury"), factory=open_judge):
+class Jury(_MadeOfJudges, settings=_of_kind(JurySettings), factory=open_judge):
     """Scores answers by several judges, whose scores make one.
 
     Example:
@@ -393,10 +397,10 @@ class Jury(_MadeOfJudges, settings=_of_kind("jury"), factory=open_judge):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge="jury", judges=judges, **settings)
+        super().__init__(offline=offline, judge=built_in_kind(JurySettings), judges=judges, **settings)
 
 
-class Cascade(_MadeOfJudges, settings=_of_kind("cascade"), factory=open_judge):
+class Cascade(_MadeOfJudges, settings=_of_kind(CascadeSettings), factory=open_judge):
     """Scores answers by a cheap judge, and by a strong one where the cheap one is not sure; each answer by itself.
 
     Example:
@@ -412,10 +416,10 @@ class Cascade(_MadeOfJudges, settings=_of_kind("cascade"), factory=open_judge):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge="cascade", cascade=cascade, **settings)
+        super().__init__(offline=offline, judge=built_in_kind(CascadeSettings), cascade=cascade, **settings)
 
 
-class Steps(_MadeOfJudges, settings=_of_kind("steps"), factory=open_judge):
+class Steps(_MadeOfJudges, settings=_of_kind(StepsSettings), factory=open_judge):
     """Scores each step of an agent's trace by a judge, and makes one score of them; a text is one step.
 
     Example:
@@ -431,7 +435,7 @@ class Steps(_MadeOfJudges, settings=_of_kind("steps"), factory=open_judge):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge="steps", steps_judge=steps_judge, **settings)
+        super().__init__(offline=offline, judge=built_in_kind(StepsSettings), steps_judge=steps_judge, **settings)
 
 
 class RewardModel(OpenJudge[RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):

@@ -200,7 +200,7 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
     scale = scale_of(judge.kind, judge.settings)
     if scale is not None and isinstance(label, int | float) and not scale.includes(label):
         raise row.error(f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}")
-    if judge.kind == "aspect":
+    if definition(judge.kind).judges_aspects:
         label = yes_no_label(label) or label
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
     try:
@@ -347,7 +347,7 @@ def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> in
     labels = {anchor.uid: anchor.label for anchor in anchors if anchor.label is not None}
     scores = [label for label in labels.values() if isinstance(label, float)]
     agrees = agreement_rule(scores, has_levels=scale_of(judge.kind, judge.settings) is not None)
-    compare = partial(GoldLabel.compare, agrees=agrees, of_aspects=judge.kind == "aspect")
+    compare = partial(GoldLabel.compare, agrees=agrees, of_aspects=definition(judge.kind).judges_aspects)
     return sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items()) if labels else None
 
 

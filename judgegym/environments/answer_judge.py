@@ -22,7 +22,7 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge, prompt_of_answers
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.opening import open_judge
-from judgegym.judges.scorers.registry import JUDGES, definition, is_kind, scale_of
+from judgegym.judges.scorers.registry import JUDGES, built_in_kind, definition, is_kind, scale_of
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -108,7 +108,7 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
     open_own: Any = partial(open_kind, spec.judge) if isinstance(spec.judge, str) else spec.judge
     if not isinstance(config, EnvironmentJurySettings):
         return open_own(config, client)  # type: ignore[no-any-return]  # which the spec says
-    scale: Any = scale_of(config.jury_of, config) or Scale(*map(int, spec.reward_range))
+    scale: Any = scale_of(built_in_kind(config.answer_judge), config) or Scale(*map(int, spec.reward_range))
     return open_environment_judge(config, client, open_own, scale, spec.jury_detail)
 
 

@@ -54,7 +54,6 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, EnvironmentJurySetti
     """Aspect critique's own settings."""
 
     answer_judge = AspectJudgeSettings
-    jury_of = "aspect"
     for_criteria = ("aspects",)
     vote_settings = ("strictness",)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -22,6 +22,7 @@ from judgegym.judges.core.judgment import Judgment, Scale
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.scorers.opening import open_judge
+from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -32,13 +33,7 @@ Combine = Callable[[Sequence[Judgment[Any]]], object]
 
 
 class EnvironmentJurySettings(GroupJudgeSettings, JurySettings):
-    """The members of a jury that judges answers, and how their scores make one.
-
-    Class attributes:
-        jury_of: the kind of judge that all members are.
-    """
-
-    jury_of: ClassVar[str]
+    """The members of a jury that judges answers, and how their scores make one; all are judges of answers."""
 
     @model_validator(mode="after")
     def _judges_answers(self) -> Self:
@@ -48,9 +43,10 @@ class EnvironmentJurySettings(GroupJudgeSettings, JurySettings):
             if (given := getattr(self, name, usual)) != usual:
                 what = f"{name}={given}" if isinstance(given, str) else name
                 raise ValueError(f"judges: a jury judges each answer by itself, so that nothing reads it with {what}")
+        kind = built_in_kind(self.answer_judge)
         for name, fields in self.judges.items():
-            if fields.get("judge", self.jury_of) != self.jury_of:
-                raise ValueError(f"judges.{name}.judge: it is {self.jury_of} here; the environment prompts takes any")
+            if fields.get("judge", kind) != kind:
+                raise ValueError(f"judges.{name}.judge: it is {kind} here; the environment prompts takes any")
             for shared in sorted({*self.for_criteria} & {*fields}):  # its cases have them
                 raise ValueError(f"judges.{name}.{shared}: all members have that of the environment")
         try:
@@ -66,8 +62,13 @@ class EnvironmentJurySettings(GroupJudgeSettings, JurySettings):
             SettingsError: a member has a wrong one.
         """
         names = self.model_fields_set & {*self.answer_judge.model_fields, *JurySettings.model_fields}
-        members = {name: {**fields, "judge": self.jury_of} for name, fields in self.judges.items()}
-        given = {**{name: getattr(self, name) for name in names}, "judge": "jury", "judges": members}
+        kind = built_in_kind(self.answer_judge)
+        members = {name: {**fields, "judge": kind} for name, fields in self.judges.items()}
+        given = {
+            **{name: getattr(self, name) for name in names},
+            "judge": built_in_kind(JurySettings),
+            "judges": members,
+        }
         return settings_from_keywords(AnyJudgeSettings, given)
 
     @property

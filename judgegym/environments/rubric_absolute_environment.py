@@ -59,7 +59,6 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
     """Rubric-absolute's own settings."""
 
     answer_judge = RubricJudgeSettings
-    jury_of = "rubric"
     for_criteria = ("scale_min", "scale_max")
     vote_settings = ("samples_per_item",)
 

@@ -56,7 +56,6 @@ class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, EnvironmentJuryS
     """Rubric checklist's own settings."""
 
     answer_judge = ChecklistJudgeSettings
-    jury_of = "checklist"
     for_criteria = ("criteria", "formula")
     vote_settings = ("strictness",)
     unread = frozenset({"judge_critique_rounds"})

@@ -20,6 +20,7 @@ from judgegym.engine.terminal.output import Table, dollars
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
 from judgegym.judges.parts.jury import JurySettings, jury_scores
+from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm import wire
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import mapping_of
@@ -36,6 +37,7 @@ PARTS = "judges"
 """The field of `config_general` in `metrics.json`."""
 FEWEST_LABELS = 20
 _LEVEL = 0.95
+_JURY, _CASCADE = built_in_kind(JurySettings), built_in_kind(CascadeSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class JudgesReport:
         for each in self.members:
             cost = "cost unknown" if each.cost is None else dollars(each.cost)
             said = [f"{each.rows:,} rows, {each.calls:,} calls, {cost}"]
-            if self.kind == "jury":
+            if self.kind == _JURY:
                 said.append(f"κ with the others {_number(each.with_rest)}")
             if each.points is not None:
                 said.append(f"{percent(each.points)} of points")
@@ -200,7 +202,7 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     alpha = krippendorff_alpha(rows.scores) if rows.scores.size else "no row has a score"
     words = f"α of all members: {alpha:.2f}" if isinstance(alpha, float) else f"no α: {alpha}"
     return JudgesReport(
-        "jury",
+        _JURY,
         rows=len(rows.whole),
         members=tuple(members),
         words=(words, *_against_best(rows, members, points)),
@@ -283,7 +285,7 @@ def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
     differ = int((sides(cheap) != sides(strong))[both].sum())
     words, is_broken = promise_words(count, escalated, rechecked, differ, settings.cascade_harm)
     return JudgesReport(
-        *("cascade", count, tuple(rows.members()), words),
+        *(_CASCADE, count, tuple(rows.members()), words),
         escalated=escalated,
         rechecked=rechecked,
         differ=differ,

@@ -18,7 +18,7 @@ from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.registry import COMPARING
-from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind, flat_settings
+from judgegym.judges.scorers.settings import AnyJudgeSettings, flat_settings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
@@ -144,10 +144,8 @@ class JudgeMount(AnyJudgeSettings):
         return self.group_size is not None
 
 
-_NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
-"""The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
 _SENDS_ONE: Sequence[Trainer] = ("openrlhf",)
-"""The trainers that have no other way; the others can send a group, or a baseline."""
+"""The trainers that have no other way, and send no baseline; the others can send a group, or a baseline."""
 _GATHERING = ("group_size", "group_wait")
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 RESERVED = frozenset({"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi", "token"})
@@ -352,7 +350,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         first_type = JudgeMount.for_values({"judge": self.judge, **values})
         mounted = {"": first_type(**{name: values[name] for name in values if name in first_type.model_fields})}
         mounted[""].cohorts(self.deadline, "--")
-        if getattr(self, FLAG) in _SENDS_ONE and self.judge in _NEEDS_OTHERS and self.group_size is None:
+        if getattr(self, FLAG) in _SENDS_ONE and self.definition.needs_others and self.group_size is None:
             raise SettingsError(
                 f"--for: {getattr(self, FLAG)} sends one response a request, and the judge {self.judge} compares "
                 "several; set --group_size to the number of samples for each prompt"

@@ -38,6 +38,8 @@ from judgegym_trainers.scores.server import ServerSource
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from judgegym.judges.core.judge import JudgeDefinition
+
 logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 150.0
@@ -45,8 +47,6 @@ TIMEOUT_S = 150.0
 DEADLINE_S = 900.0
 """Seconds within which a trainer's function has its scores."""
 _MOST_WARNINGS = 100
-_OF_GROUPS = frozenset({"choice", "listwise", "tournament"})
-"""The kinds of judges that judge nothing but groups."""
 _NO_KEY = ("", "none")
 """Values that say that there is no key."""
 
@@ -269,13 +269,27 @@ class JudgeSource:
     @property
     def compares(self) -> bool:
         """Whether the judge needs the completions of a prompt together."""
-        judge = self.judge or {}
-        return judge.get("judge") in _OF_GROUPS or judge.get("group_size") is not None
+        judge = self._definition
+        return (judge is not None and judge.needs_others) or (self.judge or {}).get("group_size") is not None
 
     @property
     def depends_on_group(self) -> bool:
         """Whether the judge puts scores of completions that it gets together on one scale, as a cascade does."""
-        return (self.judge or {}).get("judge") == "cascade"
+        if not self.judge:
+            return False
+        from judgegym.judges.parts.cascade import CascadeSettings  # late, as below
+
+        return self._definition is not None and self._definition.settings is CascadeSettings
+
+    @property
+    def _definition(self) -> JudgeDefinition | None:
+        """The kind of the judge that runs in this process; `None` if a server judges."""
+        if not self.judge:
+            return None
+        # Late: beside a reward server a trainer's environment needs none of the judges' packages.
+        from judgegym.judges.scorers.settings import unread_definition
+
+        return unread_definition(self.judge)
 
     def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.

@@ -22,9 +22,11 @@ from judgegym.engine.records import Sample
 from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.scorers.registry import definition, is_kind, scale_in_words, scale_of
+from judgegym.judges.scorers.registry import built_in_kind, definition, is_kind, scale_in_words, scale_of
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
+from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
@@ -149,7 +151,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
         cells = read_row(row, _FIELDS, columns)
         label = 0.0 if read.chosen and math.isnan(cells.label) else cells.label
         gold = cells.gold if not is_pairs else label if label >= 0 else None
-        if settings.judge == "aspect" and not is_pairs:
+        if settings.definition.judges_aspects and not is_pairs:
             gold = yes_no_label(gold) or gold
         if is_pairs and numbers_beyond([label], len(responses)):
             raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
@@ -187,7 +189,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
 
 def _second_gold(row: Row, cells: LabelledRow, count: int, settings: CalledAuditSettings) -> Value:
     """What a second labeller says of a row, in the terms of the first."""
-    if settings.judge == "aspect" and not count:
+    if settings.definition.judges_aspects and not count:
         both = (yes_no_label(each) or each for each in (cells.gold, cells.second_gold))
         cells = cells.model_copy(update=dict(zip(("gold", "second_gold"), both, strict=True)))
     return second_of(row, cells, count=count)
@@ -235,8 +237,8 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
     changed: dict[str, Any] = {"judge": kind}
     if compares(kind):
         changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
-    if kind == "choice":
-        changed |= {"judge": "tournament", "tournament_game": "choice", "rubric": None}
+    if definition(kind).settings is ChoiceJudgeSettings:
+        changed |= {"judge": built_in_kind(TournamentSettings), "tournament_game": kind, "rubric": None}
     values = {**{name: getattr(settings, name) for name in settings.model_fields_set}, **changed}
     settings_type = CalledAuditSettings.for_values(values)
     read = {name: value for name, value in values.items() if name in settings_type.model_fields}
@@ -244,12 +246,13 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
 
 
 def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
-    """The task without an answer to compare with, and for a choice with nothing but prompt and responses."""
-    if kind == "choice":
-        return JudgeTask(task.prompt, task.responses, traces=task.traces, images=task.images)
+    """The task without an answer to compare with; for judges that are shown no more, prompt and responses alone."""
     if not compares(kind):
         return task
-    return replace(task, baseline=None, reference=None if kind == "arena_hard" else task.reference)
+    judge = definition(kind)
+    if not judge.fields:
+        return JudgeTask(task.prompt, task.responses, traces=task.traces, images=task.images)
+    return replace(task, baseline=None, reference=None if judge.has_baselines else task.reference)
 
 
 def judgments_of(
@@ -321,6 +324,6 @@ def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
 def _label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str | None:
     """The judge's label; that of one aspect is yes or no."""
     components = _components(sample)
-    if settings.judge == "aspect" and len(components) == 1 and sample.score is not None:
+    if settings.definition.judges_aspects and len(components) == 1 and sample.score is not None:
         return "yes" if next(iter(components.values())) else "no"
     return sample.label if sample.score is not None else None

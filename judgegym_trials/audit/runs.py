@@ -66,7 +66,7 @@ def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None)
         logger.warning("%s: the %s that it has are audited", source, counted(len(everything), "row"))
     of_run = run.judge if run.is_scored or samples[0].run.judge_calls else run.policy or run.judge
     if not samples[0].gold:
-        is_choice = run.judge_kind == "arena_hard"
+        is_choice = run.judge_definition is not None and run.judge_definition.has_baselines
         is_word = {*(each.headline.value for each in samples if each.headline is not None)} <= {0.0, 1.0}
         rows = [[_compared(sample) if is_choice else _alone(sample, is_word=is_word)] for sample in samples]
     else:

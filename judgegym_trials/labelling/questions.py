@@ -15,6 +15,7 @@ from judgegym.engine.records import Sample
 from judgegym.judges.aspects.judge import AspectDetail, combined_score
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
@@ -26,11 +27,8 @@ _COMPARES = "its judge compares responses with each other, so that no response h
 _REFUSED = {
     "pairwise_judgement": "its rows have gold labels; judgegym audit compares the judge with them",
     "self_critique": "its rows compare several candidates, so that no response has a value of its own",
-    "checklist": "its judge counts points of many criteria, which a label of the whole response does not",
-    "listwise": _COMPARES,
-    "tournament": _COMPARES,
-    "choice": _COMPARES,
 }
+_COUNTS_POINTS = "its judge counts points of many criteria, which a label of the whole response does not"
 _MOST_KEYS = 10
 _LEVELS = 5
 
@@ -93,11 +91,10 @@ def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
     """
     if not run.is_complete:
         raise DataError(f"{run.path}: the run has not ended, and its rows are not all there; --resume finishes it")
-    kind = run.environment if run.environment in _REFUSED else run.judge_kind
-    if wire.lookup(run.config, "env.role") == "judge":
-        kind = "pairwise_judgement"
-    if kind in _REFUSED:
-        raise DataError(f"{run.path} cannot be labelled: {_REFUSED[kind]}")
+    refused = _refusal(run)
+    if refused is not None:
+        raise DataError(f"{run.path} cannot be labelled: {refused}")
+    judge = run.judge_definition
     values, digests = dict[str, float](), dict[str, str]()
     for sample in run.samples():
         if sample.headline is None or sample.headline.weight <= 0:
@@ -105,14 +102,26 @@ def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
         if len(sample.completions) != 1:
             found = f"row {sample.uid!r} has {len(sample.completions)} completions"
             raise DataError(f"{run.path} cannot be labelled: {found}; expected one, which a label is of")
-        if kind == "arena_hard" and BASELINE not in sample.texts:
+        if judge is not None and judge.has_baselines and BASELINE not in sample.texts:
             raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has no baseline, and {_COMPARES}")
-        if kind == "aspect" and "aspects" in sample.texts:
+        if judge is not None and judge.judges_aspects and "aspects" in sample.texts:
             raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has aspects of its own")
         values[sample.uid], digests[sample.uid] = sample.headline.value, row_digest(sample)
     if not values:
         raise DataError(f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}")
     return values, digests
+
+
+def _refusal(run: SavedRun) -> str | None:
+    """Why the rows of a run cannot be labelled; `None` if they can."""
+    judge = run.judge_definition
+    if wire.lookup(run.config, "env.role") == "judge":
+        return _REFUSED["pairwise_judgement"]
+    if run.environment in _REFUSED or judge is None:
+        return _REFUSED.get(run.environment)
+    if "criteria" in judge.fields:
+        return _COUNTS_POINTS
+    return _COMPARES if judge.needs_others else None
 
 
 def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
@@ -121,14 +130,18 @@ def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
     Raises:
         DataError: values are not from 0 to 1, so that no scale of labels is known.
     """
-    kind, settings = run.judge_kind, run.judge_settings
-    if kind == "arena_hard":
+    judge, settings = run.judge_definition, run.judge_settings
+    if judge is not None and judge.has_baselines:
         options = (Option("a", "A is better", 1.0), Option("b", "B is better", 0.0), Option("t", "tie", 0.5))
         return RowQuestion((QuestionPart("Which response is better?", options),), compares=True)
-    if kind == "aspect":
+    if judge is not None and judge.judges_aspects:
         return _aspect_question([Aspect.model_validate(each) for each in objects_in(settings, "aspects")])
     if run.judge_scale is not None:
-        words = "How good is the response, by the rubric?" if kind == "rubric" else "How good is the response?"
+        words = (
+            "How good is the response, by the rubric?"
+            if judge is not None and judge.settings is RubricJudgeSettings
+            else "How good is the response?"
+        )
         return RowQuestion((QuestionPart(words, _levels(run.judge_scale)),))
     if 0 < len(run.judge_labels) < _MOST_KEYS:
         labels = enumerate(run.judge_labels.items(), start=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.parts.cascade import CascadeSettings, is_kept
 from judgegym.judges.parts.jury import JuryRule, JurySettings, jury_scores
+from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.statistics.agreement import Interval, sides
 from judgegym.statistics.corrected import t_quantile, wilson
 from judgegym_trials.replay.table import JudgedTable
@@ -29,7 +30,8 @@ _FOLDS = 5
 _LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Quantiles of the confidence that the sweep takes as thresholds of cascades."""
 _FOR_THREE = ("median", "trimmed_mean", "unanimous")
-Kind = Literal["single", "jury", "cascade"]
+SINGLE, JURY, CASCADE = "single", built_in_kind(JurySettings), built_in_kind(CascadeSettings)
+"""The kinds of judges that recorded runs can make."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class ReplayedJudge:
         is_on_front: no cheaper candidate has as high a value.
     """
 
-    kind: Kind
+    kind: str
     name: str
     members: tuple[str, ...]
     value: float
@@ -85,7 +87,7 @@ class Bench:
         mean = scores_of_jury(table, table.names, JurySettings(jury_quorum=1))
         return cls(table, "agreement with the jury of all", mean)
 
-    def measure(self, kind: Kind, name: str, members: Sequence[str], scores: NDArray[np.float64]) -> ReplayedJudge:
+    def measure(self, kind: str, name: str, members: Sequence[str], scores: NDArray[np.float64]) -> ReplayedJudge:
         """Measure a judge that takes the calls of all these members.
 
         Args:
@@ -99,7 +101,7 @@ class Bench:
         value = float(points.mean())
         interval = wilson(value, len(points), t_quantile(0.95))
         found = ReplayedJudge(kind, name, tuple(members), value, interval, float(cost))
-        if kind != "jury":
+        if kind != JURY:
             return found
         of_members = {each: table.agreement(table.scores[each], self.reference) for each in members}
         best = max(members, key=lambda each: of_members[each].mean())
@@ -107,13 +109,13 @@ class Bench:
 
     def jury(self, name: str, members: Sequence[str], settings: JurySettings) -> ReplayedJudge:
         """Measure a jury."""
-        return self.measure("jury", name, members, scores_of_jury(self.table, members, settings))
+        return self.measure(JURY, name, members, scores_of_jury(self.table, members, settings))
 
     def cascade(self, settings: CascadeSettings, cheap: str, strong: str) -> ReplayedJudge:
         """Measure a cascade."""
         kept, scores, costs = replay_cascade(self.table, settings, cheap, strong)
         name = f"{cheap} > {strong} {settings.cascade_confidence} {settings.cascade_threshold:.2f}"
-        found = self.measure("cascade", name, [cheap, strong], scores)
+        found = self.measure(CASCADE, name, [cheap, strong], scores)
         return replace(found, cost=float(costs.mean()), escalated=float(1.0 - kept.mean()))
 
     def sweep(self, seed: int) -> Iterator[ReplayedJudge]:
@@ -128,7 +130,7 @@ class Bench:
             weights = weights_without_labels(table, members)
             yield self.jury(f"Dawid-Skene {of}", members, JurySettings(jury_weights=weights, jury_quorum=1))
             if table.labels is not None and not isinstance(learned := learned_scores(table, members, seed), str):
-                yield self.measure("jury", f"learned weights {of}", members, learned)
+                yield self.measure(JURY, f"learned weights {of}", members, learned)
         for cheap, strong in permutations(table.names, 2):
             if table.costs[cheap].mean() > table.costs[strong].mean():
                 continue

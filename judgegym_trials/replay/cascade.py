@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from judgegym.engine.terminal.output import Table, say, show_table
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.parts.cascade import CascadeSettings
+from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_outputs
 from judgegym.statistics import percent
@@ -179,7 +180,7 @@ def run(flags: argparse.Namespace) -> int:
     check_two(flags.runs)
     members = open_members(flags.runs)
     if flags.out is not None:
-        check_preset(members, "cascade", flags.out)
+        check_preset(members, built_in_kind(CascadeSettings), flags.out)
     table = open_table(members, flags, strong=members[1].name)
     trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
     chosen, outcomes = trial.choose(), [*trial.outcomes()]
@@ -204,6 +205,6 @@ def run(flags: argparse.Namespace) -> int:
 
     write_outputs(flags, facts, lambda: (), show)
     if rules and flags.out is not None:
-        write_preset(flags.out, judge_settings(members, "cascade", rules), said)
+        write_preset(flags.out, judge_settings(members, built_in_kind(CascadeSettings), rules), said)
         say(f"judgegym score DATA --out FILE --config {flags.out} judges with it, and evaluate prompts, too")
     return 0 if rules else UNCERTIFIED

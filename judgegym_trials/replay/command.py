@@ -31,7 +31,7 @@ _NOT_CHOOSING = ("sweep", "reference", "html")
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
-    from judgegym.judges.parts.cascade import Confidence  # late: help comes at once
+    from judgegym.judges.core.judge import Confidence  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument

@@ -28,7 +28,8 @@ from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import refuse_unknown, slug
-from judgegym.judges.scorers.registry import JUDGES, SINGLE, reads
+from judgegym.judges.parts.jury import JurySettings
+from judgegym.judges.scorers.registry import JUDGES, SINGLE, built_in_kind, reads
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
@@ -250,7 +251,7 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
         SettingsError: the file holds no settings, or others than `judgegym score` has.
     """
     if not word.startswith("@"):
-        return {"jury_rule" if kind == "jury" else "cascade_confidence": word}, []
+        return {"jury_rule" if kind == built_in_kind(JurySettings) else "cascade_confidence": word}, []
     try:
         read: Any = load_yaml(str(text_or_file(word)).encode())
     except (OSError, ValueError) as error:

@@ -23,7 +23,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.document import document, render, write_outputs
 from judgegym.statistics import percent
 from judgegym_trials.replay import candidates as measuring
-from judgegym_trials.replay.candidates import Bench, ReplayedJudge, mark_front
+from judgegym_trials.replay.candidates import CASCADE, JURY, SINGLE, Bench, ReplayedJudge, mark_front
 from judgegym_trials.replay.members import (
     check_out_of,
     check_two,
@@ -80,7 +80,7 @@ class ReplayReport:
     def show(self) -> None:
         """Print single judges, the front, and what was asked for by name; the page has all."""
         few = len(self.candidates) <= 20
-        show_table(self.table([one for one in self.candidates if few or one.is_on_front or one.kind == "single"]))
+        show_table(self.table([one for one in self.candidates if few or one.is_on_front or one.kind == SINGLE]))
         for line in self.said:
             say(line)
 
@@ -117,7 +117,7 @@ def run(flags: argparse.Namespace) -> int:
     Raises:
         UserError: flags, runs or labels are wrong, or a file cannot be written.
     """
-    kind, word = ("jury", flags.jury) if flags.jury else ("cascade", flags.cascade)
+    kind, word = (JURY, flags.jury) if flags.jury else (CASCADE, flags.cascade)
     if not word and not flags.sweep:
         raise SettingsError("expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep")
     if not word and flags.out is not None:
@@ -139,7 +139,7 @@ def run(flags: argparse.Namespace) -> int:
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
     bench = Bench.of(table, flags.reference)
-    candidates, said = [bench.measure("single", name, [name], table.scores[name]) for name in table.names], list[str]()
+    candidates, said = [bench.measure(SINGLE, name, [name], table.scores[name]) for name in table.names], list[str]()
     if flags.cascade:
         candidates.append(bench.cascade(settings_from_keywords(CascadeSettings, rules), *table.names))
     elif flags.jury:
@@ -149,7 +149,7 @@ def run(flags: argparse.Namespace) -> int:
     if flags.sweep:
         candidates += bench.sweep(flags.seed)
         said.append(_SELECTION)
-    if any(each.kind == "jury" for each in candidates):
+    if any(each.kind == JURY for each in candidates):
         said.append(_HARM)
     report = ReplayReport(bench.value, table.cost_unit, len(table.uids), table.left_out, mark_front(candidates), said)
     write_outputs(flags, asdict(report), report.html, report.show)
@@ -182,7 +182,7 @@ def _jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> Re
         return found
     of_others = measuring.learned_scores(table, table.names, flags.seed)
     if not isinstance(of_others, str):  # the labels of a row say nothing of weights that were learned from them
-        found = bench.measure("jury", found.name, table.names, of_others)
+        found = bench.measure(JURY, found.name, table.names, of_others)
     return replace(found, best=table.names[learned.best], gain=(learned.gain, learned.at_least))
 
 

@@ -26,7 +26,8 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import parts_of
-from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, row_number
+from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, CascadeSettings, row_number
+from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
@@ -214,7 +215,7 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
     The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those in use.
     """
     pair = [member, replace(member, name=f"{member.name}_again")]
-    settings = replay_settings(pair, judge_settings(pair, "cascade", {}), data)
+    settings = replay_settings(pair, judge_settings(pair, built_in_kind(CascadeSettings), {}), data)
     run = open_scoring([member], settings, Path("replay.jsonl"))
     cascade, tasks, found = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
     for number, first in enumerate(tasks.first_equal):

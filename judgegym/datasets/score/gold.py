@@ -12,7 +12,7 @@ from judgegym.engine.metrics import GoldLabel
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.scorers.registry import scale_in_words
+from judgegym.judges.scorers.registry import USUAL, scale_in_words
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import agreement_rule
@@ -35,7 +35,7 @@ class GoldColumn:
         *,
         of_aspects: bool,
         scale: Scale | None = None,
-        kind: str = "rubric",
+        kind: str = USUAL,
     ) -> None:
         """Check the labels of all rows that are judged.
 

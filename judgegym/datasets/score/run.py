@@ -255,7 +255,7 @@ class ScoreRun:
             )
         places = self.tasks.places
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
-        scale, of_aspects = scale_of(kind, self.settings), kind == "aspect"
+        scale, of_aspects = scale_of(kind, self.settings), self.settings.definition.judges_aspects
 
         def count(row: int) -> int:
             return len(places.of_row(row))

@@ -32,7 +32,6 @@ from judgegym.llm.wire import JSON
 _COLUMNS = ("prompt_column", "response_column", "context_column", "group_by")
 """The columns that matter when responses are selected."""
 _LONGEST_VALUE = 200
-_COMPARE_RESPONSES = ("listwise", "tournament", "choice")
 _SHOWN_BY_ITSELF = ("data", "out", "judge", "judge_model_name", "offline", "openai.model_name")
 _POLICY = "openai"
 _MODELS = ("judge_model_name", "openai.model_name")
@@ -86,7 +85,8 @@ class Origin:
     def doubt_about(self, rule: Rule) -> str | None:
         """What to say of a rule that compares scores of different prompts, if the judge gave none that can be."""
         judge = self.text("judge")
-        if rule.min_score is None or judge not in _COMPARE_RESPONSES:
+        kind = JUDGES.get(str(judge))
+        if rule.min_score is None or kind is None or not kind.needs_others:
             return None
         return (
             f"The judge ({judge}) compares the responses to one prompt, and its scores of different prompts "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from judgegym.engine.settings.env import EnvConfig
 from judgegym.engine.settings.verbs import ROLLOUTS, Verb
@@ -17,6 +17,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings, PromptLayout
 from judgegym.judges.core.group import GroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.judges.scorers.registry import JUDGES
 from judgegym.judges.tournament.schedule import WITH_ROUNDS, TournamentSettings, game_count
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -95,8 +96,7 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
 
 
 _SETTINGS: Mapping[GroupJudgeKind, type[JudgeSettings]] = {
-    "listwise": ListwiseJudgeSettings,
-    "tournament": TournamentSettings,
+    kind: JUDGES[kind].settings for kind in get_args(GroupJudgeKind)
 }
 
 
@@ -121,7 +121,7 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
     if problems:
         raise SettingsError(f"--env.group_judge: {kind} {'; it '.join(problems)}")
     # Only what was given: what other judges set by themselves, such as a layout, is not for this one.
-    if kind == "listwise":
+    if _SETTINGS[kind] is ListwiseJudgeSettings:
         from judgegym.judges.listwise.judge import ListwiseGroupJudge  # late: only a group needs it
 
         return ListwiseGroupJudge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())

@@ -60,7 +60,6 @@ class ArenaHardConfig(EnvironmentJurySettings):
     """Arena-Hard's own settings."""
 
     answer_judge = ArenaJudgeSettings
-    jury_of = "arena_hard"
     always_anchored = True
     tournament_verbs = (*ROLLOUTS, *EVALUATE)
 

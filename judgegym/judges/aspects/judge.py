@@ -292,4 +292,5 @@ JUDGE = JudgeDefinition(
     AspectPanel,
     (ASPECT_PROMPT,),
     frozenset(("reference", "aspects", "context")),
+    confidences=frozenset(("votes",)),
 )

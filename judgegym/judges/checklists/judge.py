@@ -228,4 +228,5 @@ JUDGE = JudgeDefinition(
     ChecklistTaskJudge,
     (CHECKLIST_PROMPT,),
     frozenset(("reference", "context", "criteria")),
+    confidences=frozenset(("votes",)),
 )

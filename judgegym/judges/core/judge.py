@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from judgegym.judges import prompts
 from judgegym.judges.core.delimiters import Lookalikes, delimit
@@ -18,6 +18,9 @@ from judgegym.llm.wire import Message
 if TYPE_CHECKING:
     from judgegym.judges.config.judge import JudgeSettings
     from judgegym.judges.core.prompt_format import PromptFormat
+
+Confidence = Literal["margin", "orders", "votes", "probability", "members"]
+"""How a judge knows how sure it is."""
 
 ShownVerdict: TypeAlias = "str | int | float"
 """A verdict as the history of a critique shows it."""
@@ -129,6 +132,7 @@ class JudgeDefinition:
         has_baselines: with a baseline it sees each response by itself, though it compares responses without one.
         group_settings: a subclass of `settings`, with what it reads where it compares responses.
         parts: the judges that it is made of; `None` of a judge by itself.
+        confidences: how it knows how sure it is, beside the margin of its score, for cascades.
     """
 
     settings: type[JudgeSettings]
@@ -143,6 +147,17 @@ class JudgeDefinition:
     has_baselines: bool = False
     group_settings: type[JudgeSettings] | None = None
     parts: PartsDefinition | None = None
+    confidences: frozenset[Confidence] = frozenset()
+
+    @property
+    def needs_others(self) -> bool:
+        """Whether a response that is alone has no score."""
+        return self.most_together is not None and not self.has_baselines
+
+    @property
+    def judges_aspects(self) -> bool:
+        """Whether its verdicts are yes or no on aspects."""
+        return "aspects" in self.fields
 
 
 class Revision(NamedTuple):

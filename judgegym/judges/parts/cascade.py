@@ -21,16 +21,16 @@ too, so that a promise which no longer holds is seen; the score stays the cheap 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import model_validator
 from typing_extensions import Self
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
+from judgegym.judges.core.judge import Confidence, JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment, shared_judgment
@@ -40,14 +40,6 @@ from judgegym.llm.client import ChatClient
 
 DIGITS = 9
 """Of a confidence: 2·0.8 − 1 is the threshold 0.6."""
-Confidence = Literal["margin", "orders", "votes", "probability", "members"]
-KINDS_OF_CONFIDENCE: Mapping[Confidence, tuple[str, ...]] = {
-    "orders": ("arena_hard",),
-    "votes": ("aspect", "checklist", "rubric", "prompt"),
-    "probability": ("rubric", "prompt"),
-    "members": ("jury",),
-}
-"""The kinds of judges that know how sure they are in this way; all know their margin."""
 CONFIDENCE, ESCALATED = "cascade.confidence", "cascade.escalated"
 """Components of a cascade's score: how sure the cheap judge is, and whether (0 or 1) the strong one decides."""
 

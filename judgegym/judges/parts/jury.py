@@ -311,4 +311,5 @@ JUDGE = JudgeDefinition(
     "several judges, whose scores make one (--judges)",
     JuryJudge,
     parts=PartsDefinition("judges", "members", PartOptions, members_of),
+    confidences=frozenset(("members",)),
 )

@@ -228,4 +228,5 @@ JUDGE = JudgeDefinition(
     (),
     frozenset(("reference", "rubric", "context", "baseline")),
     reads_rubric=True,
+    confidences=frozenset(("votes", "probability")),
 )

@@ -223,4 +223,5 @@ JUDGE = JudgeDefinition(
     (RUBRIC_PROMPT,),
     frozenset(("reference", "rubric")),
     reads_rubric=True,
+    confidences=frozenset(("votes", "probability")),
 )

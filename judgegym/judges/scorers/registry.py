@@ -66,6 +66,11 @@ MADE_OF_JUDGES = tuple(kind for kind, judge in JUDGES.items() if judge.parts is 
 """The built-in judges that are made of judges."""
 
 
+def built_in_kind(settings: type[JudgeSettings]) -> str:
+    """The name of the built-in kind with these settings."""
+    return next(kind for kind, judge in JUDGES.items() if judge.settings is settings)
+
+
 def kind_name(value: object) -> object:
     """The name of a kind as it stands in settings."""
     return _ALSO.get(value, value) if isinstance(value, str) else value
@@ -129,7 +134,7 @@ def check_sees_each_alone(kind: object, place: str, *, baselines: bool = False) 
 
 
 def _sees_each_alone(judge: JudgeDefinition, baselines: bool) -> bool:
-    return judge.most_together is None or (baselines and judge.has_baselines)
+    return not judge.needs_others if baselines else judge.most_together is None
 
 
 def reads(kind: str, name: str) -> bool:

@@ -18,8 +18,8 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import FLAT_NAMES, JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
-from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
-from judgegym.judges.parts.cascade import KINDS_OF_CONFIDENCE, CascadeSettings, Confidence
+from judgegym.judges.core.judge import Confidence, JudgeDefinition, PartsDefinition
+from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.parts.composite import CompositeJudgeSettings, TermOptions, check_parts
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.parts.part import PartFields, PartOptions, check_fields
@@ -237,8 +237,8 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
     Raises:
         ValueError: it does not.
     """
-    kinds = KINDS_OF_CONFIDENCE.get(confidence, (cheap.judge,))
-    if cheap.judge not in kinds:
+    if confidence != "margin" and confidence not in cheap.definition.confidences:
+        kinds = [kind for kind, judge in JUDGES.items() if confidence in judge.confidences]
         raise ValueError(f"cascade_confidence: {confidence} is of {' and '.join(kinds)}; the first is {cheap.judge}")
     rubric, jury = cheap.of_kind(RubricJudgeSettings) or cheap.of_kind(PromptJudgeSettings), cheap.of_kind(JurySettings)
     if rubric is not None and confidence == "votes" and rubric.samples_per_item < 2:
@@ -335,6 +335,15 @@ def _kind(values: Mapping[str, Any], usual: str) -> Any:
         if judge.parts is not None and judge.parts.usual is not None and values.get(judge.parts.setting)
     ]
     return named[0] if len(named) == 1 else usual
+
+
+def unread_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
+    """The kind of judge that settings name which are not validated yet; `None` if they name none that is known."""
+    try:
+        kind = _kind(AnyJudgeSettings.spelled_out(values), USUAL)
+    except ValueError:
+        return None  # said where the settings are validated
+    return definition(kind) if is_kind(kind) else None
 
 
 def _kinds_of_parts(kind: str, values: Mapping[str, Any]) -> Iterator[str]:

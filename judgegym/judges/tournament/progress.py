@@ -306,4 +306,5 @@ ARENA_JUDGE = JudgeDefinition(
     most_together=TournamentGroupJudge.most,
     has_baselines=True,
     group_settings=TournamentSettings,
+    confidences=frozenset(("orders",)),
 )

@@ -25,7 +25,12 @@ from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, r
 from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Scale
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
+from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON, mapping_of, text_of
@@ -196,7 +201,7 @@ class SavedRun:
     @property
     def judge_labels(self) -> Mapping[str, float]:
         """Return the labels of the prompt file that judged, with their scores from 0 to 1; empty for other judges."""
-        scale = wire.lookup(self.judge_settings, "judge_prompt.scale") if self.judge_kind == "prompt" else None
+        scale = wire.lookup(self.judge_settings, "judge_prompt.scale") if self._is(PromptJudgeSettings) else None
         if scale == "yes/no":
             return {"no": 0.0, "yes": 1.0}
         scores = {name: score for name, score in mapping_of(scale).items() if isinstance(score, int | float)}
@@ -206,10 +211,11 @@ class SavedRun:
     def judge_scale(self) -> Scale | None:
         """Return the scale of the raw scores of the judge; `None` if it has none, or one for each row."""
         settings, ends = self.judge_settings, list[JSON]()
-        if self.judge_kind == "rubric":
+        if self._is(RubricJudgeSettings):
             ends = [settings.get("scale_min"), settings.get("scale_max")]
-        elif self.judge_kind == "prompt" and isinstance(scale := wire.lookup(settings, "judge_prompt.scale"), list):
-            ends = [*scale]
+        elif self._is(PromptJudgeSettings):
+            scale = wire.lookup(settings, "judge_prompt.scale")
+            ends = [*scale] if isinstance(scale, list) else []
         whole = [end for end in ends if isinstance(end, int)]
         return Scale(*whole) if len(whole) == 2 else None
 
@@ -232,6 +238,14 @@ class SavedRun:
             return None
         low, high = map(_known, ends)
         return None if low is None or high is None or low >= high else Ends(low, high)
+
+    @property
+    def judge_definition(self) -> JudgeDefinition | None:
+        """Return the built-in kind of its judge; `None` for any other, whose file a report must not run."""
+        return JUDGES.get(self.judge_kind)
+
+    def _is(self, settings: type[JudgeSettings]) -> bool:
+        return self.judge_definition is not None and self.judge_definition.settings is settings
 
     def _said(self, name: str) -> str:
         return text_of(self.general.get(name))

@@ -16,6 +16,9 @@ from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.judges.core.group import looks_in_words, orders_in_words
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.judges.scorers.registry import built_in_kind
+from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, mapping_of
 from judgegym.reports.results.calls import CallsOfRows
@@ -39,7 +42,8 @@ from judgegym.statistics.intervals import mean_interval
 
 _ROLLOUT, _GROUP = "rollout_", "group"
 _ANCHORS = ("baseline", "reference")
-_JUDGES = {"listwise": "by a listwise judge", "tournament": "by a tournament"}
+_TOURNAMENT = built_in_kind(TournamentSettings)
+_JUDGES = {built_in_kind(ListwiseJudgeSettings): "by a listwise judge", _TOURNAMENT: "by a tournament"}
 _WORDS = Words("mean reward", item="rollout", score="reward", length="completion", intervals=False)
 
 
@@ -258,6 +262,6 @@ def _comparison(group: SavedGroup) -> str:
         f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
         orders_in_words(together.orders),
     ]
-    if together.judge == "tournament":
+    if together.judge == _TOURNAMENT:
         parts.append("game_1_2 shows rollout 1 first" + (f", game_1_0 before {anchor}" if together.anchored else ""))
     return "; ".join(filter(None, parts)) + "."

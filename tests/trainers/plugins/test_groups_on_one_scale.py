@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from judgegym_trainers.group_rewards import GroupSettings
 from judgegym_trainers.openrlhf import reward_function
@@ -54,9 +57,20 @@ async def test_one_judge_of_a_cascade_decides_samples_that_come_one_by_one() -> 
     assert (whole, alone) == ([BY_STRONG] * 4, [BY_CHEAP])
 
 
-async def test_one_judge_of_a_cascade_decides_a_group_of_openrlhf() -> None:
+def section(endpoint: ScriptedEndpoint) -> dict[str, Any]:
+    """The settings of `cascade` as a section, which has its judges by their names."""
+    flat = cascade(endpoint)
+    del flat["judge"]
+    cheap, strong = flat.pop("cascade")
+    return {"judge": {"kind": "cascade", "cheap": cheap, "strong": strong}, **flat}
+
+
+@pytest.mark.parametrize("settings", [cascade, section])
+async def test_one_judge_of_a_cascade_decides_a_group_of_openrlhf(
+    settings: Callable[[ScriptedEndpoint], dict[str, Any]],
+) -> None:
     async with ScriptedEndpoint(judge) as endpoint:
-        function = reward_function(judge=cascade(endpoint), group_size=4, estimator="rloo")
+        function = reward_function(judge=settings(endpoint), group_size=4, estimator="rloo")
         queries = [f"Q{response}" for response in RESPONSES]
         rewarded = await asyncio.to_thread(function, queries, ["Q"] * 4, [None] * 4)
     assert rewarded["rewards"] == [BY_STRONG] * 4
