@@ -25,6 +25,7 @@ from judgegym.engine.settings.env import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.environments.command_line.arguments import process_defaults, settings_type
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
 from judgegym.judges.config.help import in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
@@ -93,17 +94,21 @@ def _env(*groups: str) -> Iterator[Row]:
 
 
 def _groups() -> Iterator[Row]:
-    model = load_environment("aspect_critique").config_type
-    own = GroupJudgeSettings.model_fields.keys() - EnvConfig.model_fields.keys()
+    model = with_all_choices(load_environment("aspect_critique").config_type)
+    own = _of_groups() - EnvConfig.model_fields.keys()
     return _rows(setting for setting in declared_settings(model, "env.") if setting.field in own)
+
+
+def _of_groups() -> set[str]:
+    return {*with_all_choices(GroupJudgeSettings).model_fields}
 
 
 def _own(environment: str) -> Iterator[Row]:
     """Settings that not every environment has, and those of all with a default of its own."""
-    model = load_environment(environment).config_type
+    model = with_all_choices(load_environment(environment).config_type)
     shared = set(EnvConfig.model_fields)
     if issubclass(model, GroupJudgeSettings):
-        shared |= GroupJudgeSettings.model_fields.keys() - model.answer_judge.model_fields.keys()
+        shared |= _of_groups() - model.answer_judge.model_fields.keys()
     everywhere = {setting.field: setting for setting in declared_settings(EnvConfig, "env.")}
     own = [setting for setting in declared_settings(model, "env.") if setting.field not in shared]
     changed = [
@@ -122,7 +127,7 @@ def _flat(settings: type[SourcedSettings], command: str, most_used: Sequence[str
 
     def rows(*groups: str) -> Iterator[Row]:
         return _rows(
-            (each for each in declared_settings(settings, verb=USED_BY) if each.group in groups),
+            (each for each in declared_settings(with_all_choices(settings), verb=USED_BY) if each.group in groups),
             anchor=f"{command}.",
             most_used=most_used,
         )

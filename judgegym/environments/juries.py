@@ -72,10 +72,10 @@ class EnvironmentJurySettings(GroupJudgeSettings, JurySettings):
         return settings_from_keywords(AnyJudgeSettings, given)
 
     @property
-    def without_effect(self) -> Mapping[str, Sequence[str]]:
+    def ignored(self) -> Mapping[str, Sequence[str]]:
         """Without a jury, how its members' scores make one."""
         names = [] if self.judges else [name for name in JurySettings.__annotations__ if name.startswith("jury_")]
-        return {**super().without_effect, **dict.fromkeys(names, ("judges",))}
+        return {**super().ignored, **dict.fromkeys(names, ("judges",))}
 
     def judge_name(self) -> str:
         """Who judges."""

@@ -83,9 +83,9 @@ class PromptsConfig(ChosenJudgeSettings, UserSettings, EnvConfig):
         return self
 
     @property
-    def without_effect(self) -> Mapping[str, Sequence[str]]:
+    def ignored(self) -> Mapping[str, Sequence[str]]:
         """The settings of a simulated user where there is none."""
-        return {} if self.user_max_turns else dict.fromkeys(_OF_USER, ("user_max_turns",))
+        return {**super().ignored, **({} if self.user_max_turns else dict.fromkeys(_OF_USER, ("user_max_turns",)))}
 
 
 class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):

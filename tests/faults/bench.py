@@ -15,6 +15,7 @@ from typing import Any
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.offline import process
 from judgegym.offline.answers import load_prompt
 from judgegym.offline.process import StandInSettings
@@ -189,7 +190,7 @@ class Bench:
             "--env.max_batches_offpolicy=1",
             "--env.steps_per_eval=-1",
         ]
-        config_type = self.subject.env_type.config_type
+        config_type = with_all_choices(self.subject.env_type.config_type)
         return [flag for flag in settings if uses(verb, config_type, flag.removeprefix("--env.").partition("=")[0])]
 
     def argv(self, verb: Verb, run: str, policy: Endpoint, judge: Endpoint) -> list[str]:

@@ -15,7 +15,6 @@ from judgegym.engine.settings.plan import PLAN_HELP, PlanTokens
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
 from judgegym.judges.config.budgets import BUDGETS
-from judgegym.judges.config.composed import ComposedSettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.llm import wire
@@ -129,7 +128,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
         public = self.public()
         shaping = [each for each in declared_settings(type(self.env), verb=verb) if not each.is_operational]
-        idle = self.env.without_effect  # once: some environments look at all settings for it
+        idle = self.env.ignored  # once: some environments look at all settings for it
         names = [f"env.{each.name}" for each in shaping if each.name not in idle]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
@@ -137,9 +136,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
-        env = type(self.env)
-        usual = env.model_construct() if issubclass(env, ComposedSettings) else env()
-        public = self.model_copy(update={"env": usual}).public()
+        public = self.model_copy(update={"env": type(self.env).usual()}).public()
         return {name: wire.lookup(public, name) for name in self.matters(verb) if name.startswith("env.")}
 
 

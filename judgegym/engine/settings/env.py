@@ -15,6 +15,7 @@ from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
 from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BudgetSettings
+from judgegym.judges.config.composed import ComposedSettings
 from judgegym.judges.config.endpoint import MAX_RETRIES
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
@@ -112,6 +113,7 @@ class AskedEndpoints:
 
 
 class EnvConfig(
+    ComposedSettings,
     CompletionSettings,
     RunSettings,
     RolloutSettings,
@@ -135,11 +137,8 @@ class EnvConfig(
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     @property
-    def without_effect(self) -> Mapping[str, Sequence[str]]:
-        """The settings that nothing reads, given the others, with `name=value` of those that would read them.
-
-        They determine no result: a resumed run may change them.
-        """
+    def ignored(self) -> Mapping[str, Sequence[str]]:
+        """The settings that the environment's own judge does not read."""
         return dict.fromkeys(self.unread, ())
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:

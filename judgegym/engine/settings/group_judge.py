@@ -11,10 +11,12 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
+from pydantic import BaseModel
+
 from judgegym.engine.settings.env import EnvConfig
 from judgegym.engine.settings.verbs import ROLLOUTS, Verb
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.judge import JudgeSettings, PromptLayout
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.scorers.registry import JUDGES
@@ -30,7 +32,7 @@ _REFUSED = frozenset({"judge_critique_rounds"})
 """Settings of every judge that judges of groups refuse."""
 
 
-class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
+class GroupJudgeSettings(EnvConfig):
     """Whether, and how, the completions of a group are judged against each other.
 
     Class attributes:
@@ -38,15 +40,13 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
         for_criteria: those of its settings that judges of groups use, too: they are in the criteria.
         vote_settings: those by which one of its verdicts takes several calls.
         always_anchored: each row has an anchor, so that a group may have one completion.
-        tournament_verbs: the verbs that play tournaments.
     """
 
     answer_judge: ClassVar[type[JudgeSettings]] = JudgeSettings
     for_criteria: ClassVar[Collection[str]] = ()
     vote_settings: ClassVar[Sequence[str]] = ()
     always_anchored: ClassVar[bool] = False
-    tournament_verbs: ClassVar[tuple[Verb, ...]] = ROLLOUTS
-    setting_verbs: ClassVar[Mapping[str, Sequence[Verb]]] = {}
+    choosing: ClassVar[tuple[str, ...]] = ("group_judge",)
 
     group_judge: Literal["none", GroupJudgeKind] = setting("none", verbs=ROLLOUTS, common=True)
     """Judge the completions of a group against each other, with the row's baseline or reference as one more of them
@@ -57,42 +57,29 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
     is the lowest. signed: -1 to 1; needs invalid_thinking_reward, such as -1.0."""
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Find which inherited settings are those of judges of groups alone."""
-        super().__pydantic_init_subclass__(**kwargs)
-        others = EnvConfig.model_fields.keys() | cls.answer_judge.model_fields.keys()
-        listwise, tournament = ListwiseJudgeSettings.model_fields, TournamentSettings.model_fields
-        verbs = {**dict.fromkeys(listwise, ROLLOUTS), **dict.fromkeys(tournament, cls.tournament_verbs)}
-        cls.setting_verbs = {name: of for name, of in verbs.items() if name not in others}
+    def choices(cls) -> Mapping[str, type[BaseModel]]:
+        """The settings of each judge of groups."""
+        return {f"group_judge={kind}": settings for kind, settings in _SETTINGS.items()}
+
+    @classmethod
+    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+        """The judge of groups."""
+        return {f"group_judge={values.get('group_judge')}"} & {*cls.choices()}
 
     @property
-    def without_effect(self) -> Mapping[str, Sequence[str]]:
-        """The settings of the judges of groups that are not asked."""
-        readers: dict[str, list[str]] = {name: [] for name in super().without_effect}
-        readers["group_reward_range"] = [f"group_judge={kind}" for kind in _SETTINGS]
-        for kind, judge in _SETTINGS.items():
-            for name in judge.model_fields.keys() & {*self.setting_verbs, *self.unread} - _REFUSED:
-                readers.setdefault(name, []).append(f"group_judge={kind}")
-        unread = {name: of for name, of in readers.items() if f"group_judge={self.group_judge}" not in of}
-        return unread if "schedule" in unread else {**unread, **self.unread_rounds()}
-
-    def unread_rounds(self) -> Mapping[str, Sequence[str]]:
-        """The number of rounds, if the schedule has none."""
-        return {} if self.schedule in WITH_ROUNDS else {"schedule_rounds": [f"schedule={name}" for name in WITH_ROUNDS]}
-
-    # Several judges' settings are inherited: what they say about a prompt is what evaluations use.
+    def ignored(self) -> Mapping[str, Sequence[str]]:
+        """What is read with a judge of groups alone, and the number of rounds, if the schedule has none."""
+        kinds = [f"group_judge={kind}" for kind in _SETTINGS]
+        ignored: dict[str, Sequence[str]] = {name: () for name in super().ignored if name in _REFUSED}
+        if self.group_judge == "none":
+            ignored = {**dict.fromkeys(("group_reward_range", *super().ignored), kinds), **ignored}
+        if isinstance(self, TournamentSettings) and self.schedule not in WITH_ROUNDS:
+            ignored["schedule_rounds"] = [f"schedule={name}" for name in WITH_ROUNDS]
+        return ignored
 
     def built_in_prompt(self) -> str:
-        """Return the prompt of the judge of single answers."""
+        """The prompt of the judge of single answers, which evaluations use."""
         return self.answer_judge.built_in_prompt(self)
-
-    def vote_count(self) -> int:
-        """Return the number of votes of the judge of single answers."""
-        return self.answer_judge.vote_count(self)
-
-    def usual_layout(self) -> PromptLayout:
-        """Return the layout of tournaments, which is that of Arena-Hard's judge."""
-        return TournamentSettings.usual_layout(self)
 
 
 _SETTINGS: Mapping[GroupJudgeKind, type[JudgeSettings]] = {
@@ -111,10 +98,7 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
     Raises:
         SettingsError: a group cannot be judged with these settings, or a part of them would be ignored.
     """
-    if not isinstance(config, GroupJudgeSettings):
-        return None
-    if config.group_judge == "none":
-        _warn_of_idle(config, verb)
+    if not isinstance(config, GroupJudgeSettings) or config.group_judge == "none":
         return None
     kind = config.group_judge
     problems = list(_problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0))
@@ -144,18 +128,6 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
 def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
     """Return what the user set of a judge's settings; it is validated, and a prompt from a file is read."""
     return {name: getattr(config, name) for name in _SETTINGS[kind].model_fields if name in config.model_fields_set}
-
-
-def _warn_of_idle(config: GroupJudgeSettings, verb: Verb) -> None:
-    """Say which settings of judges of groups were changed though no group is judged together.
-
-    No error: a file of settings may be that of an evaluation, too, whose candidates play by the same schedule. Flags of
-    the command line are refused.
-    """
-    given = [name for name in config.setting_verbs if name in config.model_fields_set]
-    idle = [name for name in given if getattr(config, name) != type(config).model_fields[name].default]
-    if idle and verb in ROLLOUTS:
-        logger.warning("--env.%s: only judges of groups read it, and group_judge is none", ", ".join(idle))
 
 
 def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool) -> Iterator[str]:

@@ -16,9 +16,10 @@ from pydantic import BaseModel
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import secrets
 from judgegym.engine.settings.training import refuse_ignored, without_ignored
-from judgegym.engine.settings.verbs import Verb, uses
+from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
 from judgegym.environments.command_line.program import CommandLine
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
@@ -46,7 +47,7 @@ def of_verb(
     """
     others = {
         setting.name: " and ".join(setting.verbs)
-        for setting in declared_settings(settings_type)
+        for setting in declared_settings(with_all_choices(settings_type))
         if not setting.is_used_by(verb)
     }
     refused: list[str] = []
@@ -62,24 +63,6 @@ def of_verb(
         hint = f"A --config file that {verb} shares with other verbs may hold such settings."
         raise SettingsError("\n".join([*refused, hint]))
     return kept
-
-
-def check_flags_are_read(loaded: LoadedEnv, verb: Verb) -> None:
-    """Check that each flag of the command line has an effect, given the other settings.
-
-    Raises:
-        SettingsError: one that nothing reads was set to another value than its default.
-    """
-    env, fields = loaded.settings.env, type(loaded.settings.env).model_fields
-    refused = []
-    for name, readers in env.without_effect.items():
-        given = loaded.origins.get(f"env.{name}") == "command line"
-        if not given or getattr(env, name) == fields[name].get_default(call_default_factory=True, validated_data={}):
-            continue
-        needs = " or ".join(f"--env.{reader}" for reader in readers if uses(verb, type(env), reader.partition("=")[0]))
-        refused.append(f"--env.{name} (command line): nothing reads it" + (f" without {needs}" if needs else ""))
-    if refused:
-        raise SettingsError("\n".join(refused))
 
 
 GROUPS = {
@@ -124,7 +107,6 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
 
     refuse_ignored(argv)
     loaded = load(of_env, argv, prog=verb, verb=verb, reshape=reshape)
-    check_flags_are_read(loaded, verb)
     return replace(loaded, settings=loaded.settings.of_verb(verb), notes=(*notes, *loaded.notes))
 
 

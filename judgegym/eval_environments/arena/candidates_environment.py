@@ -41,7 +41,7 @@ from judgegym.judges.arena import ArenaTaskJudge
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.tournament.schedule import PairJudge
+from judgegym.judges.tournament.schedule import PairJudge, TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -151,7 +151,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         require("statistics")
         super().__init__(settings, clients, verb=verb)
         self.match: Tournament | AgainstBaseline
-        if config.candidates_play == "tournament":
+        if config.candidates_play == "tournament" and isinstance(config, TournamentSettings):
             self.match = Tournament(PairJudge(config, clients.judge), config)
         else:
             self.match = AgainstBaseline(ArenaTaskJudge(config, clients.judge), config.judge_protocol)

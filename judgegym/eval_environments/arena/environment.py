@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Generic, Literal
+from typing import Annotated, Any, Generic, Literal
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, BaseModel, model_validator
 from typing_extensions import Self
 
 from judgegym.data.answers import CONVERSATIONS, answer_text, warn_of_unread_columns
@@ -41,7 +41,7 @@ BASELINE = "baseline"
 """The name of the baseline among the candidates."""
 
 _VERSUS = "_vs_"
-_SCHEDULE = frozenset(("tournament_game", "schedule", "schedule_rounds", "game_orders"))
+_TOURNAMENT = "candidates_play=tournament"
 
 
 def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
@@ -56,12 +56,12 @@ def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
     return models
 
 
-class ArenaHardConfig(EnvironmentJurySettings):
+class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     """Arena-Hard's own settings."""
 
     answer_judge = ArenaJudgeSettings
     always_anchored = True
-    tournament_verbs = (*ROLLOUTS, *EVALUATE)
+    choosing = (*EnvironmentJurySettings.choosing, "candidates", "candidates_play")
 
     candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting([], verbs=EVALUATE, common=True)
     """Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a", "model_name": "…",
@@ -96,21 +96,26 @@ class ArenaHardConfig(EnvironmentJurySettings):
             self.model_fields_set.discard("candidates_play")
         return self
 
+    @classmethod
+    def choices(cls) -> Mapping[str, type[BaseModel]]:
+        """The settings of a tournament of candidates, too."""
+        return {**super().choices(), _TOURNAMENT: TournamentSettings}
+
+    @classmethod
+    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+        """A tournament is what candidates play if nothing else is chosen."""
+        play = values.get("candidates_play")
+        plays = play == "tournament" or (play is None and cls.is_given(values, "candidates"))
+        return {*super().chosen(values), *[_TOURNAMENT] * plays}
+
     @property
-    def without_effect(self) -> Mapping[str, Sequence[str]]:
-        """Without candidates their settings, and without a tournament those of the schedule."""
-        unread: dict[str, Sequence[str]] = {**super().without_effect}
-        if self.candidates_play is None:
-            unread["candidates"] = ()
-        if self.candidates_play == "tournament":
-            return {name: of for name, of in unread.items() if name not in _SCHEDULE} | {**self.unread_rounds()}
-        for name in unread.keys() & _SCHEDULE:
-            unread[name] = (*unread[name], "candidates_play=tournament")
-        return unread
+    def ignored(self) -> Mapping[str, Sequence[str]]:
+        """Without candidates their setting, too."""
+        return {**super().ignored, **({"candidates": ()} if self.candidates_play is None else {})}
 
     def built_in_prompt(self) -> str:
         """The prompt of the judge of games, or of the judge of a policy's answers."""
-        if self.candidates_play == "tournament":
+        if self.candidates_play == "tournament" and isinstance(self, TournamentSettings):
             return TournamentSettings.built_in_prompt(self)
         return super().built_in_prompt()
 

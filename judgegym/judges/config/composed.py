@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ModelWrapValidatorHandler, TypeAdapter, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.config.fields import section_of
+from judgegym.judges.config.fields import DeclaredSetting, section_of
 from judgegym.judges.config.presets import config_file, read_yaml
 from judgegym.llm.errors import SettingsError
 
@@ -35,10 +36,12 @@ class ComposedSettings(BaseModel):
     """The settings whose values choose."""
     composed: ClassVar[tuple[type[ComposedSettings], frozenset[str]] | None] = None
     """The class that was composed and the choices that were added to it; `None` of a class that is none yet."""
+    setting_verbs: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The verbs of settings that were added: those of the settings that choose them."""
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
-        """The settings that may be added, by the setting that chooses them, such as `judge=aspect`."""
+        """The settings that may be added, by the setting that chooses them, such as `judge=aspect` or `judges`."""
         return {}
 
     @classmethod
@@ -57,9 +60,18 @@ class ComposedSettings(BaseModel):
         return [choice for choice, settings in cls.choices().items() if name in settings.model_fields]
 
     @property
-    def ignored(self) -> Collection[str]:
-        """The settings that nothing reads, given the others."""
-        return ()
+    def ignored(self) -> Mapping[str, Sequence[str]]:
+        """The settings that nothing reads, given the others, with the choices that would read them.
+
+        Or with the choice that is made, if that tells more. They determine no result: a resumed run may change them.
+        """
+        return {}
+
+    @classmethod
+    def is_given(cls, values: Mapping[str, Any], name: str) -> bool:
+        """Whether values that are not validated yet, such as texts of flags, change a setting from its default."""
+        usual = cls.model_fields[name].get_default(call_default_factory=True)
+        return str(values.get(name) or usual) != str(usual)
 
     @classmethod
     def with_choices(cls, names: Collection[str]) -> type[Self]:
@@ -71,6 +83,12 @@ class ComposedSettings(BaseModel):
     def for_values(cls, values: Mapping[str, Any]) -> type[Self]:
         """The class with the settings that its values choose."""
         return cls.with_choices(cls.chosen(cls.spelled_out(values)))
+
+    @classmethod
+    def usual(cls) -> Self:
+        """The defaults; those of what is chosen as its class declares them."""
+        base = cls if cls.composed is None else cls.composed[0]
+        return cls.model_construct(**dict(base()))
 
     def __new__(cls, *arguments: Any, **values: Any) -> Self:
         """An object of the class that the values choose."""
@@ -103,7 +121,19 @@ def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[Compos
     ]
     others = [each for each in bases if not issubclass(base, each)]
     namespace = {"__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
-    return type(base.__name__, (base, *others), {**namespace, "composed": (base, names)})
+    return type(
+        base.__name__, (base, *others), {**namespace, "composed": (base, names), "setting_verbs": _verbs(base, names)}
+    )
+
+
+def _verbs(base: type[ComposedSettings], names: Collection[str]) -> Mapping[str, Sequence[str]]:
+    """The verbs of the settings that are added, if not all verbs choose them."""
+    verbs: dict[str, list[Sequence[str]]] = {}
+    for choice in names:
+        of_choice = DeclaredSetting(choice, base, choice.partition("=")[0]).verbs
+        for name in base.choices()[choice].model_fields.keys() - base.model_fields.keys():
+            verbs.setdefault(name, []).append(of_choice)
+    return {name: tuple(dict.fromkeys(chain(*several))) for name, several in verbs.items() if all(several)}
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
@@ -163,7 +193,7 @@ def _with_sections(
 
 
 def without_unread(
-    settings_type: type[BaseModel], sources: Sequence[SettingsSource]
+    settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
 ) -> tuple[list[SettingsSource], list[str]]:
     """The sources without settings of what is not chosen, and a line for each that a file or a preset has.
 
@@ -181,7 +211,8 @@ def without_unread(
             kept[place] = source.without(*names)
             for name in names:
                 field = name.removeprefix(prefix)
-                line = f"--{name} ({source.origin(name)}): nothing reads it{_without(prefix, model.readers(field))}"
+                why = _without(prefix, model, model.readers(field), verb)
+                line = f"--{name} ({source.origin(name)}): nothing reads it{why}"
                 if source.kind in ("command line", "environment variable"):
                     refused.append(line)
                 elif source.values[name] != defaults[field]:
@@ -191,8 +222,10 @@ def without_unread(
     return kept, notes
 
 
-def _without(prefix: str, choices: Sequence[str]) -> str:
-    return f" without {' or '.join(f'--{prefix}{choice}' for choice in choices)}" if choices else ""
+def _without(prefix: str, model: type[BaseModel], choices: Sequence[str], verb: str | None) -> str:
+    """What a verb would need, so that a setting were read."""
+    of_verb = [each for each in choices if DeclaredSetting(each, model, each.partition("=")[0]).is_used_by(verb)]
+    return f" without {' or '.join(f'--{prefix}{choice}' for choice in of_verb)}" if of_verb else ""
 
 
 def _defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, object]:
@@ -202,16 +235,17 @@ def _defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, ob
     return {name: TypeAdapter(object).dump_python(value, mode="json") for name, value in defaults.items()}
 
 
-def ignored_flags(settings: BaseModel, origins: Mapping[str, str]) -> list[str]:
+def ignored_flags(settings: BaseModel, origins: Mapping[str, str], verb: str | None) -> list[str]:
     """Why flags of the command line are refused that nothing reads, given the other settings."""
     lines: list[str] = []
     for prefix, model in composed_sections(type(settings)):
         section = cast(ComposedSettings, getattr(settings, prefix.removesuffix(".")) if prefix else settings)
-        for name in sorted(section.ignored):
-            usual = model.model_fields[name].get_default(call_default_factory=True)
+        for name, readers in sorted(section.ignored.items()):
+            usual = model.model_fields[name].get_default(call_default_factory=True, validated_data={})
             if origins.get(f"{prefix}{name}") == "command line" and getattr(section, name) != usual:
-                chosen = " and ".join(f"--{prefix}{each}={getattr(section, each)}" for each in model.choosing)
-                lines.append(f"--{prefix}{name} (command line): nothing reads it with {chosen}")
+                made = [f" with --{prefix}{each}" for each in readers if each in (section.composed or ("", ()))[1]]
+                why = "".join(made) or _without(prefix, model, readers, verb)
+                lines.append(f"--{prefix}{name} (command line): nothing reads it{why}")
     return lines
 
 

@@ -81,7 +81,7 @@ def help_page(
     parser = argparse.ArgumentParser(
         usage=f"{usage} [--name=value …]".replace("%", "%%"),
         description=about,
-        epilog=" ".join(_further(settings_type, more)),
+        epilog=" ".join(_further(settings_type, more, verb)),
         add_help=False,
         formatter_class=lambda prog: _Formatter(prog, max_help_position=_INDENT, width=width),
     )
@@ -97,13 +97,16 @@ def help_page(
     return parser.format_help()
 
 
-def _further(settings_type: type[BaseModel], more: int) -> Iterator[str]:
+def _further(settings_type: type[BaseModel], more: int, verb: str | None) -> Iterator[str]:
     """How to list the settings that a page does not list."""
     if more:
         yield f"--help_all lists {more} more settings."
     for prefix, model in composed_sections(settings_type):
         for name in model.choosing:
-            yield f"--{prefix}{name}=NAME --help lists those of another {name}."
+            if DeclaredSetting(name, model, name).is_used_by(verb):
+                has_names = any(choice.startswith(f"{name}=") for choice in model.choices())
+                found = f"=NAME --help lists those of another {name}" if has_names else "=… --help lists its settings"
+                yield f"--{prefix}{name}{found}."
 
 
 def in_order_of_use(settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()) -> list[DeclaredSetting]:

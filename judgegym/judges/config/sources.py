@@ -194,14 +194,14 @@ def load(
         for name, value in source.values.items():
             _check_value(all_settings, name, value, source)
     chosen = compose(settings_type, _in_sections(settings_type, _merged(sources)[0]))
-    sources, unread = without_unread(chosen, sources)
+    sources, unread = without_unread(chosen, sources, verb)
     merged, origins = _merged(sources)
     try:
         settings = chosen(**_in_sections(chosen, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(chosen, error.errors(), origins))) from None
     refused = [line for source in sources for line in refusals(source.removed, settings)]
-    refused += ignored_flags(settings, origins)
+    refused += ignored_flags(settings, origins, verb)
     if refused:
         raise SettingsError("\n".join(refused))
     loaded = LoadedSettings(settings, origins, (*notes, *unread), verb)

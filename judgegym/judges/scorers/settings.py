@@ -6,7 +6,7 @@ far as its kind reads it; a key holds for its own host, prices and limits for th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, model_validator
@@ -123,16 +123,17 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         return values if (kind := _kind(values, usual)) == usual else {**values, "judge": kind}
 
     @property
-    def ignored(self) -> Collection[str]:
+    def ignored(self) -> Mapping[str, Sequence[str]]:
         """The settings that neither this judge nor one that it is made of reads."""
         assert self.composed is not None
-        kinds = [choice.partition("=")[2] for choice in self.composed[1]]
-        return [name for name in KindSettings.model_fields if not any(reads(kind, name) for kind in kinds)]
+        names = [name for name in KindSettings.model_fields if not self.composed[1] & {*self.readers(name)}]
+        return {**super().ignored, **dict.fromkeys(names, (f"judge={self.judge}",))}
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
         """The choices with which a setting is read; a part has the settings that are given for the whole."""
-        return [choice for choice in cls.choices() if reads(choice.partition("=")[2], name)]
+        others = [choice for choice in super().readers(name) if not choice.startswith("judge=")]
+        return [*(f"judge={kind}" for kind in all_kinds() if reads(kind, name)), *others]
 
     @property
     def definition(self) -> JudgeDefinition:

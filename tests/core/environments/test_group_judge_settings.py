@@ -18,7 +18,9 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges import prompts
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
@@ -52,17 +54,14 @@ async def test_judge_of_groups_is_opened_with_the_defaults_of_each_environment(
     assert isinstance(judge.client, ChatClient)
 
 
-async def test_settings_of_a_judge_that_is_not_asked_for_are_named(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    path = tmp_path / "groups.yaml"
-    path.write_text("env: {schedule: swiss, listwise_orders: 1}", encoding="utf-8")
-    assert await opened(AspectCritiqueEnv, f"--config={path}") is None
-    assert "--env.schedule: only judges of groups read it, and group_judge is none" in caplog.text
-    caplog.clear()
+async def test_settings_of_a_judge_that_is_not_asked_for_are_none() -> None:
+    names = with_all_choices(AspectCritiqueEnv.config_type).model_fields
+    single, of_judge = settings_of(AspectCritiqueEnv, verb="serve").env, {*ListwiseJudgeSettings.model_fields}
+    assert {*names} - {*type(single).model_fields} >= {"schedule", "judge_protocol", "judge_reask", "listwise_orders"}
+    together = settings_of(AspectCritiqueEnv, "--env.group_judge=listwise", verb="serve").env
+    assert {*type(together).model_fields} == {*type(single).model_fields} | of_judge
     assert await opened(AspectCritiqueEnv, "--env.schedule=swiss", "--env.group_judge=tournament") is not None
     assert await opened(ArenaHardEnv, "--env.judge_reask=2") is None
-    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("env_type", ENVS)
@@ -70,8 +69,9 @@ def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
     own = {"listwise_orders", "judge_max_input_tokens", "group_judge", "group_reward_range"}
     if env_type is not ArenaHardEnv:
         own |= {"judge_protocol", "judge_reask", "tournament_game", "schedule", "schedule_rounds", "game_orders"}
+    settings = with_all_choices(env_type.config_type)
     for name in own:
-        assert DeclaredSetting(name, env_type.config_type, name).verbs == ROLLOUTS, name
+        assert DeclaredSetting(name, settings, name).verbs == ROLLOUTS, name
     with pytest.raises(SettingsError, match=r"group_judge .* not of evaluate"):
         settings_of(env_type, "--env.group_judge=listwise", verb="evaluate")
 
@@ -82,13 +82,10 @@ def test_verbs_of_what_evaluations_read_are_as_they_were() -> None:
     assert uses("evaluate", AspectCritiqueEnv.config_type, "judge_prompt_layout")
 
 
-def test_an_environment_says_which_verbs_play_tournaments() -> None:
-    class Config(ArenaHardEnv.config_type):  # type: ignore[name-defined, misc]  # a class attribute
-        tournament_verbs = ("evaluate", "serve", "process")
-
-    assert DeclaredSetting("schedule", Config, "schedule").verbs == ("evaluate", "serve", "process")
-    assert DeclaredSetting("listwise_orders", Config, "listwise_orders").verbs == ROLLOUTS
-    assert DeclaredSetting("listwise_orders", ArenaHardEnv.config_type, "listwise_orders").verbs == ROLLOUTS
+def test_candidates_play_tournaments_in_evaluations() -> None:
+    settings = with_all_choices(ArenaHardEnv.config_type)
+    assert {*DeclaredSetting("schedule", settings, "schedule").verbs} == {"evaluate", "serve", "process"}
+    assert DeclaredSetting("listwise_orders", settings, "listwise_orders").verbs == ROLLOUTS
 
 
 @pytest.mark.parametrize(
@@ -223,7 +220,7 @@ def test_setting_that_only_the_judge_of_groups_reads_is_refused_where_none_is_as
     class OwnConfig(GroupJudgeSettings):
         unread = ("judge_critique_rounds", "judge_system_prompt")
 
-    assert OwnConfig().without_effect["judge_system_prompt"] == ["group_judge=listwise", "group_judge=tournament"]
-    assert OwnConfig().without_effect["judge_critique_rounds"] == []
-    together = OwnConfig(group_judge="listwise").without_effect
+    assert OwnConfig().ignored["judge_system_prompt"] == ["group_judge=listwise", "group_judge=tournament"]
+    assert OwnConfig().ignored["judge_critique_rounds"] == ()
+    together = OwnConfig(group_judge="listwise").ignored
     assert "judge_critique_rounds" in together and "judge_system_prompt" not in together

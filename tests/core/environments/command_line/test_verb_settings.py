@@ -106,8 +106,16 @@ def test_flag_that_the_other_settings_make_useless_is_refused_with_what_it_needs
     assert str(refused.value) == f"{name} (command line): nothing reads it without {needs}"
 
 
-def test_useless_setting_of_a_file_and_useless_default_on_the_command_line_are_no_errors(tmp_path: Path) -> None:
+def test_useless_setting_of_a_file_is_left_out_and_said(tmp_path: Path) -> None:
     path = tmp_path / "swiss.yaml"
-    path.write_text("env: {group_judge: tournament, schedule: swiss, schedule_rounds: 2}")
-    loaded = loaded_from(f"--config={path}", "--env.group_judge=none", "--env.listwise_orders=1", verb="process")
+    path.write_text("env: {group_judge: tournament, schedule: swiss, schedule_rounds: 2, game_orders: both}")
+    flags = f"--config={path}", "--env.group_reward_range=unit"
+    loaded = loaded_from(*flags, "--env.group_judge=none", verb="process")
     assert loaded.settings.env.group_judge == "none"
+    assert "schedule" not in loaded.settings.public()["env"]
+    assert loaded.notes == tuple(
+        f"--env.{name} ({path}): nothing reads it without --env.group_judge=tournament"
+        for name in ("schedule", "schedule_rounds")
+    )
+    with pytest.raises(SettingsError, match=r"listwise_orders .*: nothing reads it without --env.group_judge=listwise"):
+        loaded_from(*flags, "--env.listwise_orders=2", verb="process")
