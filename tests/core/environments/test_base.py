@@ -6,6 +6,7 @@ What the methods of an environment return is checked where the commands call the
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
 import sys
@@ -109,6 +110,22 @@ def test_an_abstract_class_needs_no_spec_yet() -> None:
     del answers["judge"]
     abstract = _make(JudgedEnv[EnvConfig, Word, Said], answers)
     assert "judge" in abstract.__abstractmethods__
+
+
+def test_environment_has_ten_members() -> None:
+    methods = {name for name, value in vars(JudgedEnv).items() if inspect.isfunction(value) and name[0] != "_"}
+    nine = {
+        "tasks",
+        "conversations",
+        "judge",
+        "reward",
+        "record_metrics",
+        "summarise",
+        "texts",
+        "follow_up",
+        "group_case",
+    }
+    assert methods - {"warn_once"} == nine and "spec" in JudgedEnv.__annotations__
 
 
 def test_five_questions_of_which_the_reward_has_a_default() -> None:
