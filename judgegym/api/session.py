@@ -24,7 +24,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.prompt_files.stand_in import references
+from judgegym.judges.scorers.stand_in import references
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 

@@ -1,4 +1,62 @@
-"""Judges: text in, judgment out."""
+"""Judges: text in, judgment out.
+
+What a judge of one's own is made of has its names here: `from judgegym.judges import ModelJudge, …`. They are imported
+when they are used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from judgegym.judges.config.fields import setting as setting
+    from judgegym.judges.config.judge import JudgeSettings as JudgeSettings
+    from judgegym.judges.core.calls import ask as ask
+    from judgegym.judges.core.calls import failed_judgment as failed_judgment
+    from judgegym.judges.core.delimiters import Lookalikes as Lookalikes
+    from judgegym.judges.core.judge import JudgeDefinition as JudgeDefinition
+    from judgegym.judges.core.judge import SingleJudge as SingleJudge
+    from judgegym.judges.core.judgment import Judgment as Judgment
+    from judgegym.judges.core.judgment import Scale as Scale
+    from judgegym.judges.core.judgment import Status as Status
+    from judgegym.judges.core.message_template import MessageTemplate as MessageTemplate
+    from judgegym.judges.core.model_judge import Answers as Answers
+    from judgegym.judges.core.model_judge import ModelJudge as ModelJudge
+    from judgegym.judges.core.model_judge import Question as Question
+    from judgegym.judges.core.prompt_format import PromptFormat as PromptFormat
+    from judgegym.judges.core.prompt_format import ShownPrompt as ShownPrompt
+    from judgegym.judges.core.tasks import JudgeTask as JudgeTask
+    from judgegym.judges.parsing.verdict_parser import ParsedVerdict as ParsedVerdict
+    from judgegym.judges.parsing.verdict_parser import verdict_parser as verdict_parser
 
 if __name__ != "judgegym.judges":  # classes that are imported twice are not the same
     raise ImportError("the package is judgegym.judges: `judges/` is a link to its files", name=__name__)
+
+_HOMES = {
+    "judgegym.judges.config.fields": ("setting",),
+    "judgegym.judges.config.judge": ("JudgeSettings",),
+    "judgegym.judges.core.calls": ("ask", "failed_judgment"),
+    "judgegym.judges.core.delimiters": ("Lookalikes",),
+    "judgegym.judges.core.judge": ("JudgeDefinition", "SingleJudge"),
+    "judgegym.judges.core.judgment": ("Judgment", "Scale", "Status"),
+    "judgegym.judges.core.message_template": ("MessageTemplate",),
+    "judgegym.judges.core.model_judge": ("Answers", "ModelJudge", "Question"),
+    "judgegym.judges.core.prompt_format": ("PromptFormat", "ShownPrompt"),
+    "judgegym.judges.core.tasks": ("JudgeTask",),
+    "judgegym.judges.parsing.verdict_parser": ("ParsedVerdict", "verdict_parser"),
+}
+
+__all__ = [name for names in _HOMES.values() for name in names]
+
+
+def __getattr__(name: str) -> object:
+    """Import a name of `__all__` from its module.
+
+    Raises:
+        AttributeError: the name is not in `__all__`.
+    """
+    for module, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'judgegym.judges' has no attribute {name!r}")

@@ -8,7 +8,8 @@ The stand-in as judge: computes merits from words, and lets the judge's prompt f
 
 The prompts that the stand-in knows: those of this project's judges, and those that it is told of by reference.
 
-A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name.
+A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name, or the
+name of a kind of judge.
 
 The stand-in as policy: answers with sentences made of the prompt's words.
 """
@@ -19,12 +20,11 @@ import importlib
 import json
 import math
 import re
-import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import cycle, islice, pairwise
+from itertools import chain, cycle, islice, pairwise
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
@@ -32,6 +32,7 @@ from typing import TypeAlias
 from judgegym.judges import prompts
 from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.core.delimiters import Delimiters
+from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.prompt_format import (
     PREVIOUS_EVALUATION,
     PromptFormat,
@@ -44,8 +45,10 @@ from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
 from judgegym.judges.prompt_files.settings import path_of
-from judgegym.judges.prompt_files.stand_in import prompt_format, references
-from judgegym.judges.scorers.registry import JUDGES
+from judgegym.judges.prompt_files.stand_in import prompt_format
+from judgegym.judges.scorers.own_kinds import load_python_file
+from judgegym.judges.scorers.registry import JUDGES, definition, is_kind
+from judgegym.judges.scorers.stand_in import references
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
 
 _CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
@@ -231,33 +234,37 @@ BUILT_IN: tuple[PromptFormat, ...] = (*(known for judge in JUDGES.values() for k
 
 
 def known_prompts(settings: object) -> tuple[PromptFormat, ...]:
-    """The formats of this project's judges, and of the prompt files that settings hold.
+    """The formats of this project's judges, of the prompt files that settings hold, and of judges of the user's own.
 
     Raises:
         ValueError: a prompt file cannot be read, or is wrong.
     """
-    return (*map(load_prompt, references(settings)), *BUILT_IN)
+    return (*chain.from_iterable(map(load_prompts, references(settings))), *BUILT_IN)
 
 
-def load_prompt(reference: str) -> PromptFormat:
-    """The format that a reference names, or that of a prompt file by its path or as JSON.
+def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
+    """The format that a reference names, those of a kind of judge, or that of a prompt file by its path or as JSON.
 
     Raises:
         ValueError: it cannot be loaded; one line says why.
     """
     if reference.startswith("{"):
-        return prompt_format(PromptFile.model_validate_json(reference))
+        return (prompt_format(PromptFile.model_validate_json(reference)),)
     if is_prompt_file(reference):
-        return prompt_format(load_prompt_file(path_of(reference)))
+        return (prompt_format(load_prompt_file(path_of(reference))),)
     place, _, name = reference.rpartition(":")
+    if not place and is_kind(name):
+        return definition(name).prompts
     try:
-        names = runpy.run_path(place) if place.endswith(".py") else vars(importlib.import_module(place))
+        names = vars(load_python_file(place) if place.endswith(".py") else importlib.import_module(place))
     except Exception as error:  # whatever a user's module raises is why it cannot be loaded
         raise ValueError(f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}") from error
     found = names.get(name)
+    if isinstance(found, JudgeDefinition):
+        return found.prompts
     if not isinstance(found, PromptFormat):
         raise ValueError(f"--prompt {reference}: {place!r} has no PromptFormat named {name!r}")
-    return found
+    return (found,)
 
 
 def reference_of(prompt: PromptFormat | str) -> str:

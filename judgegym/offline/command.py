@@ -9,11 +9,12 @@ import asyncio
 import socket
 import sys
 from collections.abc import Sequence
+from itertools import chain
 
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.core import event_loop
 from judgegym.offline import process
-from judgegym.offline.answers import load_prompt
+from judgegym.offline.answers import load_prompts
 from judgegym.offline.faults import FAULTS, Faults, Outage
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
@@ -45,8 +46,8 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--text_only", action="store_true", help="refuse requests with a response_format, such as a JSON schema")
     add("--prefix_cache", action="store_true", help="tell how many tokens of a prompt earlier prompts began with")
     prompt = (
-        "a further judge's PromptFormat, also as package.module:NAME, or a prompt file FILE.yaml; may be given several "
-        "times"
+        "a further judge: its PromptFormat or JudgeDefinition, also as package.module:NAME, the name of a kind, or a "
+        "prompt file FILE.yaml; may be given several times"
     )
     add("--prompt", action="append", default=[], metavar="FILE.py:NAME", help=prompt)
     add("--exit_with_parent", action="store_true", help="end when standard input reaches its end")
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     options = parser.parse_args(argv)
     event_loop.allow_many_connections()
     try:
-        prompts = [load_prompt(reference) for reference in options.prompt]
+        prompts = [*chain.from_iterable(map(load_prompts, options.prompt))]
         faults, away = Faults.parse(options.faults), [Outage.parse(text) for text in options.away]
         plain = ("latency_ms", "slow_ms", "retry_after", "judge_only", "prefix_cache", "text_only")
         given = {name: getattr(options, name) for name in plain}

@@ -89,7 +89,7 @@ class StandIn:
         judge_only: bool = False,
         prompts: Sequence[str | PromptFormat] = (),
     ) -> None:
-        """Settings as in `StandInSettings`; a prompt is a module-level object or a reference of `load_prompt`."""
+        """Settings as in `StandInSettings`; a prompt is a module-level object or a reference of `load_prompts`."""
         StandInSettings(latency_ms, Faults(faults or {}))  # raises on wrong settings before anything is started
         self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
         if judge_only:

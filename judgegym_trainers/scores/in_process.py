@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from judgegym.api.session import stand_in_settings
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.prompt_files.stand_in import references
+from judgegym.judges.scorers.stand_in import references
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import NotYetError, OverloadError

@@ -17,7 +17,7 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.offline import process
-from judgegym.offline.answers import load_prompt
+from judgegym.offline.answers import load_prompts
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
 from tests.command import PATIENCE_S, Ended, RunFiles, in_process, write_lines
@@ -28,9 +28,10 @@ from tests.trainer import ScriptedServer, posted
 
 GROUP = 3
 _PROMPTS = [
-    load_prompt(prompt) if isinstance(prompt, str) else prompt
+    known
     for subject in SUBJECTS
     for prompt in subject.env_type.spec.offline_prompts
+    for known in (load_prompts(prompt) if isinstance(prompt, str) else (prompt,))
 ]
 
 

@@ -27,7 +27,7 @@ from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.prompt_files.stand_in import references
+from judgegym.judges.scorers.stand_in import references
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget, Expense

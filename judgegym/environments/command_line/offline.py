@@ -20,7 +20,7 @@ from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, STAND_IN_JUDGE, S
 from judgegym.judges.config.fields import Values, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.prompt_files.stand_in import references
+from judgegym.judges.scorers.stand_in import references
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.http.exchange import open_session
 from judgegym.llm.ledger import recorded_in
 from judgegym.monitoring.opening import open_gold
-from judgegym.offline.answers import known_prompts, load_prompt
+from judgegym.offline.answers import known_prompts, load_prompts
 
 GROUPS_OF_SERVE = 1_000
 """`serve` has no number of groups of its own: the trainer takes as many as its steps need."""
@@ -56,7 +57,8 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
     Raises:
         UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
-    own = (each if isinstance(each, PromptFormat) else load_prompt(each) for each in env_type.spec.offline_prompts)
+    given = env_type.spec.offline_prompts
+    own = chain.from_iterable((each,) if isinstance(each, PromptFormat) else load_prompts(each) for each in given)
     dry = DryRun(parts=frozenset(getattr(settings.env, "part_names", ())), formats=(*own, *known_prompts(settings)))
     options = PlanOptions(
         tokens=settings.plan,

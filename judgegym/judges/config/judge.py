@@ -167,7 +167,7 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
         """Whether single responses are gathered, so that the judge must be able to compare them."""
         return False
 
-    def form(self, form: VerdictForm) -> VerdictForm | None:
+    def form(self, form: VerdictForm | None) -> VerdictForm | None:
         """The form, if verdicts are asked for as JSON objects."""
         return None if self.judge_output == "text" else form
 

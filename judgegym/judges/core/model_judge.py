@@ -21,7 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from judgegym.judges import prompts
-from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask, ask_again, collect_votes
+from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask, ask_again, collect_votes, failed_judgment
 from judgegym.judges.core.delimiters import Prompt, without_tokens
 from judgegym.judges.core.judge import (
     CritiqueRequest,
@@ -32,7 +32,7 @@ from judgegym.judges.core.judge import (
     SingleJudge,
     critique_messages,
 )
-from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
+from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.thinking import after_thinking
@@ -62,7 +62,8 @@ class Question(Generic[ValueT]):
         prompt: the prompt.
         read: parses the verdict in the text, or in the whole choice, of a reply without its thinking; `None` or the
             reason if there is none.
-        form: the form of a verdict as a JSON object, for `judge_output=json_schema`.
+        form: the form of a verdict as a JSON object, for `judge_output=json_schema`; `None` of a judge that does not
+            read that setting.
         component: what critiques call its only verdict, such as `game_1`; empty if the judgment has one verdict.
         votes: the number of independent replies that are requested at once; 0 for a single call without a number.
         missing: how many more votes are certainly needed, given the usable ones; by default all that are missing.
@@ -76,7 +77,7 @@ class Question(Generic[ValueT]):
     name: str
     prompt: Prompt
     read: VerdictParser[[], ValueT] | Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None]
-    form: VerdictForm
+    form: VerdictForm | None = None
     component: str = ""
     votes: int = 0
     missing: Callable[[Sequence[JudgeCall[ValueT]]], int] | None = None
@@ -146,12 +147,19 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     def questions(self, task: JudgeTask) -> Sequence[Question[ValueT]]:
         """What the model is asked about a task; nothing where there is nothing to ask about."""
 
-    @abstractmethod
     def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
         """The judgment of the answers, in the order of the questions; without a score where a verdict is missing.
 
-        Its calls and suspects are those of all answers, and need not be set.
+        Its calls and suspects are those of all answers, and need not be set. By default the mean of the last verdicts,
+        which are numbers from 0 to 1, or yes and no as booleans; the explanation is the reply without its last line.
         """
+        calls = [each.last for each in answers]
+        values = [cast(float, call.value) for call in calls if call.value is not None]
+        if not values or len(values) < len(calls):
+            return failed_judgment([call for each in answers for call in each.calls])
+        said = "\n\n".join(after_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls)
+        words = [("yes" if value else "no") if isinstance(value, bool) else f"{value:g}" for value in values]
+        return Judgment(sum(values) / len(values), Status.OK, ", ".join(words), said)
 
     def critique_requests(self, task: JudgeTask, answers: Answers[ValueT]) -> Sequence[CritiqueRequest]:
         """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""

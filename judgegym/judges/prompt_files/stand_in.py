@@ -3,45 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from pydantic import BaseModel
-
-from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
-from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.settings import path_of
+from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.prompt_files.template import TemplateSection
 from judgegym.judges.prompt_files.verdicts import ordered
 from judgegym.llm.wire import JSON
 
 _REASONS = "By the words that the response shares with the rest of the prompt."
-
-
-def references(settings: object) -> list[str]:
-    """The prompt files that settings hold, as references for the stand-in: of judges, parts, mounts and gold judges.
-
-    Args:
-        settings: a settings model, or what a file holds.
-
-    Raises:
-        ValueError: a prompt file cannot be read, or is wrong.
-    """
-    values = settings.model_dump(mode="json") if isinstance(settings, BaseModel) else settings
-    return [*dict.fromkeys(prompt_file.model_dump_json() for prompt_file in _prompt_files(values))]
-
-
-def _prompt_files(values: object) -> Iterator[PromptFile]:
-    if isinstance(values, Mapping):
-        for name in ("judge", "judge_prompt"):
-            value = values.get(name)
-            if is_prompt_file(value):
-                yield load_prompt_file(path_of(value))
-            elif name == "judge_prompt" and isinstance(value, Mapping):
-                yield PromptFile.model_validate(value)
-    inner = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()
-    for value in inner:
-        yield from _prompt_files(value)
 
 
 def prompt_format(prompt_file: PromptFile) -> PromptFormat:

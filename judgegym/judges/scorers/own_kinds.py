@@ -6,7 +6,8 @@ A distribution brings one by an entry point, whose object is a `JudgeDefinition`
     haiku = "haiku_plugin.judge:JUDGE"
 
 Guarantee: a file runs where its user has named it, on the command line or in a file of settings, and never because of a
-request. A server that reads its settings again takes no file that it did not have at its start.
+request. It runs once in a process: a server that reads its settings again goes on with the code that it has, and takes
+no file that it did not have at its start.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, create_model
@@ -34,6 +36,17 @@ _PYTHON_NAME = re.compile(r"(.+\.py):([A-Za-z_]\w*)", re.DOTALL)
 _may_run: ContextVar[bool] = ContextVar("_may_run", default=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _PythonFile:
+    """A file that has run in this process: its module, and the digest of its text."""
+
+    module: ModuleType
+    digest: str
+
+
+_files: dict[Path, _PythonFile] = {}
+
+
 @contextmanager
 def no_new_files() -> Iterator[None]:
     """Refuse Python files that were not loaded before, while the block runs."""
@@ -44,9 +57,31 @@ def no_new_files() -> Iterator[None]:
         _may_run.reset(token)
 
 
+def changed_files() -> list[Path]:
+    """The Python files of judges that have another text now than when they were loaded."""
+    return [path for path, file in _files.items() if _digest_now(path) != file.digest]
+
+
+def _digest_now(path: Path) -> str | None:
+    try:
+        return prompt_digest(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
 def is_python_name(kind: str) -> bool:
     """Whether the name of a judge is `FILE.py:NAME`."""
     return _PYTHON_NAME.fullmatch(kind) is not None
+
+
+def absolute_name(kind: str) -> str:
+    """The name of a judge as a process in another directory reads it."""
+    match = _PYTHON_NAME.fullmatch(kind)
+    return kind if match is None else f"{_path_of(match[1])}:{match[2]}"
+
+
+def _path_of(file: str) -> Path:
+    return Path(file).expanduser().resolve()
 
 
 def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | None:
@@ -73,23 +108,32 @@ def load_python_name(kind: str) -> JudgeDefinition:
     """
     match = _PYTHON_NAME.fullmatch(kind)
     assert match is not None, kind  # `is_python_name`
-    path, name = Path(match[1]).expanduser(), match[2]
-    if not _may_run.get():
-        raise ValueError(f"{path} was not loaded when the server started; start it anew")
-    try:
-        source = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
-    judge = _checked(_attribute(path, name), kind)
-    return replace(judge, settings=_with_digest(judge.settings, path, prompt_digest(source)))
+    file, name = match[1], match[2]
+    module = load_python_file(file)
+    if not hasattr(module, name):
+        raise ValueError(f"{file} has no {name}; expected the name of a JudgeDefinition")
+    judge = _checked(getattr(module, name), kind)
+    return replace(judge, settings=_with_digest(judge.settings, file, _files[_path_of(file)].digest))
 
 
-def _with_digest(settings: type[JudgeSettings], path: Path, digest: str) -> type[JudgeSettings]:
+def load_python_file(file: str) -> ModuleType:
+    """The module of a Python file, which runs once in a process.
+
+    Raises:
+        ValueError: it cannot be read or imported, or no file may run now.
+    """
+    path = _path_of(file)
+    if path not in _files:
+        _files[path] = _run(path, file)
+    return _files[path].module
+
+
+def _with_digest(settings: type[JudgeSettings], file: str, digest: str) -> type[JudgeSettings]:
     """The settings with the digest of the judge's file, so that no run is resumed with another judge."""
 
     def is_same(value: str) -> str:
         if value != digest:
-            raise ValueError(f"{path} has another digest now, {digest}: it has changed")
+            raise ValueError(f"{file} has another digest now, {digest}: it has changed")
         return value
 
     about = "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now."
@@ -98,24 +142,35 @@ def _with_digest(settings: type[JudgeSettings], path: Path, digest: str) -> type
     return made
 
 
-def _attribute(path: Path, name: str) -> object:
-    """An attribute of a file's module; what is beside the file can be imported by it."""
-    spec = spec_from_file_location(path.stem, path)
+def _run(path: Path, file: str) -> _PythonFile:
+    """Run a file; what is beside it can be imported by it.
+
+    Raises:
+        ValueError: it cannot be read or imported, or no file may run now.
+    """
+    if not _may_run.get():
+        raise ValueError(f"{file} was not loaded when the server started; start it anew")
+    try:
+        digest = prompt_digest(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    # Types are looked up, and objects unpickled, by the name of their module.
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_{digest}"
+    spec = spec_from_file_location(name, path)
     assert spec is not None  # of a file that ends in .py there is one
     assert spec.loader is not None
-    module, folder = module_from_spec(spec), str(path.resolve().parent)
-    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up
+    module, folder = module_from_spec(spec), str(path.parent)
+    sys.modules[name] = module
     sys.path.insert(0, folder)
     try:
-        with importing(str(path)):
+        with importing(file):
             spec.loader.exec_module(module)
     except SettingsError as error:
+        del sys.modules[name]
         raise ValueError(str(error)) from None
     finally:
         sys.path.remove(folder)
-    if not hasattr(module, name):
-        raise ValueError(f"{path} has no {name}; expected the name of a JudgeDefinition")
-    return getattr(module, name)
+    return _PythonFile(module, digest)
 
 
 def _checked(judge: object, source: str) -> JudgeDefinition:

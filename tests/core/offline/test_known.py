@@ -12,7 +12,7 @@ import pytest
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.offline import StandIn
-from judgegym.offline.answers import answers, load_prompt, reference_of
+from judgegym.offline.answers import answers, load_prompts, reference_of
 from judgegym.offline.process import _ROOT
 from judgegym.offline.request import BadRequest, parse_request
 
@@ -85,7 +85,8 @@ def test_an_object_of_a_script_is_handed_over_by_its_file(tmp_path: Path) -> Non
     path.write_text(SCRIPT)
     run = subprocess.run([sys.executable, path], env={"PYTHONPATH": str(_ROOT)}, capture_output=True, text=True)
     assert run.stdout.strip() == f"{path}:PROMPT"
-    assert load_prompt(run.stdout.strip()).sections == ("Principles", "Answer")
+    (shown,) = load_prompts(run.stdout.strip())
+    assert shown.sections == ("Principles", "Answer")
 
 
 def test_a_reply_that_fails_is_an_error_of_the_request_that_names_the_prompt_and_the_failure() -> None:
@@ -110,7 +111,7 @@ def test_a_reference_that_names_no_prompt_is_an_error_that_says_so(reference: st
     path = tmp_path / "mine.py"
     path.write_text(MINE)
     with pytest.raises(ValueError, match=named):
-        load_prompt(reference.format(path=path))
+        load_prompts(reference.format(path=path))
 
 
 def test_an_object_without_a_name_is_an_error_that_says_so() -> None:

@@ -1,0 +1,46 @@
+"""What the offline stand-in is told of judges that it does not know: prompt files, and kinds that are not built in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel
+
+from judgegym.judges.config.explaining import is_prompt_file
+from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
+from judgegym.judges.prompt_files.settings import path_of
+from judgegym.judges.scorers.own_kinds import absolute_name
+from judgegym.judges.scorers.registry import JUDGES, definition, is_kind, kind_name
+
+
+def references(settings: object) -> list[str]:
+    """The prompt files and the kinds of judges that settings hold, to any depth, as references for the stand-in.
+
+    Args:
+        settings: a settings model, or what a file holds: of judges, parts, mounts and gold judges.
+
+    Raises:
+        ValueError: a prompt file cannot be read, or is wrong.
+    """
+    values = settings.model_dump(mode="json") if isinstance(settings, BaseModel) else settings
+    return [*dict.fromkeys(_references(values))]
+
+
+def _references(values: object) -> Iterator[str]:
+    if isinstance(values, Mapping):
+        yield from _references_of_judge(values)
+    inner = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()
+    for value in inner:
+        yield from _references(value)
+
+
+def _references_of_judge(values: Mapping[str, object]) -> Iterator[str]:
+    """Those of the settings of one judge."""
+    prompt = values.get("judge_prompt")
+    if isinstance(prompt, Mapping):
+        yield PromptFile.model_validate(prompt).model_dump_json()
+    for value in (prompt, kind_name(values.get("judge")), kind_name(values.get("kind"))):
+        if is_prompt_file(value):
+            yield load_prompt_file(path_of(value)).model_dump_json()
+        elif isinstance(value, str) and value not in JUDGES and is_kind(value) and definition(value).prompts:
+            yield absolute_name(value)
