@@ -347,6 +347,16 @@ def test_environment_of_the_example_is_listed_and_writes_groups(with_plugin: Ins
     assert [len(group["scores"]) for group in groups] == [2, 2]
 
 
+def test_judge_of_the_example_judges_a_policy_and_rows(with_plugin: Installed) -> None:
+    where = "--env.data_dir_to_save_evals=judged"
+    (with_plugin.cwd / "rows.jsonl").write_text('{"prompt": "A haiku?", "response": "Rain again, it falls."}\n')
+    with_plugin.run("judgegym", "evaluate", "prompts", "--offline", "--env.judge=syllables", "--limit=2", where)
+    assert [sample["status"] for sample in RunFiles(with_plugin.cwd / "judged").samples] == ["ok"] * 2
+    with_plugin.run("judgegym", "score", "rows.jsonl", "--offline", "--judge=syllables", "--out", "scored.jsonl")
+    (row,) = map(json.loads, (with_plugin.cwd / "scored.jsonl").read_text().splitlines())
+    assert row["judge/status"] == "ok" and 0 <= row["judge/score"] <= 1
+
+
 async def test_environment_of_the_example_serves_a_trainer(with_plugin: Installed) -> None:
     async with training(8) as trainer:
         flags = (f"--env.rollout_server_url={trainer.url}", "--env.group_size=4", "--env.total_steps=2")

@@ -1,6 +1,6 @@
 """Does the answer keep to the language of the question? Yes or no, with a quote from the answer.
 
-    judgegym score data.jsonl --judge examples/own_judge/language.py:JUDGE --out scored.jsonl
+judgegym score data.jsonl --judge examples/own_judge/language.py:JUDGE --out scored.jsonl
 """
 
 from __future__ import annotations

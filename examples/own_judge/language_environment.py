@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from language import PROMPT, LanguageDetail, LanguageJudge, LanguageJudgeSettings
+from language import PROMPT, LanguageJudge, LanguageJudgeSettings
 
 from judgegym import environments as envs
 
 
 class LanguageConfig(envs.EnvConfig, LanguageJudgeSettings):
-    unread = ("judge_critique_rounds", "judge_output")  # by LanguageJudge
+    unread = ("judge_output",)  # by LanguageJudge
 
     dataset: str = envs.setting("questions.jsonl", "Ask the prompts of this dataset.", group="data", common=True)
 
 
-class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, LanguageDetail]):
+class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, envs.ScoreParts]):
     spec = envs.EnvSpec(
         name="language",
         headline=("same_language", "same language"),

@@ -8,8 +8,8 @@ The stand-in as judge: computes merits from words, and lets the judge's prompt f
 
 The prompts that the stand-in knows: those of this project's judges, and those that it is told of by reference.
 
-A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name, or the
-name of a kind of judge.
+A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name, or
+the name of a kind of judge.
 
 The stand-in as policy: answers with sentences made of the prompt's words.
 """

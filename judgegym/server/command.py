@@ -27,6 +27,7 @@ from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
+from judgegym.judges.scorers.own_kinds import changed_files, no_new_files
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
@@ -93,12 +94,18 @@ def _run(arguments: list[str], prog: str) -> int:
     _checked(loaded)  # errors are reported once, not by each worker
     if settings.workers > 1 and workers.worker_place() is None:
         presets.check(settings.profile)
-        return workers.supervise(settings, arguments, check=lambda: reloaded(settings, _checked(read()).settings))
+        return workers.supervise(settings, arguments, check=lambda: _check_reload(settings, read))
     log_to_stderr()
     event_loop.allow_many_connections()
     with presets.profiled(workers.own_file(settings.profile)), traced(settings.trace):
         event_loop.run(_serve(loaded, lambda: _checked(read())))
     return 0
+
+
+def _check_reload(settings: RewardServerSettings, read: Load) -> None:
+    """Check in the supervisor that its workers can reload."""
+    with no_new_files():
+        reloaded(settings, _checked(read()).settings)
 
 
 def _checked(loaded: LoadedSettings[RewardServerSettings]) -> LoadedSettings[RewardServerSettings]:
@@ -197,8 +204,9 @@ class Reloader:
         """Reload; whatever happens is told in the log."""
         async with self._lock:
             try:
-                settings, kept = reloaded(self._service.settings, self._load().settings)
-                await self._service.remount(settings)
+                with no_new_files():
+                    settings, kept = reloaded(self._service.settings, self._load().settings)
+                    await self._service.remount(settings)
             except (UserError, OSError) as error:
                 logger.error(refusal(error))
                 return
@@ -207,6 +215,8 @@ class Reloader:
             if kept:
                 flags = ", ".join(f"--{name}" for name in kept)
                 logger.warning("the new values of %s need a restart: the old ones stay", flags)
+            for file in changed_files():
+                logger.warning("the new code of %s needs a restart: the old one stays", file)
 
 
 def refusal(error: Exception) -> str:

@@ -22,8 +22,8 @@ from urllib.parse import unquote
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
-from judgegym.judges.scorers.stand_in import references
 from judgegym.judges.scorers.registry import COMPARING
+from judgegym.judges.scorers.stand_in import references
 from judgegym.llm import tracing
 from judgegym.llm.at_once import holding
 from judgegym.llm.cost.budget import OF_CALLER

@@ -1,114 +1,62 @@
-"""`examples/own_judge/language.py` and a line of the registry make a kind of judge, in a copy of the package."""
+"""`examples/own_judge/language.py:JUDGE` is a kind of judge as the built-in ones are, with a setting of its own."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from examples.own_judge.language import (
-    LanguageDetail,
-    LanguageJudge,
-    LanguageJudgeSettings,
-    same_language,
-)
+from examples.own_judge.language import LanguageJudge, LanguageJudgeSettings, same_language
 from judgegym import OwnJudge, Status
-from tests.command import ROOT, RunFiles, clean_environment
+from tests.command import ROOT, RunFiles, serving, write_lines
 from tests.core.cli.command import judgegym
+from tests.core.datasets.scoring import read_rows, score
 
 FOLDER = ROOT / "examples" / "own_judge"
 MODULE = FOLDER / "language.py"
-REGISTRY = "judgegym/judges/scorers/registry.py"
+JUDGE = f"--judge={MODULE}:JUDGE"
 ROW = {"prompt": "Why is the sky blue?", "response": "The sky is blue because air scatters blue light."}
-REQUEST = """
-import asyncio
-from aiohttp import ClientSession
-from judgegym.server.asgi import RewardServer
-from benchmarks.row_path import _request
-
-async def ask():
-    server = RewardServer(offline=True, judge="language")
-    async with server.lifespan():
-        await _request(server, "Why is the sky blue?")
-
-asyncio.run(ask())
-"""
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with the module, and its line."""
-    house = tmp_path_factory.mktemp("house")
-    shutil.copytree(ROOT / "judgegym", house / "judgegym", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(MODULE, house / "judgegym" / "judges" / "language.py")
-    path = house / REGISTRY
-    text = path.read_text(encoding="utf-8")
-    for line, with_it in (
-        (
-            "from judgegym.judges import pairwise, peers",
-            "from judgegym.judges import language, pairwise, peers",
-        ),
-        ('    "peer": peers.JUDGE,', '    "peer": peers.JUDGE,\n    "language": language.JUDGE,'),
-    ):
-        assert text.count(line) == 1
-        text = text.replace(line, with_it)
-    path.write_text(text)
-    return house
-
-
-def run(house: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    paths = {"PYTHONPATH": f"{house}:{ROOT}"}
-    return subprocess.run(
-        [sys.executable, *words], cwd=house, env={**clean_environment(), **paths}, capture_output=True, text=True
-    )
-
-
-def test_it_is_a_module_of_120_lines() -> None:
-    assert len(MODULE.read_text(encoding="utf-8").splitlines()) <= 120
+def test_it_is_a_file_of_100_lines_that_imports_one_module_of_the_project() -> None:
+    lines = MODULE.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 100
+    assert {line.split()[1] for line in lines if line.startswith("from judgegym")} == {"judgegym.judges"}
 
 
 @pytest.mark.slow
-def test_rows_are_scored(house: Path) -> None:
-    (house / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
-    words = ("-m", "judgegym", "score", "rows.jsonl", "--judge=language", "--offline", "--out=judged.jsonl")
-    ended = run(house, *words)
-    assert ended.returncode == 0, ended.stderr
-    (judged,) = map(json.loads, (house / "judged.jsonl").read_text().splitlines())
-    assert (judged["judge/status"], judged["judge/score"], judged["judge/label"]) == ("ok", 1.0, "same")
+def test_rows_are_scored_offline(tmp_path: Path) -> None:
+    out = tmp_path / "judged.jsonl"
+    ended = score(write_lines(tmp_path / "rows.jsonl", [ROW]), JUDGE, "--offline", "--out", out)
+    assert ended.code == 0, ended.err
+    (judged,) = read_rows(out)
+    assert (judged["judge/status"], judged["judge/score"], judged["judge/label"]) == ("ok", 1.0, "yes")
     assert judged["judge/explanation"] == f'"{ROW["response"][:40]}"'
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", ["evaluate", "process"])
-def test_a_policy_is_judged(house: Path, verb: str) -> None:
-    (house / "asked.jsonl").write_text("".join(json.dumps({"prompt": f"Why is {it} blue?"}) + "\n" for it in "ab"))
-    flags = {
-        "evaluate": ("--env.eval_dataset=asked.jsonl", "--env.data_dir_to_save_evals=run"),
-        "process": ("--env.train_dataset=asked.jsonl", "--env.total_steps=2"),
-    }[verb]
-    ended = run(house, "-m", "judgegym", verb, "prompts", "--env.judge=language", "--offline", *flags)
-    assert ended.returncode == 0, ended.stderr
-    if verb == "evaluate":
-        files = RunFiles(house / "run")
-        labels = [sample["label"] for sample in files.samples]
-        assert len(labels) == 2 and set(labels) <= {"same", "other"}
-        assert files.metrics["mean_score"] == labels.count("same") / 2
-    else:
-        groups = [json.loads(line) for line in (house / "data" / "prompts.jsonl").read_text().splitlines()]
-        assert len(groups) == 2 and all(0.0 <= score <= 1.0 for group in groups for score in group["scores"])
+@pytest.mark.parametrize("flags", [(), ("--count_quotes",), ("--count_quotes=false",)])
+def test_its_setting_is_a_flag_that_changes_the_prompt_and_stands_in_the_run(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    data, out = write_lines(tmp_path / "rows.jsonl", [ROW]), tmp_path / "judged.jsonl"
+    with serving("So.\nLANGUAGE: same") as endpoint:
+        url = f"--judge_base_url={endpoint.base_url}"
+        score(data, JUDGE, *flags, url, "--out", out, "--write_report=False").successful()
+        (body,) = endpoint.bodies
+    counts = flags == ("--count_quotes",)
+    assert ("quoted words in another language do not count" in body["messages"][0]["content"]) == (not counts)
+    config = (tmp_path / "judged.run" / "config.yaml").read_text(encoding="utf-8")
+    assert f"count_quotes: {str(counts).lower()}" in config and "judge_digest: sha256:" in config
 
 
-@pytest.mark.slow
-def test_help_and_server_know_it(house: Path) -> None:
-    shown = run(house, "-m", "judgegym", "score", "--help")
-    assert "language: is it in the question's language" in " ".join(shown.stdout.split())
-    ended = run(house, "-c", REQUEST)
-    assert ended.returncode == 0, ended.stderr
+def test_help_lists_its_setting_and_no_other_judge_has_it() -> None:
+    assert "--count_quotes" in score(JUDGE, "--help").out
+    assert "--count_quotes" not in score("--judge=rubric", "--help").out
+    ended = score("rows.jsonl", "--judge=rubric", "--count_quotes")
+    assert ended.code == 2 and len(ended.err.splitlines()) == 1 and "--count_quotes" in ended.err
 
 
 @pytest.mark.slow
@@ -135,7 +83,7 @@ def test_it_judges_in_a_notebook() -> None:
     with OwnJudge(own, offline=True, offline_prompts=[f"{MODULE}:PROMPT"]) as judge:
         table = judge.judge_sync(ROW["prompt"], [ROW["response"], ""])
     assert [judgment.status for judgment in table] == [Status.OK, Status.INVALID_COMPLETION]
-    assert isinstance(table[0].detail, LanguageDetail) and table[0].detail.same
+    assert (table[0].score, table[0].label) == (1.0, "yes")
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,10 @@ class ComposedSettings(BaseModel):
         """The choices with which a setting is read."""
         return [choice for choice, settings in cls.choices().items() if name in settings.model_fields]
 
+    @classmethod
+    def learn(cls, names: Collection[str]) -> None:
+        """Load what these choices name, if another process has made them."""
+
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
         """The settings that nothing reads, given the others, with the choices that would read them.
@@ -109,6 +113,7 @@ class ComposedSettings(BaseModel):
 
 def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSettings:
     """An empty object of a composed class."""
+    base.learn(names)
     settings_type = _compose(base, names)
     return settings_type.__new__(settings_type)
 

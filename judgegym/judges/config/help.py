@@ -118,8 +118,8 @@ def in_order_of_use(settings: Iterable[DeclaredSetting], most_used: Sequence[str
 
 
 def _is_listed(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
-    """Whether `--help` lists a setting."""
-    return setting.name in most_used if most_used else setting.is_common
+    """Whether `--help` lists a setting; those of a judge of the user's own are none of `most_used`."""
+    return setting.name in most_used or (setting.is_common and (not most_used or setting.is_of_user))
 
 
 def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> argparse.ArgumentParser:

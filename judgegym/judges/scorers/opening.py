@@ -11,15 +11,24 @@ from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.parts.part import Part
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.scorers.own_kinds import DIGEST
 from judgegym.judges.scorers.settings import AnyJudgeSettings, PartSettings, part_settings
 from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
 
 def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
-    """Open the judge that the settings name; one that it is made of has a client of its own where its calls differ."""
+    """Open the judge that the settings name; one that it is made of has a client of its own where its calls differ.
+
+    Raises:
+        SettingsError: the judge is `FILE.py:NAME`, and the file differs from that of the process of the settings.
+    """
     judge, prompt = settings.definition, settings.of_kind(PromptJudgeSettings)
+    digest = judge.settings.model_fields.get(DIGEST)
+    if digest is not None and getattr(settings, DIGEST) != digest.default:  # settings of another process
+        raise SettingsError(f"{DIGEST}: {settings.judge} has another digest here, {digest.default}")
     if prompt is not None and settings.rubric is not None and "rubric" not in prompt.shown_names:
         logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
     if judge.parts is None:

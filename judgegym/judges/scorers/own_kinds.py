@@ -32,6 +32,8 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.llm.errors import SettingsError
 
+DIGEST = "judge_digest"
+"""The setting that holds the digest of a judge's Python file."""
 _PYTHON_NAME = re.compile(r"(.+\.py):([A-Za-z_]\w*)", re.DOTALL)
 _may_run: ContextVar[bool] = ContextVar("_may_run", default=True)
 
@@ -138,7 +140,8 @@ def _with_digest(settings: type[JudgeSettings], file: str, digest: str) -> type[
 
     about = "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now."
     field: Any = (Annotated[str, AfterValidator(is_same)], setting(digest, about))
-    made: type[JudgeSettings] = create_model(settings.__name__, __base__=settings, judge_digest=field)
+    name, module = settings.__name__, settings.__module__
+    made: type[JudgeSettings] = create_model(name, __base__=settings, __module__=module, **{DIGEST: field})
     return made
 
 

@@ -101,6 +101,12 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         yield from ()
 
     @classmethod
+    def learn(cls, names: Collection[str]) -> None:
+        """Load the kinds that are not built in."""
+        for name in names:
+            definition(name.partition("=")[2])
+
+    @classmethod
     def spelled_out(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values with a section `judge`, the path of a prompt file and other names of kinds as flat settings."""
         section = values.get("judge")
