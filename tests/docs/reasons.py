@@ -43,7 +43,7 @@ _MODULES = {
 }
 _PLUGIN = tomllib.loads((ROOT / "examples" / "plugin" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _OF_PLUGIN = {name for group in _PLUGIN["entry-points"].values() for name in group}
-"""Commands and environments of the example that `tests/test_wheel.py` installs and runs."""
+"""Commands, environments and judges of the example that `tests/test_wheel.py` installs and runs."""
 PORT = re.compile(r"(?P<before>(?:127\.0\.0\.1|localhost):|--port[= ])(?P<port>\d{4,5})\b")
 
 
@@ -60,7 +60,8 @@ def words_of_judgegym(command: Command) -> list[str] | None:
 
 
 def _is_of_plugin(command: Command) -> bool:
-    return command.program == "judgegym" and not _OF_PLUGIN.isdisjoint(command.words[:2])
+    named = [*command.words[:2], *(word.partition("judge=")[2] for word in command.words)]
+    return command.program == "judgegym" and not _OF_PLUGIN.isdisjoint(named)
 
 
 def why_not_run(command: Command, files: Collection[str], served: Collection[int]) -> str:
