@@ -163,9 +163,12 @@ def test_a_run_with_an_unknown_setting_is_refused_by_name(run: Run, section: str
 
 
 _PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
-    "reward.style.judge_mood": lambda mood: {"reward": {"style": {"judge": "rubric", "judge_mood": mood}}},
-    "judges.a.judge_mood": lambda mood: {"judges": {"a": {"judge_mood": mood}, "b": {}}},
-    "cascade.1.judge_mood": lambda mood: {"cascade": [{}, {"judge_mood": mood}]},
+    "reward.style.judge_mood": lambda mood: {
+        "judge": "composite",
+        "reward": {"style": {"judge": "rubric", "judge_mood": mood}},
+    },
+    "judges.a.judge_mood": lambda mood: {"judge": "jury", "judges": {"a": {"judge_mood": mood}, "b": {}}},
+    "cascade.1.judge_mood": lambda mood: {"judge": "cascade", "cascade": [{}, {"judge_mood": mood}]},
 }
 
 
@@ -177,6 +180,6 @@ def test_a_removed_setting_of_a_part_or_member(path: str, mood: str, monkeypatch
     change(SCORE, lambda config: config.update(_PLACES[path](mood)))
     with serving("unused") as endpoint:
         ended = resumed(SCORE, endpoint.base_url)
-    assert ended.code == 2, ended.said  # the parts themselves differ
+    assert ended.code == 2, ended.said  # the judges differ
     assert (f"{path} (score.run/config.yaml, line " in ended.said) == (mood == "cross")
     assert ("judge_mood" in ended.said) == (mood == "cross")
