@@ -1,24 +1,38 @@
 """The judge of an environment, made from its settings: no environment constructs a judge, and none forgets a setting.
 
 An environment names one kind of judge in its spec, and its settings inherit that kind's; a jury of such judges may take
-its place. Or its settings are `AnyJudgeConfig`, and the user chooses the judge: a kind, a prompt file, a composite.
+its place: that judge with other models, endpoints or settings. Or its settings are `AnyJudgeConfig`, and the user
+chooses the judge: a kind, a prompt file, a composite.
+
+Guarantees of a jury in place of an environment's own judge: those of `judgegym.judges.parts.jury`; each member sees the
+task that the environment makes, by the criteria of the environment, and the score is on the environment's own scale.
+The detail, which only one judge can have, such as verdicts on aspects or two games, is that of the member that counts
+whose score is nearest to the jury's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar, cast
+
+from pydantic import BaseModel, model_validator
+from typing_extensions import Self
 
 from judgegym.data.answers import PromptTask
 from judgegym.engine.settings.env import EnvConfig
-from judgegym.environments.juries import EnvironmentJurySettings, open_environment_judge
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.spec import EnvSpec
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.judge import Judge, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts
 from judgegym.judges.core.naming import did_you_mean
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, prompt_of_answers
+from judgegym.judges.parts.jury import JuryJudge, JurySettings
+from judgegym.judges.parts.part import Members
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.opening import open_judge
@@ -26,6 +40,101 @@ from judgegym.judges.scorers.registry import JUDGES, built_in_kind, definition, 
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
+
+
+class EnvironmentJurySettings(GroupJudgeSettings):
+    """The judge of an environment's own kind, a jury of such judges, or a judge of groups."""
+
+    choosing: ClassVar[tuple[str, ...]] = (*GroupJudgeSettings.choosing, "judges")
+
+    judges: Members = setting({}, common=True)
+    """Let a jury of these judges judge each answer, in place of one judge. A list such as [{"judge_model_name": "a"},
+    {"judge_model_name": "b", "name": "other"}], or an object by names; each has the settings of the environment's
+    judge, and those that it leaves out are the environment's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE
+    reads YAML or JSON."""
+
+    @classmethod
+    def choices(cls) -> Mapping[str, type[BaseModel]]:
+        """The settings of a jury, too."""
+        return {**super().choices(), "judges": JurySettings}
+
+    @classmethod
+    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+        """A jury, if it has members."""
+        return {*super().chosen(values), *["judges"] * cls.is_given(values, "judges")}
+
+    @model_validator(mode="after")
+    def _judges_answers(self) -> Self:
+        if not self.judges:
+            return self
+        for name, usual in (("role", "policy"), ("group_judge", "none"), ("candidates", []), ("candidates_play", None)):
+            if (given := getattr(self, name, usual)) != usual:
+                what = f"{name}={given}" if isinstance(given, str) else name
+                raise ValueError(f"judges: a jury judges each answer by itself, so that nothing reads it with {what}")
+        kind = built_in_kind(self.answer_judge)
+        for name, fields in self.judges.items():
+            if fields.get("judge", kind) != kind:
+                raise ValueError(f"judges.{name}.judge: it is {kind} here; the environment prompts takes any")
+            for shared in sorted({*self.for_criteria} & {*fields}):  # its cases have them
+                raise ValueError(f"judges.{name}.{shared}: all members have that of the environment")
+        try:
+            self.jury_settings()
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def jury_settings(self) -> AnyJudgeSettings:
+        """Return the settings of the jury, as `judgegym score` has them.
+
+        Raises:
+            SettingsError: a member has a wrong one.
+        """
+        names = self.model_fields_set & {*self.answer_judge.model_fields, *JurySettings.model_fields}
+        kind = built_in_kind(self.answer_judge)
+        members = {name: {**fields, "judge": kind} for name, fields in self.judges.items()}
+        given = {
+            **{name: getattr(self, name) for name in names},
+            "judge": built_in_kind(JurySettings),
+            "judges": members,
+        }
+        return settings_from_keywords(AnyJudgeSettings, given)
+
+    def judge_name(self) -> str:
+        """Who judges."""
+        return self.jury_settings().judge_name() if self.judges else super().judge_name()
+
+    @property
+    def client_settings(self) -> JudgeSettings:
+        """Those of the jury; without one, these."""
+        return self.jury_settings() if self.judges else self
+
+
+class EnvironmentJury:
+    """A jury in place of an environment's own judge, with that judge's scale and detail."""
+
+    def __init__(
+        self, jury: JuryJudge, scale: Scale, combine: Callable[[Sequence[Judgment[Any]]], object] | None
+    ) -> None:
+        """Judge by `jury`, on the scale of the environment; details that members have are made one by `combine`."""
+        self._jury, self._scale, self._combine = jury, scale, combine
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the jury."""
+        return self._jury.client
+
+    async def judge(self, task: JudgeTask) -> Judgment[Any]:
+        """Judge a task by all members; raises as `JuryJudge.judge`."""
+        found = await self._jury.ask(self._jury.parts, task)
+        whole: Judgment[Any] = self._jury.verdict(found)
+        unit = whole.score
+        if unit is None:
+            return replace(whole, detail=None)
+        members = {name: score for name, score in self._jury.unit_scores(found).items() if score is not None}
+        nearest = min(self._jury.settings.counting(members), key=lambda name: abs(members[name] - unit))
+        detail = found[nearest].detail if self._combine is None else self._combine([found[name] for name in members])
+        score = self._scale.low + unit * self._scale.span
+        return replace(whole, score=score, unit=unit, detail=detail, members=members)
 
 
 class AnyJudge:
@@ -105,11 +214,13 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
         return AnyJudge(judge, config)
     if spec.judge is None:
         raise SettingsError(f"{spec.name} names no judge: expected EnvSpec(judge=…), or settings of AnyJudgeConfig")
-    open_own: Any = partial(open_kind, spec.judge) if isinstance(spec.judge, str) else spec.judge
-    if not isinstance(config, EnvironmentJurySettings):
-        return open_own(config, client)  # type: ignore[no-any-return]  # which the spec says
-    scale: Any = scale_of(built_in_kind(config.answer_judge), config) or Scale(*map(int, spec.reward_range))
-    return open_environment_judge(config, client, open_own, scale, spec.jury_detail)
+    if isinstance(config, EnvironmentJurySettings) and config.judges:
+        jury = open_judge(config.jury_settings(), client)
+        assert isinstance(jury, JuryJudge)  # the settings name one
+        scale = scale_of(built_in_kind(config.answer_judge), config) or Scale(*map(int, spec.reward_range))
+        return EnvironmentJury(jury, scale, spec.jury_detail)
+    own = open_kind(spec.judge, config, client) if isinstance(spec.judge, str) else spec.judge(config, client)
+    return cast("Judge[Any]", own)  # which the spec says
 
 
 def open_kind(kind: str, config: EnvConfig, client: ChatClient) -> TaskJudge:
@@ -123,5 +234,4 @@ def anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
     """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
     if isinstance(config, AnyJudgeSettings):
         return config.judge
-    is_jury = isinstance(config, EnvironmentJurySettings) and config.is_jury
-    return None if is_jury or not isinstance(spec.judge, str) else spec.judge
+    return None if isinstance(config, JurySettings) or not isinstance(spec.judge, str) else spec.judge

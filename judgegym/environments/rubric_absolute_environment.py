@@ -29,8 +29,8 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
+from judgegym.environments.answer_judge import EnvironmentJurySettings
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import EnvironmentJurySettings
 from judgegym.environments.roles import (
     LISTED_LEVELS,
     Comparison,

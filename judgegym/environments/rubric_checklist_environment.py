@@ -27,8 +27,8 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
+from judgegym.environments.answer_judge import EnvironmentJurySettings
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.juries import EnvironmentJurySettings
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores

@@ -23,8 +23,8 @@ from judgegym.engine.completions import Conversation
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
+from judgegym.environments.answer_judge import EnvironmentJurySettings
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.environments.juries import EnvironmentJurySettings
 from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of
 from judgegym.judges.arena import ArenaJudgeSettings

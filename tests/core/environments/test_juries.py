@@ -14,7 +14,9 @@ from judgegym.environments.aspect_critique_environment import AspectCritiqueConf
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteConfig
 from judgegym.environments.rubric_checklist_environment import RubricChecklistConfig, RubricChecklistEnv
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
+from judgegym.llm.errors import SettingsError
 from tests import aspects, checklists
+from tests.core.engine.settings_of import settings_of
 from tests.judged import Judged, evaluate, never
 from tests.scripted import Json, Reply, Script
 
@@ -131,6 +133,15 @@ def test_a_member_with_a_setting_that_nothing_reads_is_refused(config: Any, give
 def test_a_jury_judges_each_answer_by_itself(config: Any, name: str, value: str) -> None:
     with pytest.raises(ValidationError, match=f"nothing reads it with {name}"):
         config(judges="a,b", **{name: value})
+
+
+def test_how_scores_make_one_is_a_setting_of_a_jury_alone() -> None:
+    with pytest.raises(SettingsError, match=r"jury_rule \(command line\): nothing reads it without --env.judges"):
+        settings_of(AspectCritiqueEnv, "--env.jury_rule=median", verb="evaluate")
+    alone = settings_of(AspectCritiqueEnv, verb="evaluate").public()["env"]
+    assert isinstance(alone, dict) and "judges" in alone and "jury_rule" not in alone
+    jury = settings_of(AspectCritiqueEnv, "--env.judges=a,b", "--env.jury_rule=median", verb="evaluate")
+    assert (jury.env.jury_rule, jury.env.is_jury, jury.env.part_names) == ("median", True, ["a", "b"])
 
 
 MODELS = [{"name": name, "answers": "answers.jsonl"} for name in "xy"]
