@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import orjson
-from pydantic import TypeAdapter
 
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.engine.settings.env import without_secrets
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import json_defaults, with_all_choices
 from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
@@ -122,11 +121,9 @@ _LATER = frozenset(("judged_thinking", "judge_prompt", "thinking_markers"))
 
 def judge_digest(settings: AnyJudgeSettings, *, offline: bool) -> str:
     """A digest of all settings that determine a judgment, for the keys of saved results."""
-    shaping = [each for each in declared_settings(with_all_choices(AnyJudgeSettings)) if not each.is_operational]
-    public = {
-        **{each.name: TypeAdapter(object).dump_python(each.default, mode="json") for each in shaping},
-        **without_secrets(settings),
-    }
+    every = with_all_choices(AnyJudgeSettings)
+    shaping = [each for each in declared_settings(every) if not each.is_operational]
+    public = {**json_defaults(every, [each.name for each in shaping]), **without_secrets(settings)}
     usual = {each.name for each in shaping if each.name in _LATER and public.get(each.name) == each.default}
     names = sorted(each.name for each in shaping if each.name not in usual)
     matters: JSON = [offline, {name: public[name] for name in names if name in public}]

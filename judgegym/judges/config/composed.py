@@ -210,7 +210,7 @@ def without_unread(
     kept = list(sources)
     for prefix, model in composed_sections(settings_type):
         unchosen = with_all_choices(model).model_fields.keys() - model.model_fields.keys()
-        defaults = _defaults(with_all_choices(model), unchosen)
+        defaults = json_defaults(with_all_choices(model), unchosen)
         for place, source in enumerate(kept):
             names = [name for name in source.values if name.removeprefix(prefix) in unchosen]
             kept[place] = source.without(*names)
@@ -233,7 +233,7 @@ def _without(prefix: str, model: type[BaseModel], choices: Sequence[str], verb: 
     return f" without {' or '.join(f'--{prefix}{choice}' for choice in of_verb)}" if of_verb else ""
 
 
-def _defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, object]:
+def json_defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, object]:
     """The defaults of settings, as files hold them."""
     fields = model.model_fields
     defaults = {name: fields[name].get_default(call_default_factory=True) for name in names}
