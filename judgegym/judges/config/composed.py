@@ -22,6 +22,7 @@ from typing_extensions import Self
 from judgegym.judges.config.fields import DeclaredSetting, section_of
 from judgegym.judges.config.presets import config_file, read_yaml
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judgegym.judges.config.sources import SettingsSource
@@ -233,7 +234,7 @@ def _without(prefix: str, model: type[BaseModel], choices: Sequence[str], verb: 
     return f" without {' or '.join(f'--{prefix}{choice}' for choice in of_verb)}" if of_verb else ""
 
 
-def json_defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, object]:
+def json_defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str, JSON]:
     """The defaults of settings, as files hold them."""
     fields = model.model_fields
     defaults = {name: fields[name].get_default(call_default_factory=True) for name in names}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal.output import printable
@@ -71,9 +71,8 @@ def condition_differences(reference: SavedRun, run: SavedRun, letter: str) -> It
         first, second = (of_run[condition] for of_run in settings)
         are_of_one_kind = first.get(_KIND) == second.get(_KIND)  # or else each has settings that the other never reads
         for name in {**first, **second} if are_of_one_kind else [name for name in first if name in second]:
-            before, after = _value(first, name), _value(second, name)
-            if before != after:
-                yield ConditionDifference(condition, letter, name, shown(before), shown(after))
+            if not _are_equal(first, second, name):
+                yield ConditionDifference(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
     data = [_data(each, of_run["policy"]) for each, of_run in zip((reference, run), settings, strict=True)]
     if data[0].keys() != data[1].keys():
         before, after = (
@@ -83,18 +82,17 @@ def condition_differences(reference: SavedRun, run: SavedRun, letter: str) -> It
         yield ConditionDifference("data", letter, "datasets", before, after)
 
 
-def _value(settings: Mapping[str, JSON], name: str) -> JSON:
-    """A setting's value; its default where a run has none, because its judge does not read it."""
-    return settings[name] if name in settings else _judge_defaults().get(name.removeprefix("env."))
+def _are_equal(first: Mapping[str, JSON], second: Mapping[str, JSON], name: str) -> bool:
+    """Whether a setting is the same; a run has none that its judge does not read, or has its default."""
+    default = _judge_defaults().get(name.removeprefix("env."))
+    return first.get(name, default) == second.get(name, default)
 
 
 @cache
 def _judge_defaults() -> Mapping[str, JSON]:
     """The defaults of the settings that only some kinds of judges have, as files hold them."""
     every = with_all_choices(AnyJudgeSettings)
-    return cast(
-        "Mapping[str, JSON]", json_defaults(every, every.model_fields.keys() - KindSettings.model_fields.keys())
-    )
+    return json_defaults(every, every.model_fields.keys() - KindSettings.model_fields.keys())
 
 
 def policy_is_judge(run: SavedRun) -> bool:
