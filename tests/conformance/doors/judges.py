@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from judgegym.judges.config import composed
+from judgegym.judges.scorers import own_kinds, registry
 from tests.scripted import Json, Reply, Script, completion
 
 RIGHT, WRONG = "Delivery takes three days.", "No idea, sorry."
@@ -32,11 +35,13 @@ class DoorJudge:
         judge: what a user gives as the judge, made of the folder.
         marker: words that stand in each of its prompts, and in no other judge's.
         replies: what its model says of the right and of the wrong response, by the form in which it is asked.
-        broken: the same files with a mistake, and what its message says of the mistake behind the folder.
+        broken: the same files with a mistake, and what its message says of the mistake, with `{folder}`.
         forms: the names of `FORMS` that it has.
         labels: what labellers of its runs are asked for, with the values of the labels.
         gold: labels of the right and of the wrong response in its own terms.
-        kept_in: the setting that keeps what its files hold, so that a run does not go on with other files.
+        kept_in: the setting that keeps what its files hold, so that a run does not go on with other files; empty if
+            none does.
+        is_installed: its folder is one of `sys.path`.
     """
 
     name: str
@@ -49,13 +54,21 @@ class DoorJudge:
     labels: Mapping[str, float] = field(default_factory=lambda: {"yes": 1.0, "no": 0.0})
     gold: tuple[object, object] = (1, 0)
     kept_in: str = "judge_prompt"
+    is_installed: bool = False
 
     def written(self, folder: Path, *, is_broken: bool = False) -> str:
         """Write the files; return what names the judge."""
         folder.mkdir(exist_ok=True)
         for name, text in (self.broken[0] if is_broken else self.files).items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         return self.judge(folder)
+
+    def rewritten(self, folder: Path) -> None:
+        """Write another prompt into its first file, as for another process."""
+        name, text = next(iter(self.files.items()))
+        (folder / name).write_text(text.replace(self.marker, f"Strictly, {self.marker}"), encoding="utf-8")
+        forget_kinds()
 
     def script(self) -> Script:
         """The endpoint of all models: of this judge, of judges by a rubric, and of the policy."""
@@ -130,7 +143,7 @@ PROMPT_FILES = (
         lambda folder: str(folder / "grade.yaml"),
         "customer of the hat shop",
         _label,
-        ({"grade.yaml": _LABELS.replace("{response}", "the response")}, "grade.yaml:2: there is no {response}"),
+        ({"grade.yaml": _LABELS.replace("{response}", "the response")}, "{folder}/grade.yaml:2: there is no {response}"),
         ("votes", "critique", "structured"),
         {"bad": 0.0, "fair": 0.4, "good": 1.0},
         ("good", "bad"),
@@ -141,11 +154,85 @@ PROMPT_FILES = (
         lambda folder: str(folder / "shop.score.yml"),
         "You work for the hat shop.",
         _number,
-        ({"shop.score.yml": _SCALE.replace("[1, 5]", "[5, 5]")}, "shop.score.yml:7: scale: expected a lowest and a"),
+        ({"shop.score.yml": _SCALE.replace("[1, 5]", "[5, 5]")}, "{folder}/shop.score.yml:7: scale: expected a lowest and a"),
         ("votes", "critique", "structured", "logprobs"),
         {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0},
         (5, 1),
     ),
 )
-JUDGES = PROMPT_FILES
+_CODE = """\
+from judgegym.judges import (
+    JudgeDefinition, JudgeSettings, Lookalikes, MessageTemplate, ModelJudge, ParsedVerdict, PromptFormat, Question,
+    setting, verdict_parser,
+)
+
+TEMPLATE = MessageTemplate(
+    ("Are you glad as a guest of the hat shop? End with GLAD: yes or GLAD: no.", "ASKED{tag}:\\n{prompt}",
+     "CONTEXT{tag}:\\n{context}", "TOLD{tag}:\\n{response}"),
+    Lookalikes("ASKED:", "CONTEXT:", "TOLD:", "GLAD:"),
+)
+
+
+class HatSettings(JudgeSettings):
+    hat_size: int = setting(7, "The size of the hat.", common=True, ge=1)
+
+
+@verdict_parser
+def is_glad(own):
+    words = own.rpartition("GLAD: ")[2]
+    return ParsedVerdict(words == "yes", (len(own) - len(words), len(own))) if words in ("yes", "no") else None
+
+
+class HatJudge(ModelJudge):
+    def questions(self, task):
+        texts = {"prompt": task.prompt, "context": task.context}
+        return [Question("glad", TEMPLATE.fill(texts, {"response": task.response}), is_glad)]
+
+
+PROMPT = PromptFormat(
+    ("ASKED", "TOLD"), ("TOLD",), lambda shown: f"GLAD: {'yes' if shown.merit > 0.5 else 'no'}", ("CONTEXT",)
+)
+JUDGE = JudgeDefinition(
+    HatSettings, "gladness", HatJudge, (PROMPT,), frozenset(("context",)), unread=frozenset(("judge_output",))
+)
+"""
+_BROKEN = "raise ValueError('no hats today')\n"
+_DISTRIBUTION = {
+    "hat_plugin-0.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: hat-plugin\nVersion: 0.1\n",
+    "hat_plugin-0.1.dist-info/entry_points.txt": "[judgegym.judges]\nhats = hat_plugin:JUDGE\n",
+}
+
+
+def _glad(request: Json, is_right: bool) -> Reply | str:
+    return f"Seen.\nGLAD: {'yes' if is_right else 'no'}"
+
+
+def _of_code(name: str, files: Mapping[str, str], judge: Callable[[Path], str], said: str) -> DoorJudge:
+    """The judge of the code, whose first file it is."""
+    (module, _), *others = files.items()
+    broken = {module: _BROKEN, **dict(others)}
+    said = f"{said}: cannot be imported: {module}, line 1: ValueError: no hats today"
+    digest, installed = ("", True) if others else ("judge_digest", False)
+    marker = "guest of the hat shop"
+    return DoorJudge(
+        name, files, judge, marker, _glad, (broken, said), ("critique",), kept_in=digest, is_installed=installed
+    )
+
+
+PYTHON_JUDGES = (
+    _of_code("python", {"hats.py": _CODE}, lambda folder: f"{folder / 'hats.py'}:JUDGE", "{folder}/hats.py"),
+    _of_code("plugin", {"hat_plugin.py": _CODE, **_DISTRIBUTION}, lambda folder: "hats", "hats of hat-plugin 0.1"),
+)
+"""A judge in a file of its own, and one of an installed package."""
+
+
+def forget_kinds() -> None:
+    """Forget the kinds that are not built in, as another process knows none."""
+    own_kinds._files.clear()
+    registry._loaded.clear()
+    composed._compose.cache_clear()
+    sys.modules.pop("hat_plugin", None)
+
+
+JUDGES = (*PROMPT_FILES, *PYTHON_JUDGES)
 """The columns of the table."""

@@ -103,6 +103,6 @@ def test_a_mistake_in_it_is_one_line_before_the_first_call(
     with pytest.raises(RefusedError) as refused:
         door.judge(Visit(tmp_path, endpoint, settings_of(judge, tmp_path, is_broken=True)))
     said = refused.value.said.strip()
-    assert refused.value.code == 2 and f"{tmp_path / 'judge'}/{judge.broken[1]}" in said
+    assert refused.value.code == 2 and judge.broken[1].format(folder=tmp_path / "judge") in said
     assert len(said.splitlines()) == 1
     assert not endpoint.requests

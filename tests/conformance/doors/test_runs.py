@@ -45,8 +45,7 @@ def test_a_run_goes_on_without_a_call_and_not_with_another_file(judge: DoorJudge
     files.interrupt(files.samples[0]["uid"].partition(":")[0])
     assert scored(visit, *visit.flags(), "--resume") == first
     assert requests(visit) == count and files.without_run() == before
-    name, text = next(iter(judge.files.items()))
-    (visit.folder / "judge" / name).write_text(text.replace(judge.marker, f"Strictly, {judge.marker}"), "utf-8")
+    judge.rewritten(visit.folder / "judge")
     ended = score(visit.data(), "--out", visit.folder / "scored.jsonl", *visit.place(), *visit.flags(), "--resume")
     assert ended.code == 2 and judge.kept_in in ended.err and requests(visit) == count
 
@@ -90,8 +89,7 @@ def test_reports_name_it_and_comparisons_tell_another_prompt(judge: DoorJudge, v
     scored(visit, *visit.flags(), out="one.jsonl")
     page = judgegym("report", visit.folder / "one.jsonl").successful()
     assert "report.html" in page.said and (visit.folder / "one.run" / "report.html").exists()
-    name, text = next(iter(judge.files.items()))
-    (visit.folder / "judge" / name).write_text(text.replace(judge.marker, f"Strictly, {judge.marker}"), "utf-8")
+    judge.rewritten(visit.folder / "judge")
     scored(visit, *visit.flags(), out="two.jsonl")
     ended = judgegym("compare", visit.folder / "one.jsonl", visit.folder / "two.jsonl")
     assert "prompt" in ended.said, ended.said
