@@ -29,7 +29,8 @@ from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.naming import refuse_unknown, slug
 from judgegym.judges.parts.jury import JurySettings
-from judgegym.judges.scorers.registry import JUDGES, SINGLE, built_in_kind, reads
+from judgegym.judges.scorers.own_kinds import is_python_name
+from judgegym.judges.scorers.registry import JUDGES, built_in_kind, definition, is_kind, reads
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
@@ -60,8 +61,11 @@ class RecordedJudge:
 
     @property
     def is_judge(self) -> bool:
-        """Whether a jury or a cascade can have its judge."""
-        return self.run.is_scored and self.run.config.get("judge") in SINGLE
+        """Whether a jury or a cascade can have its judge. Reading a run runs no file that it names."""
+        kind = text_of(self.run.config.get("judge"))
+        if not self.run.is_scored or is_python_name(kind) or not is_kind(kind):
+            return False
+        return definition(kind).most_together is None
 
     def fields(self) -> dict[str, JSON]:
         """The settings of its judge that differ from their defaults."""
@@ -120,6 +124,9 @@ def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[s
         SettingsError: one has no judge that can be a member.
     """
     for member in members:
+        own = text_of(member.run.config.get("judge"))
+        if is_python_name(own):
+            raise SettingsError(f"{member.run.path}: a replay runs no file that a run names, and its judge is {own}")
         if not member.is_judge:
             raise SettingsError(
                 f"{member.run.path}: a run of judgegym score, whose judge sees each response by itself, can be a "

@@ -35,13 +35,16 @@ class DoorJudge:
         judge: what a user gives as the judge, made of the folder.
         marker: words that stand in each of its prompts, and in no other judge's.
         replies: what its model says of the right and of the wrong response, by the form in which it is asked.
-        broken: the same files with a mistake, and what its message says of the mistake, with `{folder}`.
+        broken: the same files with a mistake, and what its message says of the mistake, after the folder if
+            it is not installed.
         forms: the names of `FORMS` that it has.
         labels: what labellers of its runs are asked for, with the values of the labels.
         gold: labels of the right and of the wrong response in its own terms.
         kept_in: the setting that keeps what its files hold, so that a run does not go on with other files; empty if
             none does.
         is_installed: its folder is one of `sys.path`.
+        refused: the doors that are closed to it.
+        in_gate: the doors that are tried in the gate; empty for all.
     """
 
     name: str
@@ -55,6 +58,8 @@ class DoorJudge:
     gold: tuple[object, object] = (1, 0)
     kept_in: str = "judge_prompt"
     is_installed: bool = False
+    refused: tuple[str, ...] = ()
+    in_gate: tuple[str, ...] = ()
 
     def written(self, folder: Path, *, is_broken: bool = False) -> str:
         """Write the files; return what names the judge."""
@@ -143,7 +148,10 @@ PROMPT_FILES = (
         lambda folder: str(folder / "grade.yaml"),
         "customer of the hat shop",
         _label,
-        ({"grade.yaml": _LABELS.replace("{response}", "the response")}, "{folder}/grade.yaml:2: there is no {response}"),
+        (
+            {"grade.yaml": _LABELS.replace("{response}", "the response")},
+            "{folder}/grade.yaml:2: there is no {response}",
+        ),
         ("votes", "critique", "structured"),
         {"bad": 0.0, "fair": 0.4, "good": 1.0},
         ("good", "bad"),
@@ -154,7 +162,10 @@ PROMPT_FILES = (
         lambda folder: str(folder / "shop.score.yml"),
         "You work for the hat shop.",
         _number,
-        ({"shop.score.yml": _SCALE.replace("[1, 5]", "[5, 5]")}, "{folder}/shop.score.yml:7: scale: expected a lowest and a"),
+        (
+            {"shop.score.yml": _SCALE.replace("[1, 5]", "[5, 5]")},
+            "shop.score.yml:7: scale: expected a lowest and a",
+        ),
         ("votes", "critique", "structured", "logprobs"),
         {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0},
         (5, 1),
@@ -212,15 +223,24 @@ def _of_code(name: str, files: Mapping[str, str], judge: Callable[[Path], str], 
     (module, _), *others = files.items()
     broken = {module: _BROKEN, **dict(others)}
     said = f"{said}: cannot be imported: {module}, line 1: ValueError: no hats today"
-    digest, installed = ("", True) if others else ("judge_digest", False)
-    marker = "guest of the hat shop"
+    is_installed = bool(others)
     return DoorJudge(
-        name, files, judge, marker, _glad, (broken, said), ("critique",), kept_in=digest, is_installed=installed
+        name,
+        files,
+        judge,
+        "guest of the hat shop",
+        _glad,
+        (broken, said),
+        ("critique",),
+        kept_in="" if is_installed else "judge_digest",
+        is_installed=is_installed,
+        refused=() if is_installed else ("replay",),
+        in_gate=("score", "jury-member", "own-environment", "mount-native", "trl", "ray-actor"),
     )
 
 
 PYTHON_JUDGES = (
-    _of_code("python", {"hats.py": _CODE}, lambda folder: f"{folder / 'hats.py'}:JUDGE", "{folder}/hats.py"),
+    _of_code("python", {"hats.py": _CODE}, lambda folder: f"{folder / 'hats.py'}:JUDGE", "hats.py"),
     _of_code("plugin", {"hat_plugin.py": _CODE, **_DISTRIBUTION}, lambda folder: "hats", "hats of hat-plugin 0.1"),
 )
 """A judge in a file of its own, and one of an installed package."""

@@ -69,3 +69,19 @@ async def test_a_label_of_a_trainer_has_all_that_a_prompt_shows(tmp_path: Path) 
         await scoring.close()
     assert result.reward == 1.0
     assert all(text in endpoint.bodies[0]["messages"][0]["content"] for text in _SHOWN.values())
+
+
+@pytest.mark.parametrize("name", ["judge", "judge_prompt", "kind", "rubric", "gold_judge"])
+def test_a_request_runs_no_code(name: str, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("from pathlib import Path\nPath(__file__ + '.ran').touch()\nJUDGE = 1\n", "utf-8")
+    own = f"{tmp_path / 'code.py'}:JUDGE"
+
+    async def answers() -> None:
+        async with served(Visit(tmp_path, endpoint, {}), "--judge=rubric") as server:
+            for protocol in PROTOCOLS.values():
+                await protocol(server, "", **{name: own})
+                await protocol(server, "", **{name: {"judge": own}})
+
+    with serving("[FEEDBACK] fine [SCORE] 4") as endpoint:
+        asyncio.run(answers())
+    assert not (tmp_path / "code.py.ran").exists()

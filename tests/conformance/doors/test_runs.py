@@ -16,7 +16,14 @@ from judgegym_trials.labelling.questions import question_of, rows_of
 from tests.command import RunFiles, in_process, serving
 from tests.conformance.doors.commands import group_flags, judgegym, prompts_flags, scored
 from tests.conformance.doors.door import ROWS, Visit
-from tests.conformance.doors.judges import JUDGES, OTHER_PROMPT_FILE, PROMPT_FILES, DoorJudge
+from tests.conformance.doors.judges import (
+    JUDGES,
+    OTHER_PROMPT_FILE,
+    PROMPT_FILES,
+    PYTHON_JUDGES,
+    DoorJudge,
+    forget_kinds,
+)
 from tests.core.datasets.scoring import score
 from tests.plans import read_plan
 
@@ -45,6 +52,8 @@ def test_a_run_goes_on_without_a_call_and_not_with_another_file(judge: DoorJudge
     files.interrupt(files.samples[0]["uid"].partition(":")[0])
     assert scored(visit, *visit.flags(), "--resume") == first
     assert requests(visit) == count and files.without_run() == before
+    if not judge.kept_in:
+        return
     judge.rewritten(visit.folder / "judge")
     ended = score(visit.data(), "--out", visit.folder / "scored.jsonl", *visit.place(), *visit.flags(), "--resume")
     assert ended.code == 2 and judge.kept_in in ended.err and requests(visit) == count
@@ -92,7 +101,7 @@ def test_reports_name_it_and_comparisons_tell_another_prompt(judge: DoorJudge, v
     judge.rewritten(visit.folder / "judge")
     scored(visit, *visit.flags(), out="two.jsonl")
     ended = judgegym("compare", visit.folder / "one.jsonl", visit.folder / "two.jsonl")
-    assert "prompt" in ended.said, ended.said
+    assert ("prompt" if judge in PROMPT_FILES else judge.kept_in) in ended.said, ended.said
 
 
 @pytest.mark.slow
@@ -111,6 +120,20 @@ def test_a_gold_label_beyond_its_scale_is_refused(judge: DoorJudge, visit: Visit
     data = visit.data([{**row, "gold": 7} for row in ROWS])
     ended = score(data, "--out", visit.folder / "beyond.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
     assert ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
+
+
+@pytest.mark.parametrize("judge", PYTHON_JUDGES[:1], ids=lambda judge: judge.name)
+def test_reading_a_run_runs_no_file_that_it_names(judge: DoorJudge, visit: Visit) -> None:
+    for name, flags in (("one", visit.flags()), ("two", [*visit.flags(), "--hat_size=8"])):
+        scored(visit, *flags, out=f"{name}.jsonl")
+    forget_kinds()
+    (visit.folder / "judge" / "hats.py").write_text("raise SystemExit('it has run')\n", encoding="utf-8")
+    one, two = visit.folder / "one.run", visit.folder / "two.run"
+    judgegym("report", one).successful()
+    assert "hat_size: A 7; B 8" in judgegym("compare", one, two, "--across_protocols").said
+    assert rows_of(SavedRun.open(one))
+    ended = judgegym("replay", f"a={one}", f"b={two}", "--jury=mean", "--out", visit.folder / "replayed.jsonl")
+    assert ended.code == 2 and "a replay runs no file that a run names" in ended.err
 
 
 @each_prompt_file
@@ -136,7 +159,7 @@ def test_both_names_in_one_place_are_an_error(judge: DoorJudge, visit: Visit) ->
 
 
 @pytest.mark.slow
-@each_judge
+@each_prompt_file
 def test_a_cascade_is_chosen_from_its_run_and_judges_without_its_file(judge: DoorJudge, visit: Visit) -> None:
     many = [{**row, "prompt": f"{row['prompt']} {number}"} for number in range(30) for row in ROWS]
     data, preset = visit.data(many), visit.folder / "cascade.yaml"
