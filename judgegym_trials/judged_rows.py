@@ -37,7 +37,6 @@ from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.composed import chosen_settings
 from judgegym.judges.config.help import help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
@@ -103,9 +102,7 @@ def load_command_settings(
     """
     groups = {"data": "data", group: group, "judge": "judge (the model that scores)", "run": "run"}
     usage = f"{prog} DATA --judge KIND --out FOLDER"
-    page = partial(
-        help_page, chosen_settings(settings, words), usage=usage, about=about, groups=groups, most_used=most_used
-    )
+    page = partial(help_page, settings, words=words, usage=usage, about=about, groups=groups, most_used=most_used)
     return settings_to_run(words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas))
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from judgegym.judges.config import presets
-from judgegym.judges.config.composed import chosen_settings, with_all_choices
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
 from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
@@ -79,9 +79,7 @@ def _run(arguments: list[str], prog: str) -> int:
     if detail is not None:
         about = "Serve judges over HTTP to trainers."
         sys.stdout.write(
-            help_page(
-                chosen_settings(RewardServerSettings, arguments), usage=prog, about=about, groups=_GROUPS, detail=detail
-            )
+            help_page(RewardServerSettings, usage=prog, about=about, groups=_GROUPS, detail=detail, words=arguments)
         )
         return 0
     read = partial(load, RewardServerSettings, arguments, prog=prog, reshape=with_preset)

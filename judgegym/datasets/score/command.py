@@ -26,7 +26,6 @@ from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumable, run_command, settings_to_run
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.composed import chosen_settings
 from judgegym.judges.config.help import flags_parser, help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
@@ -82,9 +81,7 @@ def _run(words: list[str], prog: str) -> int:
         check_sampling_flags(loaded, loaded.settings)
         return loaded
 
-    page = partial(
-        help_page, chosen_settings(ScoreSettings, words), verb=USED_BY, usage=f"{prog} DATA --out FILE", about=_ABOUT
-    )
+    page = partial(help_page, ScoreSettings, words=words, verb=USED_BY, usage=f"{prog} DATA --out FILE", about=_ABOUT)
     loaded = settings_to_run(words, partial(page, groups=_GROUPS, most_used=MOST_USED), read)
     if loaded is None:
         return 0

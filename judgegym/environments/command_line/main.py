@@ -61,6 +61,7 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
         groups=GROUPS,
         verb=typed.verb,
         most_used=most_used(settings, typed.verb),
+        words=typed.settings,
     )
     loaded = settings_to_run(typed.settings, page, lambda: load_settings(env_type, typed.settings, verb=typed.verb))
     if loaded is None:

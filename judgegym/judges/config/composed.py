@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
     from judgegym.judges.config.sources import SettingsSource
 
 ENV_PREFIX = "JUDGEGYM_"
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceHelp:
+    """What `--help` says about a choice, such as a kind of judge.
+
+    Attributes:
+        setting: which setting chooses, such as `judge`.
+        name: the choice, such as `cascade`.
+        groups: the names of the settings that are listed, by the title of their group.
+        others: those that only `--help_all` lists.
+    """
+
+    setting: str
+    name: str
+    groups: Mapping[str, Sequence[str]]
+    others: Sequence[str] = ()
 
 
 class ComposedSettings(BaseModel):
@@ -54,6 +72,15 @@ class ComposedSettings(BaseModel):
     def spelled_out(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values that are not validated yet, with what short forms stand for."""
         return dict(values)
+
+    @classmethod
+    def help_of_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
+        """What `--help` says about the choice that these values make; `None` if it has no page of its own.
+
+        Raises:
+            ValueError: there is no such choice.
+        """
+        return None
 
     @classmethod
     def readers(cls, name: str) -> list[str]:
@@ -274,14 +301,38 @@ def chosen_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type
     return compose(settings_type, learn_choices(settings_type, argv))
 
 
-def _first_given(name: str, argv: Sequence[str]) -> object:
-    """The value of a setting in the source of highest priority, not validated; `None` if none is there."""
+def help_of_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> Iterator[tuple[str, ChoiceHelp]]:
+    """What `--help` says about the choices that a command line makes, with the prefix of the names of settings.
+
+    Raises:
+        SettingsError: there is no such choice.
+    """
+    for prefix, model in composed_sections(settings_type):
+        values = {name: word for name in model.choosing if (word := _typed(f"{prefix}{name}", argv)) is not None}
+        try:
+            choice = model.help_of_choice(values)
+            if choice is not None:
+                yield prefix, choice
+        except ValueError as error:
+            raise SettingsError(f"--{prefix}{error}") from None
+
+
+def _typed(name: str, argv: Sequence[str]) -> str | None:
+    """The value of a flag; `None` if it is not there."""
     flag = f"--{name}"
     for place, word in enumerate(argv):
         if word.startswith(f"{flag}="):
             return word.partition("=")[2]
         if word == flag and place + 1 < len(argv):
             return argv[place + 1]
+    return None
+
+
+def _first_given(name: str, argv: Sequence[str]) -> object:
+    """The value of a setting in the source of highest priority, not validated; `None` if none is there."""
+    word = _typed(name, argv)
+    if word is not None:
+        return word
     variable = os.environ.get(f"{ENV_PREFIX}{name.replace('.', '__').upper()}")
     if variable is not None or name == "config":
         return variable

@@ -20,7 +20,6 @@ DEEPEST = 90
 """How deep lists and mappings may be nested in a setting."""
 Values = dict[str, Any]
 """The settings of a source by dotted name, before validation; the values have no type yet."""
-_PROJECT = __name__.partition(".")[0]
 _KINDS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str: "TEXT", SecretStr: "KEY"}
 
 
@@ -87,6 +86,8 @@ class DeclaredSetting:
         found = alternatives(self.info.annotation)
         words = ["|".join(map(str, get_args(each))) for each in found if get_origin(each) is Literal]
         others = [each for each in found if get_origin(each) is not Literal]
+        if others == [str]:
+            return _KINDS[str]
         if others not in ([], [int], [bool]) and len(found) > 1:
             return "JSON"
         return "|".join([*(_KINDS.get(each, "JSON") for each in others), *words])
@@ -135,20 +136,10 @@ class DeclaredSetting:
         own = self._fact("group")
         if isinstance(own, str):
             return own
-        declaring = self._declaring
+        declaring = next((base for base in self.model.__mro__ if self.field in get_annotations(base)), self.model)
         while "help_group" not in vars(declaring) and len(declaring.__bases__) == 1:
             (declaring,) = declaring.__bases__
         return str(vars(declaring).get("help_group", OTHER_GROUP))
-
-    @property
-    def is_of_user(self) -> bool:
-        """Whether a class outside of this project declares it."""
-        return not self._declaring.__module__.startswith(_PROJECT)
-
-    @property
-    def _declaring(self) -> type:
-        """The class that declares it."""
-        return next((base for base in self.model.__mro__ if self.field in get_annotations(base)), self.model)
 
     def is_used_by(self, verb: str | None) -> bool:
         """Whether a verb uses it; a command without verbs (`None`) uses all its settings."""

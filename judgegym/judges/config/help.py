@@ -11,12 +11,19 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judgegym.judges.config.composed import composed_sections, with_all_choices
+from judgegym.judges.config.composed import (
+    ChoiceHelp,
+    chosen_settings,
+    composed_sections,
+    help_of_choices,
+    with_all_choices,
+)
 from judgegym.judges.config.fields import DeclaredSetting, alternatives, declared_settings, in_words
 from judgegym.judges.config.presets import bundled
 
@@ -61,8 +68,9 @@ def help_page(
     detail: HelpDetail = "common",
     verb: str | None = None,
     most_used: Sequence[str] = (),
+    words: Sequence[str] = (),
 ) -> str:
-    """The help of a command, as wide as the terminal.
+    """The help of a command, as wide as the terminal; where its words choose a judge, the help of that judge.
 
     Args:
         settings_type: its settings.
@@ -73,27 +81,57 @@ def help_page(
         verb: lists the settings that this verb uses; by default all.
         most_used: the names of its most used settings, in the order in which each group lists them; by default those
             that are declared as such.
+        words: the words of the command.
+
+    Raises:
+        SettingsError: there is no judge as the words name it.
     """
+    chosen = chosen_settings(settings_type, words)
+    for prefix, choice in help_of_choices(settings_type, words):
+        if detail == "common":
+            return _page_of_choice(chosen, prefix, choice, usage=usage)
+    settings_type = chosen
     settings = in_order_of_use(declared_settings(settings_type, verb=verb), most_used)
     listed = [setting for setting in settings if detail == "all" or _is_listed(setting, most_used)]
     more = len(settings) - len(listed)
+    there = {setting.group for setting in listed}
+    sections = {
+        groups.get(group, group): [setting for setting in listed if setting.group == group]
+        for group in [*(name for name in groups if name in there), *sorted(there - groups.keys())]
+    }
+    return _format(f"{usage} [--name=value …]", about, sections, " ".join(_further(settings_type, more, verb)))
+
+
+def _page_of_choice(settings_type: type[BaseModel], prefix: str, choice: ChoiceHelp, *, usage: str) -> str:
+    """The help of a judge, as a command has it."""
+    declared = {setting.name: setting for setting in declared_settings(settings_type)}
+    sections = {title: [declared[f"{prefix}{name}"] for name in names] for title, names in choice.groups.items()}
+    flag = f"--{prefix}{choice.setting}"
+    more = f"{len(choice.others)} more of these settings, and " if choice.others else ""
+    end = (
+        f"--help_all lists {more}all of the command. --help without {flag} lists the most used ones of the command, "
+        f"{flag}=NAME --help those of another judge."
+    )
+    usage = usage.replace(f" {flag} KIND", "")
+    return _format(f"{usage} {flag}={choice.name} …", None, sections, end)
+
+
+def _format(usage: str, about: str | None, sections: Mapping[str, Sequence[DeclaredSetting]], end: str) -> str:
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     parser = argparse.ArgumentParser(
-        usage=f"{usage} [--name=value …]".replace("%", "%%"),
+        usage=usage.replace("%", "%%"),
         description=about,
-        epilog=" ".join(_further(settings_type, more, verb)),
+        epilog=end,
         add_help=False,
         formatter_class=lambda prog: _Formatter(prog, max_help_position=_INDENT, width=width),
     )
-    there = {setting.group for setting in listed}
-    for group in [*(name for name in groups if name in there), *sorted(there - groups.keys())]:
-        section: Any = parser.add_argument_group(groups.get(group, group))
-        for setting in listed:
-            if setting.group == group:
-                default = in_words(setting.default)
-                text = setting.about + (f" Default: {default}." if default not in ("", "false") else "")
-                kind = {"action": "store_true"} if setting.is_switch else {"metavar": setting.kind}
-                section.add_argument(f"--{setting.name}", help=text.replace("%", "%%"), **kind)
+    for title, settings in sections.items():
+        section: Any = parser.add_argument_group(title)
+        for setting in settings:
+            default = in_words(setting.default)
+            text = setting.about + (f" Default: {default}." if default not in ("", "false") else "")
+            kind = {"action": "store_true"} if setting.is_switch else {"metavar": setting.kind}
+            section.add_argument(f"--{setting.name}", help=text.replace("%", "%%"), **kind)
     return parser.format_help()
 
 
@@ -118,8 +156,8 @@ def in_order_of_use(settings: Iterable[DeclaredSetting], most_used: Sequence[str
 
 
 def _is_listed(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
-    """Whether `--help` lists a setting; those of a judge of the user's own are none of `most_used`."""
-    return setting.name in most_used or (setting.is_common and (not most_used or setting.is_of_user))
+    """Whether `--help` lists a setting."""
+    return setting.name in most_used if most_used else setting.is_common
 
 
 def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> argparse.ArgumentParser:
@@ -133,11 +171,14 @@ def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> 
             parser.add_argument(f"--{setting.name}", action="store_true", help=about)
             continue
         types_of_value = alternatives(setting.info.annotation)
-        choices = [value for one in types_of_value for value in _choices(one)] or None
+        words = [value for one in types_of_value for value in _choices(one)]
+        choices = None if str in types_of_value else words or None
         nargs = "?" if setting.name in _MAY_STAND_ALONE or setting.is_yes_or_no else None
         flag: Any = parser.add_argument(f"--{setting.name}", nargs=nargs, choices=choices, help=about)
         if setting.name == "config":
             flag.completer = _preset_or_file
+        elif words and choices is None:
+            flag.completer = partial(_words_or_files, words)
         elif not choices and not {str, Path} & {*types_of_value}:
             flag.completer = lambda **_: ()  # without one, argcomplete completes files
     return parser
@@ -148,6 +189,13 @@ def _choices(annotation: Any) -> Sequence[str]:
     if annotation is bool:
         return ("true", "false")
     return [*map(str, get_args(annotation))] if get_origin(annotation) is Literal else ()
+
+
+def _words_or_files(words: Sequence[str], prefix: str, **_: object) -> Sequence[str]:
+    """Words that a setting may have beside the name of a file, and files, once the name of one has begun."""
+    from argcomplete.completers import FilesCompleter  # late: it is an extra
+
+    return [*words, *(FilesCompleter()(prefix) if prefix else ())]
 
 
 def _preset_or_file(prefix: str, **_: object) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ MEANINGS: Mapping[str, Sequence[str]] = {
     for names, settings in {
         "model model_name model_id": "model_name judge_model_name",
         "policy": "model_name base_url",
-        "judge": "judge_model_name judge_base_url",
+        "judge": "judge judge_model_name judge_base_url",
         "judge_model judge_name grader": "judge_model_name",
         "judge_url judge_api_base": "judge_base_url",
         "judge_key": "judge_api_key_env",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import AfterValidator, BaseModel, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.config.composed import ComposedSettings
+from judgegym.judges.config.composed import ChoiceHelp, ComposedSettings
 from judgegym.judges.config.explaining import TextOrFile, is_prompt_file
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import FLAT_NAMES, JudgeSettings, PromptLayout, PromptLayoutSettings
@@ -24,9 +24,11 @@ from judgegym.judges.parts.composite import CompositeJudgeSettings, TermOptions,
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.parts.part import PartFields, PartOptions, check_fields
 from judgegym.judges.parts.steps import StepsSettings
-from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.prompt_files.file import load_prompt_file
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings, path_of
 from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
+from judgegym.judges.scorers.kind_help import kind_help
 from judgegym.judges.scorers.registry import (
     JUDGES,
     PROMPT,
@@ -127,6 +129,25 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             return values
         usual = cls.model_fields["judge"].default
         return values if (kind := _kind(values, usual)) == usual else {**values, "judge": kind}
+
+    @classmethod
+    def help_of_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
+        """What `--help` says about a kind of judge: its own settings, those of every judge, those of its endpoint.
+
+        Raises:
+            ValueError: there is no such kind, or its file cannot be read.
+        """
+        if "judge" not in values:
+            return None
+        spelled_out = cls.spelled_out(values)
+        kind = str(spelled_out["judge"])
+        try:
+            definition(kind)
+            if "judge_prompt" in spelled_out:
+                load_prompt_file(path_of(spelled_out["judge_prompt"]))
+        except ValueError as error:
+            raise ValueError(f"judge: {error}") from None
+        return kind_help(kind, cls.with_choices((f"judge={kind}",)))
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
