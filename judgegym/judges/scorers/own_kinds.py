@@ -47,6 +47,8 @@ class _PythonFile:
 
 
 _files: dict[Path, _PythonFile] = {}
+_refusals: dict[tuple[Path, str], str] = {}
+"""Why files of this digest cannot be imported: a command that asks for one again does not run it again."""
 
 
 @contextmanager
@@ -157,6 +159,8 @@ def _run(path: Path, file: str) -> _PythonFile:
         digest = prompt_digest(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    if (path, digest) in _refusals:
+        raise ValueError(_refusals[path, digest])
     # Types are looked up, and objects unpickled, by the name of their module.
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_{digest}"
     spec = spec_from_file_location(name, path)
@@ -170,6 +174,7 @@ def _run(path: Path, file: str) -> _PythonFile:
             spec.loader.exec_module(module)
     except SettingsError as error:
         del sys.modules[name]
+        _refusals[path, digest] = str(error)
         raise ValueError(str(error)) from None
     finally:
         sys.path.remove(folder)
@@ -179,4 +184,4 @@ def _run(path: Path, file: str) -> _PythonFile:
 def _checked(judge: object, source: str) -> JudgeDefinition:
     if isinstance(judge, JudgeDefinition):
         return judge
-    raise ValueError(f"{source} is a {type(judge).__name__}; expected a JudgeDefinition")
+    raise ValueError(f"{source} is of type {type(judge).__name__}; expected a JudgeDefinition")

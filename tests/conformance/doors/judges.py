@@ -249,6 +249,7 @@ PYTHON_JUDGES = (
 def forget_kinds() -> None:
     """Forget the kinds that are not built in, as another process knows none."""
     own_kinds._files.clear()
+    own_kinds._refusals.clear()
     registry._loaded.clear()
     composed._compose.cache_clear()
     sys.modules.pop("hat_plugin", None)

@@ -1,0 +1,152 @@
+"""Kinds of judges that are not built in: what is told of those that cannot be used, and judges in other processes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.scorers.settings import AnyJudgeSettings
+from tests.command import ROOT, clean_environment, serving, write_lines
+from tests.conformance.doors.judges import forget_kinds
+from tests.core.cli.distributions import install
+from tests.core.datasets.scoring import read_rows, score
+
+JUDGE = """
+from judgegym.judges import Judgment, JudgeDefinition, JudgeSettings, SingleJudge, Status, setting
+
+
+class LengthSettings(JudgeSettings):
+    longest: int = setting(20, "As many characters are the best.", ge=1)
+
+
+class LengthJudge(SingleJudge):
+    async def judge(self, task):
+        return Judgment(min(1.0, len(task.response) / self.settings.longest), Status.OK)
+
+
+JUDGE = JudgeDefinition(LengthSettings, "by its length", LengthJudge, asks_endpoint=False)
+TEXT = "no judge"
+"""
+OPEN = """
+import asyncio, pickle, sys
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.opening import open_judge
+
+settings = pickle.load(sys.stdin.buffer)
+(result,) = asyncio.run(open_judge(settings, None).score(JudgeTask("Why?", ("So it is.",))))
+print(result.score, settings.longest)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with files of judges, of which one counts how often it runs, and two distributions."""
+    forget_kinds()
+    (tmp_path / "length.py").write_text(JUDGE, "utf-8")
+    counted = "from pathlib import Path\nwith Path(__file__ + '.ran').open('a') as ran:\n    ran.write('x')\n"
+    (tmp_path / "counted.py").write_text(f"{counted}1 / 0\n", "utf-8")
+    (tmp_path / "counts.py").write_text(counted + JUDGE, "utf-8")
+    points = dict.fromkeys(("by-length", "rubric", "both"), "length_plugin:JUDGE")
+    points |= {"text": "length_plugin:TEXT", "lost": "no_such_module:J"}
+    install(tmp_path, "length-plugin", {"judgegym.judges": points}, {"length_plugin": JUDGE})
+    install(tmp_path, "other-plugin", {"judgegym.judges": {"both": "length_plugin:JUDGE"}})
+    write_lines(tmp_path / "data.jsonl", [{"prompt": "Why?", "response": "Because."}])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("length_plugin", None)
+    forget_kinds()
+
+
+WRONG = {
+    "haikus": "there is no judge 'haikus'; expected one of ",
+    "none.py:JUDGE": "none.py cannot be read: No such file or directory",
+    "counted.py:JUDGE": "counted.py: cannot be imported: counted.py, line 4: ZeroDivisionError: division by zero",
+    "length.py:NOPE": "length.py has no NOPE; expected the name of a JudgeDefinition",
+    "length.py:TEXT": "length.py:TEXT is of type str; expected a JudgeDefinition",
+    "text": "length_plugin:TEXT of length-plugin 0.1 is of type str; expected a JudgeDefinition",
+    "lost": "lost of length-plugin 0.1: cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+    "both": "both: length-plugin 0.1 and other-plugin 0.1 bring this name; uninstall one of them",
+}
+PLACES = {
+    "--judge={}": "--judge (command line)",
+    '--judges={{"a": {{"judge": "rule"}}, "b": {{"judge": "{}"}}}}': "--judges.b.judge",
+    '--reward={{"p": {{"judge": "jury", "judges": {{"b": {{"judge": "{}"}}}}}}}}': "--reward.p.judges.b.judge",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("judge", WRONG)
+def test_what_is_no_judge_is_one_line_with_its_place(judge: str, place: str, folder: Path) -> None:
+    kind = ["--judge=composite"] if place.startswith("--reward") else []
+    ended = score("data.jsonl", *kind, place.format(judge), "--out", "scored.jsonl")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"{PLACES[place]}: {WRONG[judge]}") and len(ended.err.splitlines()) == 1
+    assert not (folder / "scored.run").exists()
+    ran = folder / "counted.py.ran"
+    assert not ran.exists() or ran.read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"scale_min": 2}, "--judges.b.scale_min: nothing reads it without judge=rubric"),
+        ({"longes": 2}, "--judges.b.longes: unknown setting of a judge, did you mean longest?"),
+        ({"longest": 0}, "--judges.b.longest: input should be greater than or equal to 1"),
+        ({"judge_digest": "sha256:0"}, "--judges.b.judge_digest: length.py has another digest now, sha256:"),
+    ],
+)
+def test_a_wrong_setting_of_a_member_is_told_with_its_place(given: dict[str, object], said: str, folder: Path) -> None:
+    members = {"a": {"judge": "rule", "rule": "length"}, "b": {"judge": "length.py:JUDGE", **given}}
+    ended = score("data.jsonl", f"--judges={json.dumps(members)}", "--rule_hard_limit=9", "--out", "scored.jsonl")
+    assert ended.code == 2 and ended.err.startswith(said) and len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("judge", ["length.py:JUDGE", "by-length"])
+def test_a_judge_without_a_model_needs_no_endpoint(judge: str, folder: Path) -> None:
+    flags = (f"--judge={judge}", "--longest=16", "--write_report=False")
+    score("data.jsonl", *flags, "--out", "scored.jsonl").successful()
+    assert [row["judge/score"] for row in read_rows(folder / "scored.jsonl")] == [0.5]
+
+
+def test_a_built_in_kind_keeps_its_name(folder: Path) -> None:
+    with serving("[FEEDBACK] Fine. [SCORE] 5") as endpoint:
+        url = f"--judge_base_url={endpoint.base_url}"
+        score("data.jsonl", "--judge=rubric", url, "--out", "scored.jsonl", "--write_report=False").successful()
+        assert len(endpoint.requests) == 1
+
+
+def test_a_file_runs_once_whatever_it_is_called(folder: Path) -> None:
+    members = {name: {"judge": name} for name in ("counts.py:JUDGE", f"{folder}/counts.py:JUDGE")}
+    given = [{"judge": judge["judge"], "name": str(place)} for place, judge in enumerate(members.values())]
+    score("data.jsonl", f"--judges={json.dumps(given)}", "--out", "scored.jsonl", "--write_report=False").successful()
+    assert (folder / "counts.py.ran").read_text() == "x"
+
+
+def _opened_elsewhere(folder: Path, settings: AnyJudgeSettings) -> subprocess.CompletedProcess[bytes]:
+    """The judge of pickled settings, in another process."""
+    environment = {**clean_environment(), "PYTHONPATH": f"{ROOT}:{folder}"}
+    words = [sys.executable, "-c", OPEN]
+    return subprocess.run(words, input=pickle.dumps(settings), capture_output=True, cwd=folder, env=environment)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judge", ["length.py:JUDGE", "by-length"])
+def test_settings_reach_another_process_with_their_judge(judge: str, folder: Path) -> None:
+    settings = settings_from_keywords(AnyJudgeSettings, {"judge": judge, "longest": 18})
+    assert _opened_elsewhere(folder, settings).stdout == b"0.5 18\n"
+
+
+@pytest.mark.slow
+def test_a_process_with_another_file_is_no_part_of_the_run(folder: Path) -> None:
+    settings = settings_from_keywords(AnyJudgeSettings, {"judge": "length.py:JUDGE"})
+    (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
+    ended = _opened_elsewhere(folder, settings)
+    assert ended.returncode and b"judge_digest: length.py:JUDGE has another digest here, sha256:" in ended.stderr
