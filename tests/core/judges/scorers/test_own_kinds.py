@@ -76,17 +76,26 @@ WRONG = {
     "both": "both: length-plugin 0.1 and other-plugin 0.1 bring this name; uninstall one of them",
 }
 PLACES = {
-    "--judge={}": "--judge (command line)",
-    '--judges={{"a": {{"judge": "rule"}}, "b": {{"judge": "{}"}}}}': "--judges.b.judge",
-    '--reward={{"p": {{"judge": "jury", "judges": {{"b": {{"judge": "{}"}}}}}}}}': "--reward.p.judges.b.judge",
+    "": "--judge (command line)",
+    "judges": "--judges.b.judge",
+    "reward": "--reward.p.judges.b.judge",
 }
+
+
+def _flags(place: str, judge: str) -> list[str]:
+    """The judge, as a member of a jury, or as a member of a jury that is a part."""
+    members = {"a": {"judge": "rule", "rule": "length"}, "b": {"judge": judge}}
+    nested = {"judges": members, "reward": {"p": {"judge": "jury", "judges": members}}}
+    if not place:
+        return [f"--judge={judge}"]
+    kind = {"judges": "jury", "reward": "composite"}[place]
+    return [f"--judge={kind}", f"--{place}={json.dumps(nested[place])}"]
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("judge", WRONG)
 def test_what_is_no_judge_is_one_line_with_its_place(judge: str, place: str, folder: Path) -> None:
-    kind = ["--judge=composite"] if place.startswith("--reward") else []
-    ended = score("data.jsonl", *kind, place.format(judge), "--out", "scored.jsonl")
+    ended = score("data.jsonl", *_flags(place, judge), "--out", "scored.jsonl")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"{PLACES[place]}: {WRONG[judge]}") and len(ended.err.splitlines()) == 1
     assert not (folder / "scored.run").exists()
