@@ -84,7 +84,7 @@ PLACES = {
 
 def _flags(place: str, judge: str) -> list[str]:
     """The judge, as a member of a jury, or as a member of a jury that is a part."""
-    members = {"a": {"judge": "rule", "rule": "length"}, "b": {"judge": judge}}
+    members = {"a": {"judge": "rubric"}, "b": {"judge": judge}}
     nested = {"judges": members, "reward": {"p": {"judge": "jury", "judges": members}}}
     if not place:
         return [f"--judge={judge}"]
