@@ -11,7 +11,7 @@ from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.parts.part import Part
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
-from judgegym.judges.scorers.own_kinds import DIGEST
+from judgegym.judges.scorers.own_kinds import DIGEST, has_changed
 from judgegym.judges.scorers.settings import AnyJudgeSettings, PartSettings, part_settings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -23,18 +23,29 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
     """Open the judge that the settings name; one that it is made of has a client of its own where its calls differ.
 
     Raises:
-        SettingsError: the judge is `FILE.py:NAME`, and the file differs from that of the process of the settings.
+        SettingsError: the judge is `FILE.py:NAME`, and the file is not the one that ran here, or for the settings.
     """
     judge, prompt = settings.definition, settings.of_kind(PromptJudgeSettings)
-    digest = judge.settings.model_fields.get(DIGEST)
-    if digest is not None and getattr(settings, DIGEST) != digest.default:  # settings of another process
-        raise SettingsError(f"{DIGEST}: {settings.judge} has another digest here, {digest.default}")
+    _check_file(settings)
     if prompt is not None and settings.rubric is not None and "rubric" not in prompt.shown_names:
         logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
     if judge.parts is None:
         return judge.judge(settings, client, settings.rubric)
     parts = tuple(_open_part(part, f"{judge.parts.setting}.", client) for part in part_settings(settings))
     return judge.judge(settings, client, parts)
+
+
+def _check_file(settings: AnyJudgeSettings) -> None:
+    """Check that a judge's file is that which has run in this process, and in the process of the settings.
+
+    Raises:
+        SettingsError: it is another one.
+    """
+    digest = settings.definition.settings.model_fields.get(DIGEST)
+    if digest is not None and getattr(settings, DIGEST) != digest.default:
+        raise SettingsError(f"{DIGEST}: {settings.judge} has another digest here, {digest.default}")
+    if digest is not None and has_changed(settings.judge):
+        raise SettingsError(f"judge: {settings.judge} has changed since it ran in this process; start it anew")
 
 
 def _open_part(part: PartSettings, section: str, client: ChatClient) -> Part[Any]:

@@ -62,15 +62,21 @@ def no_new_files() -> Iterator[None]:
 
 
 def changed_files() -> list[Path]:
-    """The Python files of judges that have another text now than when they were loaded."""
-    return [path for path, file in _files.items() if _digest_now(path) != file.digest]
+    """The Python files of judges that have another text now than when they ran."""
+    return [path for path, file in _files.items() if _has_changed(path, file)]
 
 
-def _digest_now(path: Path) -> str | None:
+def has_changed(kind: str) -> bool:
+    """Whether the file of a judge `FILE.py:NAME`, which has run, has another text now."""
+    path = Path(absolute_name(kind).rpartition(":")[0])
+    return path in _files and _has_changed(path, _files[path])
+
+
+def _has_changed(path: Path, file: _PythonFile) -> bool:
     try:
-        return prompt_digest(path.read_text("utf-8"))
+        return prompt_digest(path.read_text("utf-8")) != file.digest
     except (OSError, UnicodeDecodeError):
-        return None
+        return False
 
 
 def is_python_name(kind: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from judgegym import RewardJudge, SettingsError
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from tests.command import ROOT, clean_environment, serving, write_lines
@@ -137,6 +138,15 @@ def test_a_file_runs_once_whatever_it_is_called(folder: Path) -> None:
     given = [{"judge": judge["judge"], "name": str(place)} for place, judge in enumerate(members.values())]
     score("data.jsonl", f"--judges={json.dumps(given)}", "--out", "scored.jsonl", "--write_report=False").successful()
     assert (folder / "counts.py.ran").read_text() == "x"
+
+
+def test_a_file_that_has_changed_since_it_ran_is_told_where_its_judge_is_opened_again(folder: Path) -> None:
+    own = {"own": {"judge": "length.py:JUDGE"}}
+    with RewardJudge(reward=own) as judge:
+        assert judge.judge_sync("Why?", "So it is.").scores == [0.45]
+    (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
+    with RewardJudge(reward=own) as judge, pytest.raises(SettingsError, match=r"length.py:JUDGE has changed since it"):
+        judge.judge_sync("Why?", "So it is.")
 
 
 def _opened_elsewhere(folder: Path, settings: AnyJudgeSettings) -> subprocess.CompletedProcess[bytes]:
