@@ -18,8 +18,8 @@ class ChosenJudgeSettings(AnyJudgeSettings):
     @classmethod
     def readers(cls, name: str) -> list[str]:
         """The judges that see each response by itself and read a setting."""
-        single = {f"judge={kind}" for kind, judge in all_kinds().items() if judge.most_together is None}
-        return [choice for choice in super().readers(name) if choice in single]
+        comparing = {f"judge={kind}" for kind, judge in all_kinds().items() if judge.most_together is not None}
+        return [choice for choice in super().readers(name) if choice not in comparing]
 
     @field_validator("judge")
     @classmethod

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import BaseModel, model_validator
 from typing_extensions import Self
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -47,13 +47,18 @@ from judgegym.llm.ledger import component
 from judgegym.statistics.agreement import side
 
 _TURN = "turn_"
-_OF_USER = sorted(UserSettings.model_fields.keys() - {"user_max_turns"})
+_USER = "user_max_turns"
 _NO_CASCADE = "the judge cascade judges conversations of one turn; expected another judge"
 
 
-class PromptsConfig(ChosenJudgeSettings, UserSettings, EnvConfig):
+class PromptsConfig(ChosenJudgeSettings, EnvConfig):
     """The judge, the prompts, and who goes on after the first answer."""
 
+    choosing = (*ChosenJudgeSettings.choosing, _USER)
+
+    user_max_turns: int = setting(0, ge=0, common=True, group="user")
+    """Let a model play the user, who goes on after the policy's answer in at most this many messages; 0: nobody does.
+    After a row's own turns, where it has several."""
     train_dataset: str = setting("prompts.jsonl", verbs=ROLLOUTS, group="data", common=True)
     """Train on this dataset: hub name or file."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
@@ -82,10 +87,20 @@ class PromptsConfig(ChosenJudgeSettings, UserSettings, EnvConfig):
             raise ValueError(f"reward_by: turn needs judged=turns, which scores each turn; found judged={self.judged}")
         return self
 
+    @classmethod
+    def choices(cls) -> Mapping[str, type[BaseModel]]:
+        """The settings of a simulated user, too."""
+        return {**super().choices(), _USER: UserSettings}
+
+    @classmethod
+    def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
+        """A simulated user, if it has turns."""
+        return {*super().chosen(values), *[_USER] * cls.is_given(values, _USER)}
+
     @property
-    def ignored(self) -> Mapping[str, Sequence[str]]:
-        """The settings of a simulated user where there is none."""
-        return {**super().ignored, **({} if self.user_max_turns else dict.fromkeys(_OF_USER, ("user_max_turns",)))}
+    def users(self) -> tuple[str, ...]:
+        """The base URLs of the simulated user; none without one."""
+        return (self.user_base_url,) if isinstance(self, UserSettings) else ()
 
 
 class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
@@ -119,7 +134,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     @cached_property
     def _user(self) -> SimulatedUser | None:
         config = self.config
-        if not config.user_max_turns:
+        if not isinstance(config, UserSettings):
             return None
         settings = config.user_chat_settings(config, self.settings.openai.finish_reasons)
         return SimulatedUser(self.clients.open("user", settings), config, config.seed)

@@ -49,13 +49,10 @@ _CALLS: ContextVar[list[CallRun] | None] = ContextVar("user_calls", default=None
 
 
 class UserSettings(BaseModel, use_attribute_docstrings=True):
-    """Who plays the user, and for how long."""
+    """Who plays the user."""
 
     help_group: ClassVar[str] = "user"
 
-    user_max_turns: int = setting(0, ge=0, common=True)
-    """Let a model play the user, who goes on after the policy's answer in at most this many messages; 0: nobody does.
-    After a row's own turns, where it has several."""
     user_persona: TextOrFile | None = setting(None)
     """Tell the simulated user who it is, in rows without a column persona; @file reads it from a file."""
     user_goal: TextOrFile | None = setting(None)
@@ -86,11 +83,6 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     """Report the simulated user's cost with these prices in US dollars for a million tokens: input=0.25,output=2, or
     JSON, with cached_input for those in a prefix cache. If unset, with those of the table of list prices, or else the
     cost is unknown."""
-
-    @property
-    def users(self) -> tuple[str, ...]:
-        """The base URLs of the simulated user; none without one."""
-        return (self.user_base_url,) if self.user_max_turns else ()
 
     def user_chat_settings(self, config: EnvConfig, finish_reasons: Sequence[str]) -> ChatSettings:
         """What the client of the simulated user needs.

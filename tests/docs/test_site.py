@@ -16,6 +16,7 @@ from judgegym.cli.environments import built_in, load_environment
 from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import declared_settings, in_words
 from judgegym.server.settings import RewardServerSettings
 from tests.chromium import browser, needs_chromium, watched
@@ -60,12 +61,12 @@ def test_every_setting_is_in_a_table_with_what_it_does(site: Path) -> None:
     }
     assert rows
     for environment in built_in():
-        for setting in declared_settings(settings_type(load_environment(environment))):
+        for setting in declared_settings(with_all_choices(settings_type(load_environment(environment)))):
             assert _as_declared(rows.get(f"{environment}.{setting.name}") or rows.get(setting.name), setting), (
                 setting.name
             )
     for command, settings in (("judge-server", RewardServerSettings), ("score", ScoreSettings)):
-        for setting in declared_settings(settings, verb=USED_BY):
+        for setting in declared_settings(with_all_choices(settings), verb=USED_BY):
             assert _as_declared(rows.get(f"{command}.{setting.name}"), setting), setting.name
     for flag in ("--faults", "--away", "--latency_ms"):
         assert f"offline-server.{flag.removeprefix('--')}" in rows

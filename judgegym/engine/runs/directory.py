@@ -126,10 +126,10 @@ def _without_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel
     Raises:
         RunDirectoryError: one had another value than the one that is now constant, or a name is unknown.
     """
-    model, file = type(settings), run / CONFIG
+    model, file = with_all_choices(type(settings)), run / CONFIG
     remaining, taken = take_removed(model, earlier)
     refused = refusals(in_file(taken, file), settings, prefix="")
-    unknown = unknown_settings(with_all_choices(model), remaining)
+    unknown = unknown_settings(model, remaining)
     refused += [f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown]
     if refused:
         raise RunDirectoryError(

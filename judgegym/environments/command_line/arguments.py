@@ -19,7 +19,7 @@ from judgegym.engine.settings.training import refuse_ignored, without_ignored
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
 from judgegym.environments.command_line.program import CommandLine
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import chosen_settings, with_all_choices
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
@@ -98,7 +98,7 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
 
     def reshape(sources: list[SettingsSource]) -> list[SettingsSource]:
         sources = with_replicas([without_ignored(source) for source in sources])
-        sources, said = with_stand_ins(sources, env_type.config_type, env_type.spec.offline_samples)
+        sources, said = with_stand_ins(sources, chosen, env_type.spec.offline_samples)
         notes.extend(said)
         if verb == "process":
             defaults = process_defaults(env_type.spec.name)
@@ -106,6 +106,7 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
         return of_verb(sources, of_env, verb)
 
     refuse_ignored(argv)
+    chosen = chosen_settings(of_env, argv)
     loaded = load(of_env, argv, prog=verb, verb=verb, reshape=reshape)
     return replace(loaded, settings=loaded.settings.of_verb(verb), notes=(*notes, *loaded.notes))
 

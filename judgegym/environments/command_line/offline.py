@@ -38,13 +38,13 @@ _URLS = ("env.judge_base_url", "env.user_base_url", "openai.base_url", "openai.r
 
 
 def with_stand_ins(
-    sources: Sequence[SettingsSource], config_type: type[BaseModel], samples: Mapping[str, str]
+    sources: Sequence[SettingsSource], settings_type: type[BaseModel], samples: Mapping[str, str]
 ) -> tuple[list[SettingsSource], list[str]]:
     """The sources with `--offline` applied, and what is to be said of it; unchanged without the flag.
 
     Args:
         sources: the sources, in order of priority.
-        config_type: the environment's settings.
+        settings_type: the settings, with those of what is chosen.
         samples: those of them that name its bundled samples.
     """
     if not _is_true(next((source.values["offline"] for source in sources if "offline" in source.values), False)):
@@ -59,11 +59,12 @@ def with_stand_ins(
     if not typed.get("openai.base_url") and not typed.get("openai.replicas"):
         endpoints |= _POLICY
         filled |= {"openai.base_url": STAND_IN_URL, "openai.model_name": STAND_IN_POLICY}
-    if "user_base_url" in config_type.model_fields and not typed.get("env.user_base_url"):
+    declared = [*declared_settings(settings_type)]
+    if any(each.name == "env.user_base_url" for each in declared) and not typed.get("env.user_base_url"):
         endpoints |= _USER
         filled |= {"env.user_base_url": STAND_IN_URL, "env.user_model_name": STAND_IN_USER}
-    data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
-    places = {"env.tokenizer_name", *(f"env.{name}" for name in data)}
+    data = {each.name for each in declared if each.group == "data" and "dataset" in each.name}
+    places = {"env.tokenizer_name", *data}
     asked = _asked(typed)
     flags = " and ".join(f"--{name}" for name in asked)
     notes = (

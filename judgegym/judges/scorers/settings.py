@@ -82,7 +82,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     0.7
     """
 
-    choosing = ("judge",)
+    choosing: ClassVar[tuple[str, ...]] = ("judge",)
 
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:

@@ -23,6 +23,7 @@ from tests.core.engine.loading import loaded_from
 
 PROMPT = PromptFormat(sections=("Claim",), judged=("Claim",), reply=lambda shown: "It is true.")
 URL = "http://127.0.0.1:9/v1"
+ARENA_HARD = EnvSettings[ArenaHardConfig]
 
 
 @pytest.mark.parametrize(
@@ -133,12 +134,12 @@ def merged(sources: list[SettingsSource]) -> Values:
 
 def test_sources_without_the_flag_stay_as_they_are() -> None:
     sources = [source("command line", env={"seed": 1}), source("file", offline=False, env={"judge_base_url": REAL})]
-    assert with_stand_ins(sources, ArenaHardConfig, SAMPLES) == (sources, [])
+    assert with_stand_ins(sources, ARENA_HARD, SAMPLES) == (sources, [])
 
 
 def test_offline_alone_adds_a_preset_below_all_sources_and_says_nothing() -> None:
     given = [source("command line", offline=True, env={"seed": 1})]
-    (*above, added), notes = with_stand_ins(given, ArenaHardConfig, SAMPLES)
+    (*above, added), notes = with_stand_ins(given, ARENA_HARD, SAMPLES)
     assert (above, notes, added.name) == (given, [], SOURCE)
     assert added.values["env.train_prompt_dataset"] == "samples.jsonl"
     assert added.values["env.judge_base_url"] == added.values["openai.base_url"] == STAND_IN_URL
@@ -151,7 +152,7 @@ def test_endpoints_of_files_and_variables_are_overridden_in_one_line(kind: Sourc
         env={"judge_base_url": REAL, "judge_model_name": "claude", "judge_api_key": "k", "seed": 7},
         openai={"replicas": [{"base_url": REAL}], "model_name": "m", "server_type": "vllm", "timeout": 5},
     )
-    sources, notes = with_stand_ins([source("command line", offline=True), weaker], ArenaHardConfig, SAMPLES)
+    sources, notes = with_stand_ins([source("command line", offline=True), weaker], ARENA_HARD, SAMPLES)
     values = merged(sources)
     assert REAL not in str(values)
     assert (values["env"]["seed"], values["openai"]["timeout"]) == (7, 5)
@@ -166,7 +167,7 @@ def test_endpoints_of_files_and_variables_are_overridden_in_one_line(kind: Sourc
 def test_endpoint_of_the_command_line_is_asked_and_said() -> None:
     typed = source("command line", offline=True, env={"judge_base_url": REAL})
     file = source("file", env={"judge_model_name": "claude"}, openai={"base_url": REAL})
-    sources, notes = with_stand_ins([typed, file], ArenaHardConfig, SAMPLES)
+    sources, notes = with_stand_ins([typed, file], ARENA_HARD, SAMPLES)
     values = merged(sources)
     assert (values["env"]["judge_base_url"], values["env"]["judge_model_name"]) == (REAL, "claude")
     assert values["openai"]["base_url"] == STAND_IN_URL
@@ -177,7 +178,7 @@ def test_endpoint_of_the_command_line_is_asked_and_said() -> None:
 
 def test_names_in_a_file_of_an_offline_run_are_kept_as_they_are_names_of_stand_ins() -> None:
     file = source("file", offline=True, env={"judge_model_name": "mine"}, openai={"model_name": "ours"})
-    sources, notes = with_stand_ins([file], ArenaHardConfig, SAMPLES)
+    sources, notes = with_stand_ins([file], ARENA_HARD, SAMPLES)
     values = merged(sources)
     assert (values["env"]["judge_model_name"], values["openai"]["model_name"], notes) == ("mine", "ours", [])
 
@@ -195,7 +196,7 @@ def test_data_and_tokenizer_out_of_reach_are_replaced_and_local_ones_kept(tmp_pa
             "token_source": "token_server",
         },
     )
-    sources, notes = with_stand_ins([source("command line", offline=True), file], ArenaHardConfig, SAMPLES)
+    sources, notes = with_stand_ins([source("command line", offline=True), file], ARENA_HARD, SAMPLES)
     env = merged(sources)["env"]
     assert (env["train_prompt_dataset"], env["train_baseline_dataset"]) == ("samples.jsonl", str(local))
     assert env["tokenizer_name"] == str(BUNDLED_TOKENIZER)
@@ -214,7 +215,7 @@ def test_models_of_a_file_become_stand_ins_with_one_name_in_both_lists(as_json: 
     if as_json:
         env = {name: json.dumps(value) for name, value in env.items()}
     sources, notes = with_stand_ins(
-        [source("command line", offline=True), source("file", env=env)], SelfCritiqueConfig, {}
+        [source("command line", offline=True), source("file", env=env)], EnvSettings[SelfCritiqueConfig], {}
     )
     values = merged(sources)["env"]
     first, second, third = ({"name": f"offline-policy-{number}", "base_url": STAND_IN_URL} for number in (1, 2, 3))
@@ -227,7 +228,7 @@ def test_models_of_the_command_line_are_asked_and_said() -> None:
     candidates = json.dumps([{"name": "gpt", "base_url": REAL}])
     typed = source("command line", offline=True, env={"candidates": candidates})
     file = source("file", env={"judges": [{"name": "claude", "base_url": REAL}]})
-    sources, notes = with_stand_ins([typed, file], SelfCritiqueConfig, {})
+    sources, notes = with_stand_ins([typed, file], EnvSettings[SelfCritiqueConfig], {})
     env = merged(sources)["env"]
     assert env["candidates"] == candidates
     assert [model["base_url"] for model in env["judges"]] == [STAND_IN_URL]

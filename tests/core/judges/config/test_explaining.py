@@ -62,7 +62,8 @@ def test_no_text_of_score_is_the_name_of_a_file_that_does_not_exist(tmp_path: Pa
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_no_text_of_an_environment_is_the_name_of_a_file_that_does_not_exist(environment: str) -> None:
     for name in ENVIRONMENTS[environment]:
-        refused("evaluate", environment, "--offline", f"--env.{name}")
+        talks = ["--env.user_max_turns=1"] * name.startswith("user_")
+        refused("evaluate", environment, "--offline", *talks, f"--env.{name}")
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,12 @@ def replica_of(config: PromptsConfig, url: str, given: Given) -> ChatSettings:
 
 
 def user_of(config: PromptsConfig, url: str, given: Given) -> ChatSettings:
-    update = {"user_model_name": "m", "user_base_url": url, **{f"user_{name}": each for name, each in given.items()}}
+    update = {
+        "user_max_turns": 1,
+        "user_model_name": "m",
+        "user_base_url": url,
+        **{f"user_{name}": each for name, each in given.items()},
+    }
     return PromptsConfig(**config.model_dump(exclude_unset=True), **update).user_chat_settings(config, ())
 
 

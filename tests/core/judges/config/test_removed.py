@@ -15,6 +15,7 @@ from judgegym.cli.commands import installed_commands
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
 from judgegym.environments.prompts_environment import PromptsEnv
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import section_of
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.config.removed import REMOVED, REMOVED_FROM_JUDGES, RemovedSetting, removed_setting
@@ -24,7 +25,7 @@ from judgegym.server.settings import RewardServerSettings
 from judgegym_trials.attacks.settings import AttackSettings
 
 COMMANDS: dict[str, type[Any]] = {
-    "serve": settings_type(PromptsEnv),
+    "serve": with_all_choices(settings_type(PromptsEnv)),
     "score": ScoreSettings,
     "judge-server": RewardServerSettings,
     "attack": AttackSettings,
