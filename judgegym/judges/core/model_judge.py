@@ -158,20 +158,20 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         if not values or len(values) < len(calls):
             return failed_judgment([call for each in answers for call in each.calls])
         said = "\n\n".join(after_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls)
-        words = [("yes" if value else "no") if isinstance(value, bool) else f"{value:g}" for value in values]
-        return Judgment(sum(values) / len(values), Status.OK, ", ".join(words), said)
+        label = ", ".join(str(_shown(value)) for value in values)
+        return Judgment(sum(values) / len(values), Status.OK, label, said)
 
     def critique_requests(self, task: JudgeTask, answers: Answers[ValueT]) -> Sequence[CritiqueRequest]:
         """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
         call, question = answers.last, answers.question
         text = after_thinking(call.text).strip()
         messages = critique_messages(question.prompt.messages, text)
-        return [CritiqueRequest(question.component, cast(ShownVerdict, call.value), text, messages)]
+        return [CritiqueRequest(question.component, _shown(call.value), text, messages)]
 
     def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
         """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
         critique, reasons = explained(after_thinking(call.text).strip())
-        return Revision(cast(ShownVerdict, verdict), reasons, critique)
+        return Revision(_shown(verdict), reasons, critique)
 
     async def judge(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge a task, then reconsider the judgment; one without a score is returned unchanged.
@@ -246,6 +246,11 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
             status=status,
             error=call.error,
         )
+
+
+def _shown(verdict: object) -> ShownVerdict:
+    """A verdict as the history of a critique and labels show it."""
+    return ("yes" if verdict else "no") if isinstance(verdict, bool) else cast(ShownVerdict, verdict)
 
 
 def agreement(values: Sequence[Any]) -> float:

@@ -150,7 +150,7 @@ PROMPT_FILES = (
         _label,
         (
             {"grade.yaml": _LABELS.replace("{response}", "the response")},
-            "{folder}/grade.yaml:2: there is no {response}",
+            "grade.yaml:2: there is no {response}",
         ),
         ("votes", "critique", "structured"),
         {"bad": 0.0, "fair": 0.4, "good": 1.0},
