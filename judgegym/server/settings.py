@@ -17,6 +17,7 @@ from pydantic_settings import CliImplicitFlag, NoDecode
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
+from judgegym.judges.scorers.own_kinds import DIGEST
 from judgegym.judges.scorers.registry import COMPARING
 from judgegym.judges.scorers.settings import AnyJudgeSettings, flat_settings
 from judgegym.llm import wire
@@ -375,7 +376,8 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
         )
     given = JudgeMount.spelled_out(flat_settings(values))
     mount_type = JudgeMount.for_values({"judge": first.judge, **given})
-    names = mount_type.model_fields.keys() - (() if given.get("judge", first.judge) in COMPARING else _GATHERING)
+    compares = given.get("judge", first.judge) in COMPARING
+    names = mount_type.model_fields.keys() - {DIGEST, *(() if compares else _GATHERING)}
     return settings_from_keywords(mount_type, first.fill_in(given, names), prefix=f"mounts.{name}.")
 
 

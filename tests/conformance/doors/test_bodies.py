@@ -14,7 +14,7 @@ from judgegym_trainers.scores.requests import completion_row
 from judgegym_trainers.scores.sources import JudgeSource
 from tests.command import serving
 from tests.conformance.doors.door import Visit
-from tests.conformance.doors.judges import JUDGES, DoorJudge
+from tests.conformance.doors.judges import PROMPT_FILES, DoorJudge
 from tests.conformance.doors.served import PROTOCOLS, scores_of, served
 from tests.core.server.running import Answer
 from tests.scripted import ScriptedEndpoint
@@ -22,7 +22,7 @@ from tests.scripted import ScriptedEndpoint
 
 @pytest.mark.parametrize("name", ["judge", "judge_prompt", "judge_mount", "mounts", "rubric"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", PROMPT_FILES, ids=lambda judge: judge.name)
 def test_a_request_names_no_file(judge: DoorJudge, protocol: str, name: str, tmp_path: Path) -> None:
     own = judge.written(tmp_path / "judge")
     value = {"own": {"judge": own}} if name == "mounts" else f"@{own}" if name == "rubric" else own

@@ -14,6 +14,7 @@ import pytest
 from judgegym import RewardJudge, SettingsError
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.scorers.settings import AnyJudgeSettings
+from judgegym.monitoring.settings import MonitorSettings
 from tests.command import ROOT, clean_environment, serving, write_lines
 from tests.conformance.doors.judges import forget_kinds
 from tests.core.cli.distributions import install
@@ -138,6 +139,23 @@ def test_a_file_runs_once_whatever_it_is_called(folder: Path) -> None:
     given = [{"judge": judge["judge"], "name": str(place)} for place, judge in enumerate(members.values())]
     score("data.jsonl", f"--judges={json.dumps(given)}", "--out", "scored.jsonl", "--write_report=False").successful()
     assert (folder / "counts.py.ran").read_text() == "x"
+
+
+def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated(folder: Path) -> None:
+    judges = '[{"judge": "length.py:JUDGE", "name": "a"}, {"judge": "counts.py:JUDGE", "name": "b"}]'
+    score("data.jsonl", f"--judges={judges}", "--out", "one.jsonl", "--write_report=False").successful()
+    config = f"--config={folder / 'one.run' / 'config.yaml'}"
+    score("data.jsonl", config, "--out", "two.jsonl", "--write_report=False").successful()
+    assert read_rows(folder / "one.jsonl") == read_rows(folder / "two.jsonl")
+    (folder / "counts.py").write_text(f"{JUDGE}# changed\n", "utf-8")
+    forget_kinds()
+    ended = score("data.jsonl", config, "--out", "three.jsonl")
+    assert ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest now" in ended.err
+
+
+def test_a_gold_judge_is_noted_with_its_digest(folder: Path) -> None:
+    settings = settings_from_keywords(MonitorSettings, {"gold_judge": {"judge": "length.py:JUDGE"}})
+    assert str(settings.gold_judge["judge_digest"]).startswith("sha256:")
 
 
 def test_a_file_that_has_changed_since_it_ran_is_told_where_its_judge_is_opened_again(folder: Path) -> None:
