@@ -15,7 +15,8 @@ from judgegym.judges.parts.part import check_fields
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.scorers.own_kinds import DIGEST
 from judgegym.judges.scorers.registry import check_sees_each_alone
-from judgegym.judges.scorers.settings import AnyJudgeSettings, flat_settings
+from judgegym.judges.scorers.sections import flat_settings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.monitoring.alarms import check_alarm_action
@@ -103,7 +104,10 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             ValueError: it compares responses, or a secret would be kept in files.
         """
         given = flat_settings({name: value for name, value in self.gold_judge.items() if name not in BUDGETS})
-        judge = AnyJudgeSettings.spelled_out(given)
+        try:
+            judge = AnyJudgeSettings.spelled_out(given)
+        except ValueError as error:
+            raise ValueError(f"gold_judge.{error}") from None
         check_sees_each_alone(judge.get("judge"), "gold_judge.judge")
         self.gold_budget()
         check_fields("gold_judge.", judge)

@@ -158,9 +158,8 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings], read: Load) -> No
 
 
 Load = Callable[[], LoadedSettings[RewardServerSettings]]
-_RELOADED = frozenset({"tokens", "mounts", *with_all_choices(JudgeMount).model_fields})
-"""The settings that a reload changes; the names of files and what is only printed do not matter to it."""
 _IGNORED = frozenset({"config", "show_config"})
+"""The names of files and what is only printed do not matter to a reload."""
 
 
 def reloaded(old: RewardServerSettings, new: RewardServerSettings) -> tuple[RewardServerSettings, list[str]]:
@@ -170,7 +169,8 @@ def reloaded(old: RewardServerSettings, new: RewardServerSettings) -> tuple[Rewa
         SettingsError: judges differ that gather single responses or are watched, which keep what they know of groups;
             or the server would be open without tokens.
     """
-    beside_judges = type(new).model_fields.keys() - _RELOADED - _IGNORED
+    of_judges = with_all_choices(JudgeMount).model_fields  # those of kinds that were loaded meanwhile, too
+    beside_judges = type(new).model_fields.keys() - of_judges.keys() - {"tokens", "mounts"} - _IGNORED
     kept = [
         name for name in type(new).model_fields if name in beside_judges and getattr(old, name) != getattr(new, name)
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -19,7 +20,8 @@ from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.own_kinds import DIGEST
 from judgegym.judges.scorers.registry import COMPARING
-from judgegym.judges.scorers.settings import AnyJudgeSettings, flat_settings
+from judgegym.judges.scorers.sections import flat_settings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
@@ -270,8 +272,9 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         for mount in mounts.values() if isinstance(mounts, Mapping) else ():
             if isinstance(mount, Mapping):
                 first = {"judge": values["judge"]} if "judge" in values else {}
-                chosen = JudgeMount.chosen({**first, **JudgeMount.spelled_out(flat_settings(mount))})
-                yield from (choice.partition("=")[2] for choice in chosen)
+                with suppress(ValueError):  # said where the mounts are read
+                    chosen = JudgeMount.chosen({**first, **JudgeMount.spelled_out(flat_settings(mount))})
+                    yield from (choice.partition("=")[2] for choice in chosen)
 
     @property
     def drain_s(self) -> float:
@@ -374,7 +377,10 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
             f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - and _, and none of "
             + ", ".join(sorted(RESERVED))
         )
-    given = JudgeMount.spelled_out(flat_settings(values))
+    try:
+        given = JudgeMount.spelled_out(flat_settings(values))
+    except ValueError as error:
+        raise SettingsError(f"mounts.{name}.{error}") from None
     mount_type = JudgeMount.for_values({"judge": first.judge, **given})
     compares = given.get("judge", first.judge) in COMPARING
     names = mount_type.model_fields.keys() - {DIGEST, *(() if compares else _GATHERING)}

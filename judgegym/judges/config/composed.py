@@ -290,7 +290,10 @@ def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[s
     chosen: dict[str, Any] = {}
     for prefix, model in composed_sections(settings_type):
         values = {name: _first_given(f"{prefix}{name}", argv) for name in model.choosing}
-        given = model.spelled_out({name: value for name, value in values.items() if value is not None})
+        try:
+            given = model.spelled_out({name: value for name, value in values.items() if value is not None})
+        except ValueError:
+            given = {}  # said where the settings are read
         model.chosen(given)
         chosen |= {prefix.removesuffix("."): given} if prefix else given
     return chosen

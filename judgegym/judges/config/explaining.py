@@ -79,7 +79,7 @@ def _explain(
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_in_words(error['msg'])}"
     section, words = section_of(settings_type, name), _in_words(error["msg"])
-    if section is not None and words.partition(":")[0] in section.model_fields:  # of several settings of a section
+    if section is not None and _begins_with_setting(section, words):  # of several settings of a section
         return f"--{name}.{words}"
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     given = next((prefix for prefix in prefixes if prefix in origins), name)
@@ -101,6 +101,11 @@ def _explain(
     if error["type"] in ("missing", "value_error") or not harmless:
         return f"--{name}{origin}: {message}"
     return f"--{name}{origin}: {message}, got {_received(error['input'])}"
+
+
+def _begins_with_setting(section: type[BaseModel], words: str) -> bool:
+    """Whether a message begins with a setting of a section, or with a path within one."""
+    return words.partition(":")[0].partition(".")[0] in section.model_fields
 
 
 def _siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing_extensions import Self
 from judgegym.judges.config.composed import ChoiceHelp, ComposedSettings
 from judgegym.judges.config.explaining import TextOrFile, is_prompt_file
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.judge import FLAT_NAMES, JudgeSettings, PromptLayout, PromptLayoutSettings
+from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
 from judgegym.judges.core.judge import Confidence, JudgeDefinition, PartsDefinition
@@ -42,6 +42,7 @@ from judgegym.judges.scorers.registry import (
     kind_name,
     reads,
 )
+from judgegym.judges.scorers.sections import check_section, flat_settings
 from judgegym.llm.errors import SettingsError
 
 KindT = TypeVar("KindT", bound=JudgeSettings)
@@ -114,6 +115,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """The values with a section `judge`, the path of a prompt file and other names of kinds as flat settings."""
         section = values.get("judge")
         if isinstance(section, Mapping):
+            check_section(section, cls)
             values = {**flat_settings(section), **{name: value for name, value in values.items() if name != "judge"}}
         kind = kind_name(values.get("judge"))
         if is_prompt_file(kind) and values.get("judge_prompt") is not None:
@@ -304,7 +306,10 @@ def part_settings(settings: AnyJudgeSettings) -> list[PartSettings]:
 
 def _part(whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: PartFields) -> PartSettings:
     place, options = f"{parts.setting}.{name}.", parts.options.model_fields
-    values = _part_values(fields, parts)
+    try:
+        values = _part_values(fields, parts)
+    except ValueError as error:
+        raise ValueError(f"{place}{error}") from None
     check_sees_each_alone(values["judge"], f"{place}judge", baselines=True)
     check_fields(place, values)
     part_type = AnyJudgeSettings.for_values(values)
@@ -324,7 +329,8 @@ def _part(whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: Pa
 def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
     """The settings of a part's judge, with its kind."""
     judge = {name: value for name, value in fields.items() if name not in parts.options.model_fields}
-    return {"judge": parts.usual, **AnyJudgeSettings.spelled_out(flat_settings(judge))}
+    values = AnyJudgeSettings.spelled_out(flat_settings(judge))
+    return {"judge": _kind(values, parts.usual), **values}
 
 
 def _of_wholes() -> frozenset[str]:
@@ -333,28 +339,7 @@ def _of_wholes() -> frozenset[str]:
     return frozenset(("judge", DIGEST, *(name for settings in made for name in settings.__annotations__)))
 
 
-def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The flat settings of a section: `kind`, `endpoint`, and the judges of one that is made of judges.
-
-    >>> flat_settings({"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"}, "strong": {}})
-    {'judge': 'cascade', 'judge_model_name': 'm', 'cascade': {'cheap': {'kind': 'rule'}, 'strong': {}}}
-    """
-    kind = kind_name(section.get("kind", section.get("judge")))
-    parts = definition(str(kind)).parts if is_kind(kind) else None
-    flat: dict[str, Any] = {}
-    for name, value in section.items():
-        if name == "kind":
-            flat["judge"] = value
-        elif name == "endpoint" and isinstance(value, Mapping):
-            flat |= {FLAT_NAMES.get(field, f"endpoint.{field}"): given for field, given in value.items()}
-        elif parts is not None and name in parts.names:
-            flat.setdefault(parts.setting, {})[name] = value
-        else:
-            flat[parts.setting if parts is not None and name == parts.key else name] = value
-    return flat
-
-
-def _kind(values: Mapping[str, Any], usual: str) -> Any:
+def _kind(values: Mapping[str, Any], usual: str | None) -> Any:
     """The kind of judge; who gives the judges of a jury, a cascade or steps need not name it."""
     if "judge" in values:
         return values["judge"]
@@ -388,7 +373,10 @@ def _kinds_of_parts(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
     for fields in members.values() if isinstance(members, Mapping) else ():
         if not isinstance(fields, Mapping):
             continue
-        part_values = _part_values(fields, parts)
+        try:
+            part_values = _part_values(fields, parts)
+        except ValueError:
+            continue  # said where the settings are validated
         part_kind = part_values["judge"]
         if is_kind(part_kind):
             yield from _kinds_of_parts(part_kind, part_values) if definition(part_kind).parts else (part_kind,)

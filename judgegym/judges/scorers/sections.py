@@ -1,0 +1,70 @@
+"""A judge as a section of a file: `judge: {kind: cascade, cheap: {…}, strong: {kind: rubric, endpoint: {model: …}}}`.
+
+A section has the kind, its settings under their flat names, `endpoint` with the settings of the model, and the judges
+of one that is made of judges under their own names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from judgegym.judges.config.composed import ComposedSettings
+from judgegym.judges.config.judge import FLAT_NAMES
+from judgegym.judges.core.judge import PartsDefinition
+from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.scorers.registry import JUDGES, definition, is_kind, kind_name
+
+_OF_ENDPOINT = "endpoint."
+
+
+def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The flat settings of a section; a field that no endpoint has stays `endpoint.FIELD`.
+
+    >>> flat_settings({"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"}, "strong": {}})
+    {'judge': 'cascade', 'judge_model_name': 'm', 'cascade': {'cheap': {'kind': 'rule'}, 'strong': {}}}
+    """
+    parts = _parts_of_section(section)
+    flat: dict[str, Any] = {}
+    for name, value in section.items():
+        if name == "kind":
+            flat["judge"] = value
+        elif name == "endpoint" and isinstance(value, Mapping):
+            flat |= {FLAT_NAMES.get(field, f"{_OF_ENDPOINT}{field}"): given for field, given in value.items()}
+        elif parts is not None and name in parts.names:
+            flat.setdefault(parts.setting, {})[name] = value
+        else:
+            flat[parts.setting if parts is not None and name == parts.key else name] = value
+    return flat
+
+
+def _parts_of_section(section: Mapping[str, Any]) -> PartsDefinition | None:
+    """What a judge is made of; who gives the judges of a jury, a cascade or steps need not name the kind."""
+    kind = kind_name(section.get("kind", section.get("judge")))
+    if kind is not None:
+        return definition(str(kind)).parts if is_kind(kind) else None
+    made = (judge.parts for judge in JUDGES.values() if judge.parts is not None and judge.parts.usual is not None)
+    return next((parts for parts in made if parts.key in section or {*parts.names} & {*section}), None)
+
+
+def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettings]) -> None:
+    """Check that a section `judge` has no other settings than its kind reads.
+
+    Args:
+        section: not validated yet.
+        settings_type: the settings of the host.
+
+    Raises:
+        ValueError: a setting is unknown, or of another kind.
+    """
+    endpoint = section.get("endpoint", {})
+    if not isinstance(endpoint, Mapping):
+        raise ValueError(f"judge.endpoint: expected settings of the model, such as {{model: NAME}}, found {endpoint!r}")
+    flat = flat_settings(section)
+    known = settings_type.for_values(flat).model_fields
+    for name in (name for name in flat if name not in known):
+        field = name.removeprefix(_OF_ENDPOINT)
+        hint = did_you_mean(field, known if field == name else FLAT_NAMES)
+        readers = settings_type.readers(name)
+        reason = f"nothing reads it without {' or '.join(readers)}" if readers else f"unknown setting{hint}"
+        raise ValueError(f"judge.{name}: {reason}")
