@@ -13,8 +13,9 @@ import pytest
 
 from judgegym import RewardJudge, SettingsError
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.scorers.settings import AnyJudgeSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings, part_settings
 from judgegym.monitoring.settings import MonitorSettings
+from judgegym.server.settings import RewardServerSettings
 from tests.command import ROOT, clean_environment, serving, write_lines
 from tests.conformance.doors.judges import forget_kinds
 from tests.core.cli.distributions import install
@@ -151,6 +152,17 @@ def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated
     forget_kinds()
     ended = score("data.jsonl", config, "--out", "three.jsonl")
     assert ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest now" in ended.err
+
+
+def test_a_digest_is_that_of_one_file_and_no_other_judge_inherits_it(folder: Path) -> None:
+    first, other = "length.py:JUDGE", "counts.py:JUDGE"
+    digest = settings_from_keywords(AnyJudgeSettings, {"judge": first}).model_dump()["judge_digest"]
+    served = {"judge": first, "judge_digest": digest, "mounts": {"other": {"judge": other}}}
+    mounts = settings_from_keywords(RewardServerSettings, served).mounted_judges()
+    assert mounts[""].model_dump()["judge_digest"] == digest != mounts["other"].model_dump()["judge_digest"]
+    members = {"a": {"judge": first}, "b": {"judge": other}}
+    jury = settings_from_keywords(AnyJudgeSettings, {"judge": "jury", "judge_digest": digest, "judges": members})
+    assert [part.settings.judge for part in part_settings(jury)] == [first, other]
 
 
 def test_a_gold_judge_is_noted_with_its_digest(folder: Path) -> None:
