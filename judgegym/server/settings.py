@@ -159,16 +159,22 @@ def _from_json(value: object) -> object:
 
 
 def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The mounts with their API keys as `SecretStr`, so that no dump of the settings shows a key."""
-    for values in mounts.values():
-        if isinstance(values.get("judge_api_key"), str):
-            values["judge_api_key"] = SecretStr(values["judge_api_key"])
-        headers = values.get("judge_extra_headers")
-        if isinstance(headers, dict):
-            values["judge_extra_headers"] = {
-                name: SecretStr(value) if isinstance(value, str) else value for name, value in headers.items()
-            }
-    return mounts
+    """The mounts with their API keys and headers as `SecretStr`, so that no dump of the settings shows one."""
+    return {name: _hidden(values) for name, values in mounts.items()}
+
+
+def _hidden(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a mount, with their sections."""
+    hidden: dict[str, Any] = {}
+    for name, value in values.items():
+        if str(name).endswith("api_key") and isinstance(value, str):
+            hidden[name] = SecretStr(value)
+        elif str(name).endswith("extra_headers") and isinstance(value, Mapping):
+            hidden[name] = {key: SecretStr(each) if isinstance(each, str) else each for key, each in value.items()}
+        else:
+            is_section = isinstance(value, Mapping) and not str(name).endswith("extra_body")
+            hidden[name] = _hidden(value) if is_section else value
+    return hidden
 
 
 Mounts = Annotated[dict[str, dict[str, Any]], NoDecode, BeforeValidator(_from_json), AfterValidator(_hide_keys)]

@@ -82,6 +82,29 @@ async def ask_cascade(whole: Given, member: Given) -> None:
     await _ask_made({**whole, "judge": "cascade", **asked, "cascade_recheck": 1.0})
 
 
+def cascade_of(member: Given) -> Given:
+    """A cascade whose strong judge, which is always asked, is the member."""
+    rules = {"cascade_confidence": "votes", "cascade_threshold": 1.0, "cascade_share": 1.0, "cascade_recheck": 1.0}
+    return {"kind": "cascade", "cheap": {"samples_per_item": 2}, "strong": member, **rules}
+
+
+async def ask_at_depth_2(whole: Given, member: Given) -> None:
+    """The member in a cascade in a jury, beside members with the settings of the whole."""
+    members = {"same": {}, "m": cascade_of(member)}
+    await _ask_made({**whole, "judge": {"kind": "jury", "members": members, "jury_quorum": 1}})
+
+
+async def ask_at_depth_3(whole: Given, member: Given) -> None:
+    """The member in a cascade in a jury in a composite, beside parts with the settings of the whole."""
+    jury = {"kind": "jury", "members": {"same": {}, "m": cascade_of(member)}, "jury_quorum": 1}
+    await _ask_made({**whole, "judge": {"kind": "composite", "parts": {"same": {"kind": "rubric"}, "m": jury}}})
+
+
+async def ask_mount_at_depth_3(whole: Given, member: Given) -> None:
+    """The member in a cascade in a jury of a mount."""
+    await ask_mount(whole, {"kind": "jury", "members": {"same": {}, "m": cascade_of(member)}, "jury_quorum": 1})
+
+
 async def ask_mount(whole: Given, member: Given) -> None:
     flags = [f"--{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in whole.items()]
     async with running(*flags, f"--mounts={json.dumps({'m': member})}") as server:
@@ -90,7 +113,15 @@ async def ask_mount(whole: Given, member: Given) -> None:
 
 
 Ask = Callable[[Given, Given], Any]
-HOSTS = [ask_jury, ask_composite, ask_cascade, ask_mount]
+HOSTS = [
+    ask_jury,
+    ask_composite,
+    ask_cascade,
+    ask_mount,
+    ask_at_depth_2,
+    ask_at_depth_3,
+    ask_mount_at_depth_3,
+]
 
 
 def whole_at(each: Servers, **more: Any) -> Given:
@@ -162,6 +193,20 @@ async def test_temperature_of_votes_is_no_setting_that_others_inherit(ask: Ask) 
         await ask(whole, {"judge_model_name": "n", "samples_per_item": 1})
         assert {body["temperature"] for body in each.bodies("w")} == {0.7}
         assert {body["temperature"] for body in each.bodies("n")} == {0.2}
+
+
+async def test_members_of_a_member_have_the_key_of_its_host_alone() -> None:
+    """The judge around a judge is the whole that it inherits from, and its host's key goes no further."""
+    async with servers() as each, ScriptedEndpoint(VERDICT) as third:
+        members = {"x": {}, "y": {"endpoint": {"base_url": third.base_url, "model": "third"}}, "z": cascade_of({})}
+        elsewhere = {"base_url": each.other.base_url, "model": "n", "api_key_env": "THEIRS"}
+        inner = {"kind": "jury", "endpoint": elsewhere, "members": members, "jury_quorum": 1}
+        await _ask_made({**whole_at(each), "judge": {"kind": "jury", "members": {"same": {}, "m": inner}}})
+        assert each.sent("w") == ["Bearer my-key"] and each.sent("n") == ["Bearer their-key"]
+        assert {body["model"] for body in each.own.bodies} == {"w"}
+        assert {body["model"] for body in each.other.bodies} == {"n"}
+        assert [request.headers.get("Authorization") for request in third.requests] == [None]
+        assert {each.sent("n", "X-Team")[0], third.requests[0].headers.get("X-Team")} == {None}
 
 
 async def test_members_inherit_nothing_from_a_choice_of_a_member() -> None:
