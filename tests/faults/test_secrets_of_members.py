@@ -85,6 +85,7 @@ def said_by(capsys: pytest.CaptureFixture[str]) -> str:
     return told.out + told.err
 
 
+@pytest.mark.slow("audit")
 @pytest.mark.parametrize("command", ["score", "audit"])
 def test_no_secret_of_a_nested_judge_is_kept_by_what_judges_rows(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
