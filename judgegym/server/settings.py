@@ -171,8 +171,8 @@ def _hidden(values: Mapping[str, Any]) -> dict[str, Any]:
             hidden[name] = SecretStr(value)
         elif str(name).endswith("extra_headers") and isinstance(value, Mapping):
             hidden[name] = {key: SecretStr(each) if isinstance(each, str) else each for key, each in value.items()}
-        else:
-            is_section = isinstance(value, Mapping) and not str(name).endswith("extra_body")
+        else:  # a secret of a member is refused, where the mounts are read
+            is_section = isinstance(value, Mapping) and name in ("judge", "endpoint")
             hidden[name] = _hidden(value) if is_section else value
     return hidden
 
