@@ -86,6 +86,7 @@ def _run(arguments: list[str], prog: str) -> int:
     loaded = read()
     settings = loaded.settings
     if settings.show_config is not None:
+        settings.mounted_judges()  # a member with a secret is refused, not shown
         for line in loaded.lines(show=settings.show_config):
             sys.stdout.write(f"{line.name:<28} {line.value}  [{line.source}]\n")
         return 0

@@ -162,3 +162,6 @@ def test_no_secret_of_a_mount_is_shown_with_the_settings(tmp_path: Path, capsys:
     assert main(["judge-server", config, "--show_config"]) == 0
     said = said_by(capsys)
     assert "X-Team" in said and [secret for secret in parts(*SECRETS) if secret in said] == []
+    mounts = {"m": {"kind": "jury", "members": {"a": {"endpoint": endpoint}, "b": {}}}}
+    assert main(["judge-server", written(tmp_path / "server.yaml", {"mounts": mounts}), "--show_config"]) == 2
+    assert said_by(capsys).startswith("mounts.m.judges.a.judge_api_key: a secret would be kept in files")
