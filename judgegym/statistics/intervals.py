@@ -249,9 +249,14 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
     import numpy as np
 
     highest, lowest = float(slopes.max()), float(slopes.min())
+    if max(highest, -lowest) < _SMALLEST_SLOPE * noise:
+        return 0.5
     if 0 < max(highest, -lowest) < _SMALLEST_SLOPE:  # their cubes would be 0; the sum's sign depends on no unit
         unit = max(highest, -lowest)
         slopes, noise, highest, lowest = slopes / unit, noise / unit, highest / unit, lowest / unit
+    if 0 < min(highest, -lowest) < _SMALLEST_SLOPE:  # it does not depend on a side that is so much smaller, either
+        slopes = np.where(np.abs(slopes) < _SMALLEST_SLOPE, 0.0, slopes)
+        highest, lowest = float(slopes.max()), float(slopes.min())
     if noise < 1e-9 * max(highest, -lowest):
         noise = 0.0
     if not noise and (lowest >= 0 or highest <= 0):

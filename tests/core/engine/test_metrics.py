@@ -3,7 +3,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, RatioRecorder, slug
@@ -239,6 +239,8 @@ def test_extended_aggregator_has_the_observations_of_both_in_their_order() -> No
 
 
 @pytest.mark.slow
+@example([(1e-142, 2.0), (1.0, 1.0), (0.0, 1.0)])
+@example([(1e-160, 1.0), (1e-142, 1.0)])
 @given(st.lists(st.tuples(st.floats(0, 6), st.floats(1, 6)), min_size=1, max_size=20))
 def test_every_value_is_finite_and_within_the_interval(rows: list[tuple[float, float]]) -> None:
     metrics = MetricAggregator("eval")
