@@ -31,7 +31,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--judge=rubik", "--offline"], ["--judge", "arena_hard"]),
+        (["--judge=rubik", "--offline"], ["--judge", "did you mean rubric"]),
         (["--jugde=rubric"], ["--jugde", "--judge"]),
         (["--config=missing.yaml"], ["missing.yaml"]),
         (["--judge=listwise", "--group_wait=9"], ["--group_wait", "--group_size"]),
@@ -42,8 +42,11 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--offline", "--host=0.0.0.0"], ["0.0.0.0", "token"]),
         (["--offline", '--mounts={"v1": {}}'], ["mounts", "'v1'"]),
         (["--offline", '--mounts={"safety": {"strictnes": 3}}'], ["mounts.safety.strictnes"]),
-        (["--offline", '--mounts={"safety": {"strictness": 0}}'], ["mounts.safety.strictness"]),
-        (["--offline", '--mounts={"safety": {"strictness": 100}}'], ["mounts.safety.strictness", "99"]),
+        (["--offline", '--mounts={"safety": {"judge": "aspect", "strictness": 0}}'], ["mounts.safety.strictness"]),
+        (
+            ["--offline", '--mounts={"safety": {"judge": "aspect", "strictness": 100}}'],
+            ["mounts.safety.strictness", "99"],
+        ),
         (["--offline", "--scale_min=5", "--scale_max=5"], ["scale_max"]),
         (["--offline", "--workers=0"], ["--workers", "greater than or equal to 1"]),
         (

@@ -34,6 +34,15 @@ def count(metrics: str, name: str) -> float:
     return sum(float(line.split()[-1]) for line in re.findall(rf"^{name}_total.*", metrics, re.MULTILINE))
 
 
+def scraped(url: str) -> str:
+    with urllib.request.urlopen(f"{url}/metrics") as response:
+        return str(response.read().decode())
+
+
+def responses(metrics: str) -> float:
+    return count(metrics, "judgegym_responses") + count(metrics, "judgegym_equal_responses")
+
+
 @pytest.mark.slow
 def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> None:
     """Two workers ask about the same response at the same time, and both have the verdict that is kept."""
@@ -55,17 +64,18 @@ def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> Non
             asked = len(judge.requests)
             again = list(threads.map(lambda response: post(url, response), ["the same", *others]))
             assert len(judge.requests) == asked, "every worker finds what another one has stored"
-            metrics = [urllib.request.urlopen(f"{url}/metrics").read().decode() for _ in range(2 * WORKERS)]
+            posted = len(same) + len(different) + len(again)
+            # The last response may be counted after it was sent.
+            eventually(lambda: responses(scraped(url)) == posted, "all responses are counted")
+            metrics = [scraped(url) for _ in range(2 * WORKERS)]
             process.send_signal(SIGTERM)
             process.communicate(PATIENCE_S)
             assert process.returncode == 0
     assert {(each["score"], each["explanation"]) for each in same} == {(again[0]["score"], again[0]["explanation"])}
     assert [each["explanation"] for each in different] == [each["explanation"] for each in again[1:]]
     assert all(each["cached"] for each in again if not each["shared"])
-    posted = len(same) + len(different) + len(again)
     for each in metrics:
-        assert count(each, "judgegym_requests") == posted
-        assert count(each, "judgegym_responses") + count(each, "judgegym_equal_responses") == posted
+        assert count(each, "judgegym_requests") == responses(each) == posted
         assert "judgegym_in_flight 0.0" in each
 
 

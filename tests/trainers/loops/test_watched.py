@@ -63,7 +63,10 @@ async def test_a_plugin_has_the_gold_judge_and_the_files_of_the_server(
     ("monitor", "message"),
     [
         ({"gold_jugde": {}}, r"^judge\.monitor\.gold_jugde: unknown setting .*did you mean gold_judge"),
-        ({"gold_judge": {"judge": "listwise"}}, r"^judge\.monitor\.gold_judge\.judge: expected one of"),
+        (
+            {"gold_judge": {"judge": "listwise"}},
+            r"^judge\.monitor\.gold_judge\.judge: expected one that sees each response",
+        ),
         ("runs", r"^judge\.monitor: expected a mapping of settings, found 'runs'"),
     ],
 )

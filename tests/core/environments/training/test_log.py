@@ -43,7 +43,7 @@ def keep(log: TrainingLog, *rewards: float) -> None:
 
 
 async def test_a_line_for_each_step(caplog: pytest.LogCaptureFixture, wandb: Wandb) -> None:
-    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", logger="judgegym")  # whose level another test may have set
     log = log_of(use_wandb=False)
     await log.open("arena_hard_0", ("", ""), {})
     await log.log(7, METRICS)

@@ -130,6 +130,7 @@ def test_what_is_strict_has_a_score(text: str, scale: tuple[int, int]) -> None:
 
 @given(TAGLESS.filter(lambda words: words.strip() and "feedback:" not in words.lower()), st.integers(1, 5))
 def test_the_format_kept_is_strict_and_gives_back_what_was_written(words: str, score: int) -> None:
+    words += "."  # a word such as "not" would deny the score
     answers: list[tuple[str, RubricFormat, Parser]] = [
         (f"[FEEDBACK] {words}\n\n[SCORE] {score}", "feedback_score", feedback_score),
         (f"Feedback: {words} [RESULT] {score}", "result", prometheus_result),
