@@ -43,6 +43,7 @@ async def test_a_changed_prompt_file_is_served_after_a_reload_unless_it_is_watch
     assert ("the judge 'own' can be changed by a restart only" in caplog.text) == is_watched
 
 
+@pytest.mark.slow
 async def test_a_reload_runs_no_file_that_was_not_there_and_keeps_the_code_of_a_changed_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

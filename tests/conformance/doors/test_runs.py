@@ -122,6 +122,7 @@ def test_a_gold_label_beyond_its_scale_is_refused(judge: DoorJudge, visit: Visit
     assert ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judge", PYTHON_JUDGES[:1], ids=lambda judge: judge.name)
 def test_reading_a_run_runs_no_file_that_it_names(judge: DoorJudge, visit: Visit) -> None:
     for name, flags in (("one", visit.flags()), ("two", [*visit.flags(), "--hat_size=8"])):

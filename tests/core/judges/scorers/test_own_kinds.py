@@ -142,6 +142,7 @@ def test_a_file_runs_once_whatever_it_is_called(folder: Path) -> None:
     assert (folder / "counts.py.ran").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated(folder: Path) -> None:
     judges = '[{"judge": "length.py:JUDGE", "name": "a"}, {"judge": "counts.py:JUDGE", "name": "b"}]'
     score("data.jsonl", f"--judges={judges}", "--out", "one.jsonl", "--write_report=False").successful()
@@ -154,6 +155,7 @@ def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated
     assert ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest now" in ended.err
 
 
+@pytest.mark.slow
 def test_a_digest_is_that_of_one_file_and_no_other_judge_inherits_it(folder: Path) -> None:
     first, other = "length.py:JUDGE", "counts.py:JUDGE"
     digest = settings_from_keywords(AnyJudgeSettings, {"judge": first}).model_dump()["judge_digest"]
