@@ -43,7 +43,7 @@ def requests(visit: Visit) -> int:
     return len(visit.endpoint.requests)
 
 
-@pytest.mark.slow("labels")
+@pytest.mark.slow
 @each_judge
 def test_a_run_goes_on_without_a_call_and_not_with_another_file(judge: DoorJudge, visit: Visit) -> None:
     first = scored(visit, *visit.flags())
