@@ -126,6 +126,7 @@ def test_no_secret_of_a_nested_judge_is_kept_by_an_environment(
         assert VARIABLES["POLICY"] in {(request.headers["Authorization"] or "")[7:] for request in own.requests}
 
 
+@pytest.mark.slow
 async def test_no_secret_of_a_nested_judge_is_kept_by_a_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -23,6 +23,7 @@ async def _reload(server: Running, *flags: str) -> None:
     await Reloader(server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset)).reload()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_watched", [False, True])
 async def test_a_changed_prompt_file_is_served_after_a_reload_unless_it_is_watched(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, is_watched: bool

@@ -135,6 +135,7 @@ def test_a_built_in_kind_keeps_its_name(folder: Path) -> None:
         assert len(endpoint.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_file_runs_once_whatever_it_is_called(folder: Path) -> None:
     members = {name: {"judge": name} for name in ("counts.py:JUDGE", f"{folder}/counts.py:JUDGE")}
     given = [{"judge": judge["judge"], "name": str(place)} for place, judge in enumerate(members.values())]

@@ -58,6 +58,7 @@ def _serve(settings: Json, folder: Path, *words: str) -> int:
 HOSTS = {"score": score, "evaluate": evaluate, "mount": mount, "gold": gold}
 
 
+@pytest.mark.slow
 def test_a_section_of_nested_judges_asks_each_at_its_own_model(tmp_path: Path) -> None:
     with serving("[FEEDBACK] So. [SCORE] 3") as endpoint:
         words = (f"--judge_base_url={endpoint.base_url}", "--judge_model_name=usual")
