@@ -28,7 +28,7 @@ def training(trained: Subject, tmp_path: Path, stand_in_url: str) -> Iterator[La
         yield lab
 
 
-@pytest.mark.slow("tournament", "rubric_checklist", "listwise")
+@pytest.mark.slow("tournament", "rubric_checklist", "listwise", "aspect_critique")
 def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = training
     for name, key in KEYS.items():

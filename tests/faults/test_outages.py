@@ -284,7 +284,7 @@ def test_deadline_of_a_call_bounds_the_wait_for_an_endpoint_that_was_never_there
     assert f"the judge at {url} has never answered, for 0.5 s" in " ".join(ended.err.split())
 
 
-@pytest.mark.slow("rejected-score", "rejected-serve")
+@pytest.mark.slow("rejected")
 @each_verb
 @pytest.mark.parametrize("cause", ["never there", "rejected"])
 def test_ctrl_c_ends_both_waits_with_the_command_that_goes_on(command: Command, cause: str) -> None:
