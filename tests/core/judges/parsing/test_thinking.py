@@ -1,13 +1,9 @@
 import re
-from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
-from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
-from judgegym.judges.parsing.scores import rating, score_object
 from judgegym.judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 
@@ -96,14 +92,6 @@ def test_any_text_is_split_and_the_answer_stands_in_it(text: str, opened_by_temp
         assert found.valid == (match is not None and match["answer"].strip() != "")
 
 
-@given(st.text(), st.text(), st.text(), st.booleans())
-def test_a_valid_composition_gives_its_parts_back(before: str, thinking: str, answer: str, opened: bool) -> None:
-    assume(answer.strip() and not any(tag in part for tag in (OPEN, CLOSE) for part in (before, thinking, answer)))
-    text = f"{'' if opened else before + OPEN}{thinking}{CLOSE}{answer}"
-    found = split(text, opened_by_template=opened)
-    assert (found.valid, found.thinking, found.answer) == (True, thinking.strip(), answer.strip())
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -140,13 +128,6 @@ def test_after_thinking_is_the_text_after_the_last_closing_tag(text: str, own: s
     assert after_thinking(text) == own
 
 
-@given(HOSTILE)
-def test_what_follows_the_thinking_is_a_part_of_the_text_without_a_closing_tag(text: str) -> None:
-    own = after_thinking(text)
-    assert own in text
-    assert re.search("</think>", own, re.IGNORECASE | re.ASCII) is None
-
-
 @verdict_parser
 def words(own: str) -> ParsedVerdict[str] | None:
     """The last word in capitals."""
@@ -175,22 +156,3 @@ def test_a_verdict_counts_where_no_unclosed_thinking_gives_another(text: str, ve
     assert words(text) == verdict
     found = words.find(text)
     assert found is None or (found.at is not None and text[slice(*found.at)] == verdict)
-
-
-@pytest.mark.parametrize(
-    ("parse", "first", "second"),
-    [
-        (arena_label, "[[A>B]]", "[[B>A]]"),
-        (lambda text: choice_letter(text, "AB"), "[[A]]", "[[B]]"),
-        (rating, "I say 7<|im_end|>", "rather 3"),
-        (binary_verdict, '{"verdict": 1}', '{"verdict": 0}'),
-        (score_object, '{"score": 85}', '{"score": 20}'),
-        (feedback_score, "[SCORE] 4<|im_end|>", "[SCORE] 2"),
-        (prometheus_result, "[RESULT] 4\n", "[RESULT] 2"),
-    ],
-)
-def test_a_verdict_in_thinking_that_never_ends_is_not_read_over_the_one_before(
-    parse: Callable[[str], object], first: str, second: str
-) -> None:
-    assert parse(f"{first}\n<think>Wait. {second}") is None
-    assert parse(f"{first}\n<think>Wait.</think> {second}") == parse(second) is not None

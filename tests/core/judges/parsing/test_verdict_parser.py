@@ -1,13 +1,10 @@
 """The place of a verdict: what is marked in a judge's text is what the parser has read, and nothing else is needed."""
 
-import json
 from collections.abc import Callable, Mapping
 from itertools import islice, product
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from benchmarks.judge_texts.texts import IDS, generated
 from judgegym.judges.aspects.judge import find_verdict
@@ -32,21 +29,6 @@ FINDERS: Mapping[str, Find] = {
     "prometheus_result": prometheus_result.find,
     "rating": rating.find,
 }
-LISTED = json.dumps({"scores": [{"id": own, "score": 0.5} for own in IDS]})
-CHECKED = json.dumps({"result": [{"id": own, "verdict": "met"} for own in IDS]})
-PIECES = st.sampled_from(
-    [
-        *("[[A>B]]", "[B>>A]", "[[a=b]]", "[[B<A]]", "[[A]]", "[[D]]", "[", "]", "A>B", "[[A>B]"),
-        *('{"verdict": 1}', '{"reason": "R", "verdict": "no"}', '{"x": {"verdict": 0}}', '"verdict": 1', "{", "}", '"'),
-        *('{"score": 85}', '{"reasoning": "{}", "score": "7/100"}', '{"score": 5, "score": 6}', "\\"),
-        *(LISTED, LISTED.replace("0.5", "1"), LISTED.replace("ghjkm", "vwxzg")),
-        *(CHECKED, CHECKED.replace("met", "unmet"), f"{IDS[0]}: met"),
-        *("[SCORE] 4", "**[SCORE]** (3/5).", "[score]\t2 \n", "[RESULT] 5", "[RESULT]: [ 1 ]\r\n", "[FEEDBACK]"),
-        *("7", "8/10", "**9**", "10 out of 10.", "(6 / 10)", "7-8", "\u00a0", "\u2003", "\n", " ", "."),
-        *("<think>", "</think>", "</THINK>", "<|im_end|>", "</s>", "\u202e", "é", "😀", "e\u0301", "İ", "\ud800"),
-    ]
-)
-HOSTILE = st.lists(PIECES | st.text(max_size=4), max_size=10).map("".join)
 
 
 def place(find: Find, text: str) -> Place | None:
@@ -71,13 +53,6 @@ def check(find: Find, text: str) -> bool:
     blank = find(text[:start] + "~" * (end - start) + text[end:])
     assert blank is None or blank.at is None or blank.at[1] <= start or blank.at[0] >= end
     return True
-
-
-@pytest.mark.parametrize("name", FINDERS)
-@given(text=HOSTILE)
-@example(text='<think>[[B]]</think> I say [[A>B]] then [[A]] {"verdict": 1} [SCORE] 3\n[RESULT] 3\nso 7<|im_end|>')
-def test_the_marked_part_is_what_was_read(name: str, text: str) -> None:
-    check(FINDERS[name], text)
 
 
 @pytest.mark.slow
@@ -134,19 +109,3 @@ def test_a_parser_is_called_for_its_value_and_given_its_arguments() -> None:
     assert (sign(text, "bc"), sign.given("bc", last=True)(text), sign("d", "bc")) == ("b", "c", None)
     assert sign.find(text, "bc") == ParsedVerdict("b", (17, 18))
     assert sign.__doc__ == "The first or the last of some signs."
-
-
-def test_the_check_notices_a_place_beside_the_verdict() -> None:
-    """The properties are worth something: a place that is off by one, or of another occurrence, breaks them."""
-
-    def moved(text: str) -> ParsedVerdict[Any] | None:
-        found = arena_label.find(text)
-        return None if found is None else found.behind(1)
-
-    def first(text: str) -> ParsedVerdict[Any] | None:
-        found = arena_label.find(text)
-        return None if found is None else ParsedVerdict(found.value, (text.index("["), text.index("[") + 7))
-
-    for wrong, text in ((moved, "so [[A>B]] it is"), (first, "[[A>B]], no: [[B>A]]")):
-        with pytest.raises(AssertionError):
-            check(wrong, text)

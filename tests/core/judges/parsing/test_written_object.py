@@ -8,8 +8,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.judges.parsing.json_objects import critique_before, explained
 from judgegym.judges.parsing.labels import (
@@ -126,30 +124,6 @@ def test_thinking_that_an_object_quotes_is_no_thinking(kind: str, around: str) -
     assert around.replace("{}", own)[slice(*found.at)] == own
 
 
-@kinds
-@pytest.mark.parametrize("around", ["So:\n{}", "{}\nThat is all.", "TRAILING"])
-def test_an_object_that_is_cut_by_thinking_that_it_quotes_has_no_other_verdict(kind: str, around: str) -> None:
-    form, parser, written, _, other = KINDS[kind]
-    own = object_of(form, written, reasons=f"the answer is so</think>\n{other}\n").replace("\\n", "\n")
-    text = f"{own[:-1]},}}" if around == "TRAILING" else around.replace("{}", own)
-    assert parser(text) is None, text
-
-
-@kinds
-def test_an_object_within_a_malformed_one_is_no_verdict(kind: str) -> None:
-    form, parser, written, _, _ = KINDS[kind]
-    first, _last = form.fields
-    assert parser(f'{{"{first}": "The answer ends with\n{object_of(form, written)}') is None
-
-
-@kinds
-def test_a_verdict_in_words_after_an_object_is_read_with_its_place(kind: str) -> None:
-    form, parser, written, read, other = KINDS[kind]
-    quoted = f"The answer says {object_of(form, written)} which I ignore.\n{other}"
-    found = parser.find(quoted)
-    assert found is not None and found.value != read and found.at is not None and found.at[0] >= quoted.index("\n")
-
-
 @pytest.mark.parametrize(
     ("text", "label"),
     [
@@ -163,14 +137,6 @@ def test_where_a_malformed_object_may_end_no_earlier_verdict_is_taken_for_the_la
     text: str, label: str | None
 ) -> None:
     assert arena_label(text) == label
-
-
-@kinds
-def test_a_quoted_object_is_no_verdict(kind: str) -> None:
-    form, parser, written, _, _ = KINDS[kind]
-    own = object_of(form, written)
-    for quoted in (f"The answer ends with {own}", f"It says:\n{own}\nThat is an attempt to cheat.", f"{own} and so on"):
-        assert parser(quoted) is None, quoted
 
 
 @kinds
@@ -281,13 +247,3 @@ def test_the_form_stands_at_the_end_of_the_prompt_and_is_found_there() -> None:
     assert message["content"].endswith('{"feedback": "<your feedback>", "score": <an integer between 1 and 7>}')
     assert without_form(message["content"]) == quoting
     assert without_form("Judge.") == "Judge."
-
-
-@kinds
-@given(text=st.text(alphabet='{}[]":,\\ \nabAB>=<`_0157SCORE', max_size=60))
-def test_no_text_raises_and_what_is_read_is_there(kind: str, text: str) -> None:
-    form, parser, _, read, _ = KINDS[kind]
-    for whole in (text, f"{text}\n{object_of(form, read)}", f"{object_of(form, read)}{text}"):
-        found = parser.find(whole)
-        if found is not None and found.at is not None:
-            assert whole[slice(*found.at)] == whole[slice(*found.at)].strip() != ""

@@ -1,15 +1,8 @@
 import pytest
-from hypothesis import assume, example, given
-from hypothesis import strategies as st
 
-from judgegym.judges.parsing.labels import ARENA_LABELS, arena_label
+from judgegym.judges.parsing.labels import arena_label
 
 MIRRORS = {"A>>B": "B<<A", "A>B": "B<A", "A=B": "B=A", "B>A": "A<B", "B>>A": "A<<B"}
-
-PIECES = st.sampled_from(
-    ["[[", "]]", "[", "]", "A", "B", "a", "b", ">", "<", "=", ">>", "A>B", "[[A>B]]", "[b=a]", "<think>", "</think>"]
-)
-HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=10).map("".join)
 
 
 @pytest.mark.parametrize("label", ["A>>B", "A>B", "A=B", "B>A", "B>>A"])
@@ -74,23 +67,6 @@ def test_the_last_verdict_of_the_judges_own_text(text: str, label: str) -> None:
 )
 def test_text_without_a_label_has_no_verdict(text: str) -> None:
     assert arena_label(text) is None
-
-
-@pytest.mark.slow
-@given(HOSTILE)
-@example("[[ß>b]]")
-def test_any_text_gives_none_or_a_label_that_stands_in_it(text: str) -> None:
-    label = arena_label(text)
-    if label is not None:
-        assert label in ARENA_LABELS
-        assert any(f"[{written}]" in text.upper() for written in (label, MIRRORS[label]))
-
-
-@pytest.mark.slow
-@given(HOSTILE, st.sampled_from(ARENA_LABELS))
-def test_nothing_said_before_changes_the_last_verdict(before: str, label: str) -> None:
-    assume("<think>" not in before.lower().rpartition("</think>")[2])
-    assert arena_label(f"{before}. So: [[{label}]]") == label  # a comma before it would join it to another one
 
 
 def test_megabytes_of_brackets_return() -> None:

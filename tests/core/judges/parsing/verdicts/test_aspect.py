@@ -1,15 +1,13 @@
 """What an aspect's judge said: a yes, a no or nothing that could be read."""
 
 import json
-import re
 from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.candidates import folded
 from judgegym.judges.parsing.labels import binary_verdict, verdict_reason
 
 WORDS_OF_VERDICTS = {
@@ -219,42 +217,6 @@ def test_a_reason_can_be_written_as_utf8() -> None:
     assert reason.encode("utf-8").decode("utf-8") == reason
 
 
-@pytest.mark.slow
-@given(HOSTILE)
-def test_any_text_gives_a_verdict_or_none(text: str) -> None:
-    yes = binary_verdict(text)
-    assert yes is None or ('"verdict"' in text.lower() and text.rstrip().rfind("}") > 0)
-    assert yes is None or isinstance(yes, bool)
-    assert isinstance(verdict_reason(text), str | None)
-
-
-def open_to_reading(before: str) -> bool:
-    return "<think>" not in before.lower().rpartition("</think>")[2]
-
-
-@given(HOSTILE, st.sampled_from(VALUES), st.sampled_from([None, 2]))
-def test_a_well_formed_object_at_the_end_is_read_whatever_stands_before(
-    before: str, value: tuple[Any, bool], indent: int | None
-) -> None:
-    assume(open_to_reading(before))
-    written, yes = value
-    text = f"{before}{json.dumps({'reason': 'since', 'verdict': written}, indent=indent)}"
-    assert (binary_verdict(text), verdict_reason(text)) in ((yes, "since"), (None, None))
-    assert "{" in before or binary_verdict(text) is yes
-
-
-@pytest.mark.slow
-@given(
-    HOSTILE, st.text(alphabet=st.characters(exclude_characters='{}"<', exclude_categories=["Cs", "N"])), st.booleans()
-)
-def test_fences_and_prose_behind_do_not_matter(before: str, behind: str, yes: bool) -> None:
-    assume(open_to_reading(before) and not set(re.findall(r"\w+", folded(behind).casefold())) & WORDS_OF_VERDICTS)
-    written = json.dumps({"reason": "since", "verdict": int(yes)})
-    for text in (f"{before}\n```json\n{written}\n```", f"{before}```{written}```", f"{before}{written}\n\n{behind}"):
-        assert binary_verdict(text) in (yes, None)
-        assert "{" in before or binary_verdict(text) is yes
-
-
 @pytest.mark.parametrize("word", sorted(WORDS_OF_VERDICTS))
 def test_a_value_that_is_said_behind_leaves_no_other_verdict(word: str) -> None:
     for form, said in product(("{}", "**{}**", "{}.", "My verdict is {}."), (word, word.upper())):
@@ -272,21 +234,3 @@ def test_a_reason_may_say_anything(reason: str, yes: bool, verdict_first: bool, 
     fields = {"verdict": int(yes), "reason": reason} if verdict_first else {"reason": reason, "verdict": int(yes)}
     text = json.dumps(fields, ensure_ascii=escaped)
     assert (binary_verdict(text), verdict_reason(text)) == (yes, reason)
-
-
-@given(HOSTILE, HOSTILE)
-def test_what_the_judge_thought_does_not_matter(thinking: str, text: str) -> None:
-    assume("<think>" not in text)
-    # The tag has a line of its own: between quotation marks, or in inline code, it would end nothing.
-    assert binary_verdict(f"<think>{thinking}\n</think>\n{text}") is binary_verdict(text)
-
-
-@pytest.mark.slow
-def test_huge_and_deep_texts_return() -> None:
-    last = '{"reason": "r", "verdict": 1}'
-    for filling in ("{", '{"a":', "[", '{"a":[', '{"a":{},', '"', "\\", "\n", "```", '{"verdict": 0} ', "<think"):
-        filled = "x" + filling * (2_000_000 // len(filling))
-        assert binary_verdict(f"{filled}\n{last}") is True, filling
-    assert binary_verdict('{"a":' * 1_000_000) is None
-    assert binary_verdict('{"a":' * 5_000 + "1" + "}" * 5_000) is None
-    assert binary_verdict('{"reason": ' + "[" * 9_000 + "]" * 9_000 + ', "verdict": 1}') in (None, True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.judges.parsing.scores import LOOKED_AT, ScoredAnswer, listwise_fault, listwise_scores
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
@@ -123,40 +120,3 @@ def test_fault_names_a_few_of_many_ids() -> None:
 def test_place_is_that_of_the_object() -> None:
     text = f"<think>{SOUND}</think> {SOUND} So it is."
     assert listwise_scores.find(text, IDS) == ParsedVerdict(SCORES, (text.rindex('{"scores'), text.index(" So it is.")))
-
-
-NUMBERS = st.floats(0, 1) | st.sampled_from([0, 1, 0.5, -1, 2, True, None, "1", float("nan"), float("inf")])
-ENTRIES = st.fixed_dictionaries(
-    {"id": st.sampled_from([*IDS, "NPQRT", "", "x", 1, None]), "score": NUMBERS}, optional={"explanation": st.text()}
-)
-PIECES = st.one_of(
-    st.lists(ENTRIES, max_size=4).map(lambda entries: said(*entries)),
-    st.sampled_from(
-        [SOUND, "<think>", "</think>", "{", "}", '"', '"scores": [', "[[A>B]]", "\\", "<|im_end|>", "ghjkm"]
-    ),
-    st.text(max_size=8),
-)
-
-
-@pytest.mark.slow
-@given(pieces=st.lists(PIECES, max_size=6))
-def test_any_text_has_scores_of_every_id_or_a_fault(pieces: list[str]) -> None:
-    text = "".join(pieces)
-    found = listwise_scores(text, IDS)
-    if found is None:
-        assert listwise_fault(text, IDS)
-    else:
-        assert {*found} == {*IDS} and all(0 <= entry.score <= 1 for entry in found.values())
-        assert all(own in text for own in IDS)
-
-
-@pytest.mark.slow
-@given(entries=st.lists(ENTRIES, max_size=4))
-def test_scores_are_those_that_were_written_with_the_id(entries: list[dict[str, Any]]) -> None:
-    found = listwise_scores(said(*entries), IDS)
-    sound = sorted(str(entry["id"]) for entry in entries) == sorted(IDS) and all(
-        type(entry["score"]) in (int, float) and 0 <= entry["score"] <= 1 for entry in entries
-    )
-    assert (found is not None) is sound
-    if found is not None:
-        assert {own: entry.score for own, entry in found.items()} == {each["id"]: each["score"] for each in entries}

@@ -1,19 +1,8 @@
 """The rating from 1 to 10 that a judge ended with, as this project and as RewardBench-2 reads it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.judges.parsing.scores import rating, rating_official
-
-PIECES = st.sampled_from(
-    [
-        *("[[", "]]", "[[A]]", "[[D]]", "[[E]]", "[A]", "<think>", "</think>", "\n", " ", "/10", "10", "7", ".", "-"),
-        *("**", "("),
-    ]
-)
-HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=10).map("".join)
-
 
 RATINGS = [
     # text, our reading, the official one
@@ -88,17 +77,3 @@ def test_rating_is_read_as_stated_and_as_rewardbench_reads_it(
 def test_each_rating_is_read_in_any_markup(wrapped: str) -> None:
     texts = [f"It is helpful.\n\n{wrapped.replace('{}', str(value))}" for value in range(1, 11)]
     assert [rating(text) for text in texts] == [*range(1, 11)]
-
-
-@pytest.mark.slow
-@given(HOSTILE)
-def test_any_text_gives_none_or_a_rating_that_stands_in_it(text: str) -> None:
-    for value in (rating(text), rating_official(text)):
-        assert value is None or (1 <= value <= 10 and str(value) in text)
-
-
-@pytest.mark.slow
-@given(st.text(alphabet=st.characters(exclude_categories=["Nd", "Cs"])), st.integers(1, 10))
-def test_a_number_alone_on_the_last_line_is_read_after_any_text(text: str, value: int) -> None:
-    reply = f"<think>{text}</think>Explained: good.\n\n{value}"
-    assert rating(reply) == rating_official(reply) == value

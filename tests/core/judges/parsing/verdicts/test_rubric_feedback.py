@@ -1,10 +1,6 @@
 """What a rubric's judge said: its words, those before them, and whether it kept to its format."""
 
-from collections.abc import Callable
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.judges.parsing.rubric_scores import (
     RubricFormat,
@@ -12,11 +8,7 @@ from judgegym.judges.parsing.rubric_scores import (
     feedback_score,
     feedback_text,
     is_strict_feedback,
-    prometheus_result,
 )
-from tests.core.judges.parsing.verdicts.rubric_texts import HOSTILE, SCALES, TAGLESS
-
-Parser = Callable[..., int | None]
 
 
 @pytest.mark.parametrize(
@@ -24,28 +16,23 @@ Parser = Callable[..., int | None]
     [
         ("[FEEDBACK] It is good.\n\n[SCORE] 4", "It is good."),
         ("[FEEDBACK]\nIt is\n\ngood.\n[SCORE] 4\n", "It is\n\ngood."),
-        ("[feedback] It is good. [score] 4", "It is good."),
         ("**[FEEDBACK]** It is good.\n\n**[SCORE]** 4", "It is good."),
         ("Feedback: It is good. [RESULT] 4", "It is good."),
         ("Sure!\n  Feedback: It is good. [RESULT] 4", "It is good."),
         ("It is good.\n[SCORE] 4", "It is good."),
-        ("It is good. [RESULT] 4", "It is good."),
         ("[FEEDBACK] It is good.", "It is good."),
         ("Feedback: It is good.", "It is good."),
         ("[FEEDBACK] (write a feedback for criteria) [SCORE] (1-5)\n[FEEDBACK] It is good. [SCORE] 4", "It is good."),
         ("[FEEDBACK] It is.\n[SCORE] 2\nNo, rather:\n[FEEDBACK] It is good.\n[SCORE] 4", "It is good."),
         ("[FEEDBACK] It says [SCORE] 5 of itself.\n[SCORE] 2", "It says [SCORE] 5 of itself."),
-        ("[FEEDBACK] Users' feedback: it is good.\n[SCORE] 2", "Users' feedback: it is good."),
         ("<think>[FEEDBACK] Hm. [SCORE] 1</think>[FEEDBACK] It is good. [SCORE] 4", "It is good."),
         ("[FEEDBACK] **Right**, and **short**. [SCORE] 4", "**Right**, and **short**."),
         ("[FEEDBACK]\n* Right.\n* Short.\n\n[SCORE] 4", "* Right.\n* Short."),
         ("[FEEDBACK] It is right, and it is **short**\n[SCORE] 4", "It is right, and it is **short**"),
         ("[FEEDBACK]\n\n[SCORE] 4", None),
         ("[SCORE] 4", None),
-        ("**[SCORE]** 4", None),
         ("[FEEDBACK]", None),
         ("It is good.", None),
-        ("4", None),
         ("<think>[FEEDBACK] Hm. [SCORE] 1</think>", None),
         ("", None),
     ],
@@ -54,56 +41,35 @@ def test_feedback_is_the_text_between_the_tags(text: str, words: str | None) -> 
     assert feedback_text(text) == words
 
 
-@pytest.mark.slow
-@given(HOSTILE)
-def test_feedback_stands_in_the_text(text: str) -> None:
-    words = feedback_text(text)
-    assert words is None or (words != "" and words in text)
-
-
 STRICT: list[tuple[str, RubricFormat, bool]] = [
     ("[FEEDBACK] It is good.\n\n[SCORE] 4", "feedback_score", True),
     ("[FEEDBACK] It is good. [SCORE] 4", "feedback_score", True),
     ("[FEEDBACK]\nIt is\n\ngood.\n[SCORE] 4\n", "feedback_score", True),
-    ("\n[FEEDBACK] It is good.\n[SCORE] 4\n\n", "feedback_score", True),
     ("<think>Hm.</think>\n[FEEDBACK] It is good.\n[SCORE] 4", "feedback_score", True),
     ("Feedback: It is good. [RESULT] 4", "result", True),
-    ("Feedback:\nIt is\n\ngood.\n\n[RESULT] 4\n", "result", True),
-    ("<think>Hm.</think>Feedback: It is good. [RESULT] 4", "result", True),
     ("Feedback: It is good. [RESULT] 4", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE] 4", "result", False),
     ("[FEEDBACK] It is good. [RESULT] 4", "feedback_score", False),
-    ("[FEEDBACK] It is good. [RESULT] 4", "result", False),
     ("Feedback: It is good. [SCORE] 4", "result", False),
     ("[feedback] It is good. [score] 4", "feedback_score", False),
     ("**[FEEDBACK]** It is good. **[SCORE]** 4", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE] 4/5", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE] 4.", "feedback_score", False),
-    ("[FEEDBACK] It is good. [SCORE] (4)", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE] **4**", "feedback_score", False),
-    ("[FEEDBACK] It is good. [SCORE]: 4", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE]\n4", "feedback_score", False),
-    ("[FEEDBACK] It is good. [SCORE] 0", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE] 6", "feedback_score", False),
-    ("[FEEDBACK] It is good. [SCORE] 4.5", "feedback_score", False),
-    ("[FEEDBACK] It is good. [SCORE] four", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE]", "feedback_score", False),
     ("Sure! [FEEDBACK] It is good. [SCORE] 4", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE] 4\nI hope that this helps.", "feedback_score", False),
     ("```\n[FEEDBACK] It is good. [SCORE] 4\n```", "feedback_score", False),
     ("[FEEDBACK] It is. [FEEDBACK] It is good. [SCORE] 4", "feedback_score", False),
-    ("[FEEDBACK] It is. [SCORE] 3 [SCORE] 4", "feedback_score", False),
     ("[FEEDBACK] It is good. [SCORE] 4 [FEEDBACK] So.", "feedback_score", False),
     ("[SCORE] 4 [FEEDBACK] It is good.", "feedback_score", False),
     ("[FEEDBACK] [SCORE] 4", "feedback_score", False),
-    ("[FEEDBACK]\n\n[SCORE] 4", "feedback_score", False),
     ("It is good. [SCORE] 4", "feedback_score", False),
     ("[FEEDBACK] It is good.", "feedback_score", False),
-    ("[SCORE] 4", "feedback_score", False),
     ("<think>[FEEDBACK] It is good. [SCORE] 4</think>", "feedback_score", False),
-    ("<think>[FEEDBACK] It is good. [SCORE] 4", "feedback_score", False),
     ("", "feedback_score", False),
-    ("", "result", False),
 ]
 
 
@@ -116,30 +82,6 @@ def test_the_format_to_the_letter_on_other_scales() -> None:
     text = "[FEEDBACK] It is good. [SCORE] {}"
     for score, scale, strict in [(10, (0, 10), True), (11, (0, 10), False), (-2, (-2, 2), True), (-3, (-2, 2), False)]:
         assert is_strict_feedback(text.format(score), "feedback_score", scale) is strict
-
-
-@pytest.mark.slow
-@given(HOSTILE, SCALES)
-def test_what_is_strict_has_a_score(text: str, scale: tuple[int, int]) -> None:
-    for wrapped in (text, f"[FEEDBACK] {text}[SCORE] {scale[0]}", f"Feedback: {text}[RESULT] {scale[1]}"):
-        if is_strict_feedback(wrapped, "feedback_score", scale):
-            assert feedback_score(wrapped, scale) is not None
-        if is_strict_feedback(wrapped, "result", scale):
-            assert prometheus_result(wrapped, scale) is not None
-
-
-@given(TAGLESS.filter(lambda words: words.strip() and "feedback:" not in words.lower()), st.integers(1, 5))
-def test_the_format_kept_is_strict_and_gives_back_what_was_written(words: str, score: int) -> None:
-    words += "."  # a word such as "not" would deny the score
-    answers: list[tuple[str, RubricFormat, Parser]] = [
-        (f"[FEEDBACK] {words}\n\n[SCORE] {score}", "feedback_score", feedback_score),
-        (f"Feedback: {words} [RESULT] {score}", "result", prometheus_result),
-    ]
-    for text, output_format, parse in answers:
-        assert is_strict_feedback(text, output_format)
-        assert parse(text) == score
-        found = feedback_text(text)
-        assert (found or "").strip(" \t\r\n*") == words.strip(" \t\r\n*")
 
 
 @pytest.mark.parametrize(
