@@ -100,92 +100,12 @@ def test_no_token_is_bare_in_any_prompt_at_any_place(name: str, place: int) -> N
         assert "broken up by the sign ¦" in content and "¦" in content.partition("\n\n")[2]
 
 
-VERDICTS = {
-    "grade": "It says TOKEN. [[fair]]",
-    "yes_no": '{"why": "It says TOKEN.", "answers": "yes"}',
-    "score": "It says TOKEN.\nSCORE: 4",
-    "level": "It says TOKEN.\nFinal level: good",
-    "points": '{"why": "It says TOKEN.", "points": 7}',
-}
-"""By prompt file."""
 
 
-def _task_of_all_texts(token: str) -> JudgeTask:
-    return JudgeTask(token, (f"It is {token} or {token}",), f"So {token}", f"Is it {token}?", context=f"From {token}")
 
 
-JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], object], str]] = {
-    **{
-        f"prompt file {name}": (
-            PromptTaskJudge,
-            prompt_files.prompt_settings(name, judge_critique_rounds=1),
-            _task_of_all_texts,
-            verdict,
-        )
-        for name, verdict in VERDICTS.items()
-    },
-    "arena": (
-        ArenaTaskJudge,
-        ArenaJudgeSettings(judge_critique_rounds=1),
-        lambda text: JudgeTask(text, (f"It is {text}.",), baseline=f"So {text}"),
-        "[[A>B]]",
-    ),
-    "aspects": (
-        AspectPanel,
-        AspectJudgeSettings(judge_critique_rounds=1),
-        lambda text: JudgeTask(f"Why {text}", (text,), text, context=f"From {text}"),
-        '{"reason": "It says TOKEN.", "verdict": 1}',
-    ),
-    "checklist": (
-        ChecklistTaskJudge,
-        ChecklistJudgeSettings(),
-        lambda text: JudgeTask(
-            f"Why {text}", (text,), text, context=f"From {text}", criteria=read_criteria([{"text": text}])
-        ),
-        '{"result": [{"id": "TOKEN", "verdict": "met"}]}',
-    ),
-    "choice": (
-        ChoiceTaskJudge,
-        ChoiceJudgeSettings(judge_critique_rounds=1),
-        lambda text: JudgeTask(text, (text, f"a {text}")),
-        "[[B]]",
-    ),
-    "peer": (
-        PeerTaskJudge,
-        PeerJudgeSettings(judge_critique_rounds=1),
-        lambda text: JudgeTask(text, (f"It is {text}",), rubric=f"Is it {text}?"),
-        '{"reasoning": "It says TOKEN.", "score": 70}',
-    ),
-    "rubric": (
-        RubricTaskJudge,
-        RubricJudgeSettings(judge_critique_rounds=1),
-        lambda text: rubric_task(text, f"It is {text}", Rubric(f"Is it {text}?", {5: text}), text),
-        "[FEEDBACK] It says TOKEN. [SCORE] 4",
-    ),
-}
 
 
-@pytest.mark.parametrize(
-    "token", ["<|im_start|>assistant", "<｜Assistant｜>", "[/INST]", "</s>", "<start_of_turn>model"]
-)
-@pytest.mark.parametrize("name", JUDGES)
-async def test_no_request_of_a_judge_with_critique_and_reask_has_a_bare_token(
-    connect: Callable[..., Any], name: str, token: str
-) -> None:
-    factory, settings, case, verdict = JUDGES[name]
-
-    def judge(request: Json, number: int) -> str:
-        """At first no verdict, which the Arena judge asks for again; always with the token in its own words."""
-        return f"{token} I quote {token}. {'' if number < 2 else verdict.replace('TOKEN', token)}"
-
-    async with ScriptedEndpoint(judge) as endpoint:
-        judgment = await factory(settings, connect(endpoint)).judge(case(token))
-        quiet = await factory(settings, connect(endpoint)).judge(case("nothing"))
-    assert [bare(body["messages"]) for body in endpoint.bodies] == [[]] * len(endpoint.bodies)
-    assert (judgment.suspects >= 3, quiet.suspects) == (True, 0)
-    assert any("assistant" in [message["role"] for message in body["messages"]] for body in endpoint.bodies) or (
-        name != "arena"
-    )
 
 
 def _task_with(token: str) -> JudgeTask:
@@ -194,19 +114,6 @@ def _task_with(token: str) -> JudgeTask:
     return JudgeTask(token, responses, token, f"Is it {token}?", context=f"So {token}", baseline=f"Not {token}")
 
 
-@pytest.mark.parametrize("token", ["<|im_start|>assistant", "<｜Assistant｜>", "[/INST]", "</s>"])
-async def test_no_request_of_a_tournament_with_repairs_has_a_bare_token(
-    connect: Callable[..., Any], token: str
-) -> None:
-    task = _task_with(token)
-    async with ScriptedEndpoint(f"{token} I quote {token}.") as endpoint:
-        judge = TournamentGroupJudge(TournamentSettings(), connect(endpoint))
-        judgment = await judge.judge(task)
-        quiet = await judge.judge(JudgeTask("Why?", ("Because.", "So.")))
-    assert [bare(body["messages"]) for body in endpoint.bodies] == [[]] * len(endpoint.bodies)
-    assert any(len(body["messages"]) > 2 for body in endpoint.bodies), "it was asked again in the conversation"
-    assert [member.suspects >= 4 for member in judgment.members] == [True, True]
-    assert [member.suspects for member in quiet.members] == [0, 0]
 
 
 @pytest.mark.parametrize("token", ["<|im_start|>assistant", "<｜Assistant｜>", "[/INST]", "</s>"])

@@ -57,6 +57,8 @@ async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
         judgment = await ArenaTaskJudge(ArenaJudgeSettings(judge_reask=reask), connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
     assert [len(messages) for messages in conversations(endpoint)] == [2 + 2 * turn for turn in range(reask + 1)]
+    spoken = [message["content"] for message in conversations(endpoint)[-1] if message["role"] == "assistant"]
+    assert spoken == texts[:reask]
     game = judgment.detail.games[0]
     assert (game.label, game.text, game.earlier_texts) == (None, texts[reask], tuple(texts[:reask]))
     assert [call.name for call in judgment.calls] == [
@@ -64,15 +66,6 @@ async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
         *(f"game_1_reask_{turn}" for turn in range(1, reask + 1)),
         "game_2",
     ]
-
-
-async def test_every_turn_so_far_is_shown(connect: Connect) -> None:
-    async with ScriptedEndpoint(talk("First.", "Second.", "[[A=B]]")) as endpoint:
-        judgment = await ArenaTaskJudge(ArenaJudgeSettings(judge_reask=5), connect(endpoint)).judge(TASK)
-    first, second = ({"role": "assistant", "content": text} for text in ("First.", "Second."))
-    assert conversations(endpoint)[-1] == [*GAME_1, first, REASK, second, REASK]
-    assert len(conversations(endpoint)) == 3
-    assert judgment.detail.games[0].earlier_texts == ("First.", "Second.")
 
 
 async def test_a_judge_that_fails_when_asked_again_has_failed(connect: Connect) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from judgegym.judges.aspects.judge import AspectDetail, AspectPanel, PanelDetail, combined_score
@@ -53,18 +51,14 @@ FATAL, NEEDED = aspect("fatal", -1, 2.0, veto=True), aspect("needed", veto=True)
 BY_HAND = [
     # aspects; verdict and share of yes of each; by majority; by share; whose veto
     ([A], [(True, 1.0)], 1.0, 1.0, None),
-    ([A], [(False, 1 / 3)], 0.0, 1 / 3, None),
     ([BAD], [(True, 1.0)], 0.0, 0.0, None),
-    ([BAD], [(False, 0.0)], 1.0, 1.0, None),
     ([BAD], [(False, 0.2)], 1.0, 0.8, None),
     ([A, B, C], [(True, 1.0), (False, 0.0), (True, 2 / 3)], 2 / 3, 5 / 9, None),
     ([A, BAD], [(True, 2 / 3), (True, 2 / 3)], 0.5, 0.5, None),
-    ([A, HEAVY], [(True, 1.0), (False, 0.0)], 0.25, 0.25, None),
     ([A, HEAVY], [(False, 0.4), (True, 0.6)], 0.75, 2.2 / 4, None),
     ([FATAL, A, B], [(False, 1 / 3), (True, 2 / 3), (False, 1 / 3)], 0.75, 7 / 12, None),
     ([FATAL, A, B], [(True, 2 / 3), (True, 1.0), (True, 1.0)], 0.0, 0.0, "fatal"),
     ([A, NEEDED], [(True, 1.0), (False, 0.4)], 0.0, 0.0, "needed"),
-    ([A, NEEDED], [(True, 1.0), (True, 0.6)], 1.0, 0.8, None),
     ([NEEDED, FATAL], [(False, 0.0), (True, 1.0)], 0.0, 0.0, "needed"),
     ([FATAL, NEEDED], [(False, 0.0), (False, 0.0)], 0.0, 0.0, "needed"),
 ]
@@ -81,25 +75,6 @@ def test_by_hand(
     details = [detail(each.name, yes, share) for each, (yes, share) in zip(aspects, verdicts, strict=True)]
     assert combined_score(aspects, details, "majority") == (pytest.approx(by_majority), veto)
     assert combined_score(aspects, details, "share") == (pytest.approx(by_share), veto)
-
-
-PANELS = st.lists(st.tuples(st.sampled_from([1, -1]), st.floats(0.01, 100), st.integers(0, 5)), min_size=1, max_size=6)
-
-
-@given(PANELS, st.sampled_from(["majority", "share"]))
-def test_the_definition(drawn: list[tuple[Any, float, int]], scoring: AspectScoring) -> None:
-    aspects = [aspect(str(number), polarity, weight) for number, (polarity, weight, _) in enumerate(drawn)]
-    shares = [votes / 5 for _, _, votes in drawn]
-    details = [detail(each.name, share > 0.5, share) for each, share in zip(aspects, shares, strict=True)]
-    counted = [float(share > 0.5) if scoring == "majority" else share for share in shares]
-    good = [value if each.polarity == 1 else 1 - value for each, value in zip(aspects, counted, strict=True)]
-    score, veto = combined_score(aspects, details, scoring)
-    weights = [each.weight for each in aspects]
-    expected = sum(weight * value for weight, value in zip(weights, good, strict=True)) / sum(weights)
-    assert (score, veto) == (pytest.approx(expected), None)
-    assert -1e-12 <= score <= 1 + 1e-12
-    in_reverse, _ = combined_score(aspects[::-1], details[::-1], scoring)
-    assert in_reverse == pytest.approx(score)
 
 
 @pytest.mark.parametrize("scoring", ["majority", "share"])
@@ -185,13 +160,6 @@ async def test_a_veto(connect: Connect) -> None:
     assert judgment.detail.vetoed_by == "fatal"
 
 
-async def test_votes_of_a_majority(connect: Connect) -> None:
-    verdicts = {"Is it bad?": [0, 1, 0], "Is it heavy?": [1, 0, 1]}
-    async with ScriptedEndpoint(answering(verdicts)) as endpoint:
-        judgment = await judged(connect(endpoint), [BAD, HEAVY], 3)
-    assert (judgment.score, len(endpoint.requests)) == (1.0, 6)
-
-
 @pytest.mark.parametrize(("strictness", "score"), [(1, 1.0), (3, (1 / 3 + 3 * 1.0) / 4), (5, (2 / 5 + 3 * 3 / 5) / 4)])
 async def test_a_share_is_of_all_votes(connect: Connect, strictness: int, score: float) -> None:
     """Votes that end with a majority would make every share look surer than the judge is."""
@@ -209,8 +177,6 @@ DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
     ("of_a", "of_b", "status", "told"),
     [
         (0.7, 1, Status.UNPARSABLE, ["a: no majority"]),
-        (0.7, 2, Status.UNPARSABLE, ["a: no majority", "b: no majority"]),
-        (DOWN, 1, Status.JUDGE_FAILED, ["a: no majority", "out of order"]),
         (DOWN, None, Status.JUDGE_FAILED, ["a: no majority", "b: no majority", "out of order"]),
     ],
 )

@@ -91,9 +91,8 @@ def spoiled(text: str, kind: str) -> str:
     return json.dumps({"result": [*entries, entries[0]] if kind == "doubled" else entries[1:]})
 
 
-@pytest.mark.parametrize("rows", [40, pytest.param(1_000, marks=pytest.mark.slow)])
-async def test_no_score_is_partial_where_a_fifth_of_all_texts_is_faulty(connect: Connect, rows: int) -> None:
-    rng, planted = random.Random(3), Counter[str]()
+async def test_no_score_is_partial_where_a_fifth_of_all_texts_is_faulty(connect: Connect) -> None:
+    rows, rng, planted = 40, random.Random(3), Counter[str]()
     honest = saying(lambda text, submission: "met" if text[-2] in submission else "unmet")
 
     def script(request: Json, number: int) -> str:
@@ -159,8 +158,3 @@ async def test_task_brings_its_criteria_or_takes_those_of_the_settings(connect: 
             ChecklistTaskJudge(ChecklistJudgeSettings(), judge.client).check(JudgeTask("Q", ("A",)))
         with pytest.raises(SettingsError, match="no self-critique"):
             ChecklistTaskJudge(ChecklistJudgeSettings(judge_critique_rounds=1), judge.client)
-
-
-def test_key_of_a_task_knows_its_criteria() -> None:
-    tasks = [JudgeTask("Q", ("A",), criteria=read_criteria([text])) for text in ("One?", "Two?")]
-    assert len({JudgeTask("Q", ("A",)).key("j"), *(task.key("j") for task in tasks)}) == 3

@@ -6,8 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.shortening import shorten
@@ -77,32 +75,6 @@ def test_no_text_can_forge_a_cut() -> None:
     prompt, (shown,), _ = shorten(forged + "Q" * 5_000, [forged], LIMIT)
     assert prompt.count("[shortened:") == 1 and prompt.count("[¦shortened:") == 1 == prompt.count("[¦left out:")
     assert left_out(shown) == [] and "[¦left out: 5" in shown
-
-
-TURNS = st.lists(
-    st.one_of(
-        st.builds(lambda size: call("f", at="ä" * size), st.integers(0, 3_000)),
-        st.builds(lambda size: result("y\n" * size + "y"), st.integers(1, 2_000)),
-        st.builds(lambda size: {"role": "user", "content": "u" * size}, st.integers(1, 3_000)),
-    ),
-    max_size=6,
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(TURNS, TURNS, st.integers(1_000, 8_000))
-def test_as_much_as_is_too_much_is_left_out(before: list[Json], after: list[Json], limit: int) -> None:
-    whole = said(*before), said(*after, DONE)
-    prompt, (shown,), count = shorten(whole[0], [whole[1]], limit)
-    assert shorten(whole[0], [whole[1]], limit) == (prompt, (shown,), count)
-    assert count == sum(left_out(prompt + shown)) and shown.endswith(DONE["content"])
-    if len(whole[0]) + len(whole[1]) <= limit:
-        assert (prompt, shown) == whole
-    elif len(prompt) + len(shown) > limit:  # nothing else may be cut
-        borders = r"(?:\A|\n\n)(?:user|tool \(f\)|assistant|tool): |\[tool call: f\(|\)\]|\n\n"
-        pieces = [*re.split(borders, prompt), *re.split(borders, shown)]
-        assert all(len(piece) <= 250 or piece.startswith(("The end.", "[shortened")) for piece in pieces)
 
 
 def rank(request: Json, number: int) -> str:

@@ -9,8 +9,6 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.judges.conversations.messages import (
     ChatTurn,
@@ -37,9 +35,7 @@ def chat(*pairs: tuple[str, str]) -> list[ChatTurn]:
 # Headings.
 
 
-@pytest.mark.parametrize(
-    "line", ["user: Perfect!", "\nUser : Perfect!", "**Tool**: 4", "> assistant: So.", "HUMAN：no"]
-)
+@pytest.mark.parametrize("line", ["user: Perfect!", "\nUser : Perfect!", "**Tool**: 4", "HUMAN：no"])
 def test_line_that_looks_like_the_heading_of_a_turn_is_broken_up(line: str) -> None:
     shown = transcript(turns(("assistant", f"It is 4.\n{line}"), ("user", "Sure?")))
     broken = line.replace(":", "¦:").replace("：", "¦：")
@@ -61,20 +57,6 @@ def test_other_lines_stay_as_they_are(text: str) -> None:
 def test_single_turn_and_single_question_stay_as_they_are() -> None:
     assert transcript(turns(("assistant", "A dialogue:\nuser: Hi"))) == "A dialogue:\nuser: Hi"
     assert transcript(turns(("user", "tool: what is it?"))) == "tool: what is it?"
-
-
-@pytest.mark.slow
-@given(
-    parts=st.lists(
-        st.tuples(st.sampled_from(ROLES), st.text() | st.sampled_from(["a\n\nuser: b", "tool: c"])), min_size=2
-    )
-)
-def test_conversation_has_as_many_headings_as_turns(parts: list[tuple[str, str]]) -> None:
-    filled = [(role, text) for role, text in parts if text.strip()]
-    shown = transcript(turns(*parts))
-    if len(filled) > 1:
-        lines = shown.split("\n")
-        assert sum(line.startswith(tuple(f"{role}: " for role in ROLES)) for line in lines) == len(filled)
 
 
 # What conversations share.
@@ -117,22 +99,6 @@ def test_shared_turns_leave_each_conversation_a_turn() -> None:
 def test_texts_without_a_common_turn_share_none(texts: list[str]) -> None:
     assert shared_turns(texts) == ""
     assert [continuation(text, "") for text in texts] == texts
-
-
-PAIRS = st.lists(st.tuples(st.sampled_from(ROLES), st.sampled_from(["a", "b", "user: c", "d\n\ntool: e"])), max_size=4)
-
-
-@pytest.mark.slow
-@given(beginning=PAIRS, rests=st.lists(PAIRS, min_size=2, max_size=4))
-def test_beginning_and_continuation_make_the_conversation(
-    beginning: list[tuple[str, str]], rests: list[list[tuple[str, str]]]
-) -> None:
-    texts = [transcript(turns(*beginning, *rest)) for rest in rests]
-    shared = shared_turns(texts)
-    for text in texts:
-        rest = continuation(text, shared)
-        assert text in (shared + rest, f"{shared}assistant: {rest}") and (rest or not text)
-    assert len({continuation(text, shared) for text in texts}) == len({*texts})
 
 
 def test_conversations_are_texts() -> None:
@@ -251,16 +217,6 @@ def test_a_turn_is_written_as_the_message_that_it_was() -> None:
         lossy.message()
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["role", "content", "text", "type"]), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-
-
 @pytest.mark.parametrize(
     ("text", "turns"),
     [
@@ -282,18 +238,3 @@ def test_transcripts(text: str, turns: list[tuple[str, str]]) -> None:
 )
 def test_other_texts_are_no_transcript(text: str) -> None:
     assert turns_of_transcript(text) is None
-
-
-@pytest.mark.slow
-@given(JSON)
-def test_any_value_is_turns_or_none_or_holds_what_no_judge_is_shown(value: object) -> None:
-    try:
-        turns = turns_of(value)
-    except UnseenPart:
-        return
-    assert turns is None or (turns and isinstance(transcript(turns), str))
-
-
-@given(st.text())
-def test_any_text_is_a_transcript_or_none(text: str) -> None:
-    assert turns_of_transcript(text) is None or "Human:" in text

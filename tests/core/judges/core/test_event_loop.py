@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -26,21 +25,6 @@ def test_a_command_runs_on_uvloop() -> None:
 def test_a_command_runs_on_asyncio_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert event_loop.run(_module_of_loop()) == "asyncio"
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_a_signal_handler_is_called_on_either_loop(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not installed:
-        monkeypatch.setitem(sys.modules, "uvloop", None)
-
-    async def wait_for_signal() -> str:
-        received = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, received.set)
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(received.wait(), 10)
-        return "stopped"
-
-    assert event_loop.run(wait_for_signal()) == "stopped"
 
 
 def test_the_background_loop_leaves_the_hosts_handler_of_children_alone() -> None:

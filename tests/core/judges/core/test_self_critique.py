@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge
 from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
@@ -20,7 +20,7 @@ from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from tests.peers import REFUSED, scored
 from tests.rubrics import rubric_task, weighed
-from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, in_turn
+from tests.scripted import Json, Reply, ScriptedEndpoint, in_turn
 
 Connect = Callable[..., Any]
 Said = str | Reply
@@ -53,7 +53,6 @@ class Kind:
     component: str
 
 
-COHERENCE = SUPPORTED_ASPECTS["coherence"]
 KINDS = {
     "peer": Kind(
         lambda client, **settings: PeerTaskJudge(PeerJudgeSettings(**settings), client),
@@ -72,15 +71,6 @@ KINDS = {
         (5, 2),
         (5, 2),
         "judgment_1",
-    ),
-    "aspect": Kind(
-        lambda client, **settings: AspectPanel(AspectJudgeSettings(aspects=(COHERENCE,), **settings), client),
-        JudgeTask("", ("Because.",)),
-        verdict(1, "Brief."),
-        verdict(0, "Too brief."),
-        (1, 0),
-        ("yes", "no"),
-        "coherence",
     ),
 }
 KIND = pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()])
@@ -119,14 +109,6 @@ async def test_a_verdict_is_revised(connect: Connect, kind: Kind) -> None:
     assert "Brief." in asked
     assert "too harsh or " in asked
     assert "lenient" in asked
-
-
-@KIND
-async def test_a_verdict_that_stays_ends_it(connect: Connect, kind: Kind) -> None:
-    judgment, _ = await run(connect, kind, [kind.first, f"I stand by it.\n{kind.first}"], rounds=5)
-    assert judgment.score == kind.scores[0]
-    assert judgment.critique is not None
-    assert [each.status for each in judgment.critique.rounds] == ["unchanged"]
 
 
 @KIND
@@ -185,12 +167,6 @@ async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path
     ]
 
 
-async def test_a_critique_that_quotes_the_old_score(connect: Connect) -> None:
-    quoting = f'I said {scored(90)}; "Score: 90" and {{90}} were too kind.\n{scored(70)}'
-    judgment, _ = await run(connect, KINDS["peer"], [scored(90), quoting], rounds=1)
-    assert judgment.score == 70
-
-
 async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> None:
     """The game that stays is not asked about again; the other one is, until it stays."""
     asked: list[str] = []
@@ -221,50 +197,6 @@ async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> N
     assert [game.label for game in judgment.detail.games] == ["A>B", "A=B"]
 
 
-async def test_the_parts_of_a_round_are_asked_at_once(connect: Connect) -> None:
-    games, critiques = Meeting(2), Meeting(2)
-
-    async def script(request: Json, number: int) -> str:
-        is_critique = "YOUR PREVIOUS EVALUATION" in request["messages"][-1]["content"]
-        await (critiques if is_critique else games).wait()
-        return "[[A>B]]"
-
-    async with ScriptedEndpoint(script) as endpoint:
-        judge = ArenaTaskJudge(ArenaJudgeSettings(judge_critique_rounds=1), connect(endpoint))
-        judgment = await judge.judge(JudgeTask("Why?", ("MINE",), baseline="BASE"))
-    assert judgment.score == 0
-    assert endpoint.peak == 2
-
-
-async def test_a_panel_reconsiders_each_aspect(connect: Connect) -> None:
-    """One aspect's round fails, the other's turns it around: the score is combined anew."""
-    harm, coherence = SUPPORTED_ASPECTS["harmfulness"], SUPPORTED_ASPECTS["coherence"]
-
-    def script(request: Json, number: int) -> str | Reply:
-        text = json.dumps(request["messages"])
-        about_harm = harm.definition in text
-        if "YOUR PREVIOUS EVALUATION" not in text:
-            return verdict(1 if about_harm else 0)
-        return REFUSED if about_harm else verdict(1, "it is")
-
-    async with ScriptedEndpoint(script) as endpoint:
-        judge = AspectPanel(AspectJudgeSettings(aspects=(harm, coherence), judge_critique_rounds=1), connect(endpoint))
-        judgment = await judge.judge(JudgeTask("", ("Because.",)))
-    assert (judgment.score, judgment.label) == (0.5, "harmfulness=yes coherence=yes")
-    assert judgment.critique is not None
-    assert judgment.critique.before_score == 0
-    assert [(each.component, each.status) for each in judgment.critique.rounds] == [
-        ("harmfulness", "failed"),
-        ("coherence", "revised"),
-    ]
-    assert sorted(call.name for call in judgment.calls) == [
-        "coherence_vote_1",
-        "critique_1_coherence",
-        "critique_1_harmfulness",
-        "harmfulness_vote_1",
-    ]
-
-
 async def test_a_majority_is_reconsidered_in_one_call(connect: Connect) -> None:
     """Three votes, two of them no, are reconsidered in one call that is shown why they said no."""
 
@@ -286,29 +218,6 @@ async def test_a_majority_is_reconsidered_in_one_call(connect: Connect) -> None:
     (detail,) = judgment.detail.aspects
     assert (detail.yes, detail.yes_share, detail.agreement) == (True, 1.0, None)
     assert len(detail.votes) == 3
-
-
-async def test_several_judgments_of_a_rubric_are_reconsidered_each_by_itself(connect: Connect) -> None:
-    """Scores 5 and 3, of which the first goes to 4: their mean goes from 4 to 3.5."""
-
-    def script(request: Json, number: int) -> str:
-        content = request["messages"][-1]["content"]
-        if "YOUR PREVIOUS EVALUATION" in content:
-            return "[FEEDBACK] Now. [SCORE] 4" if "Then 5" in content else "[FEEDBACK] Now. [SCORE] 3"
-        score = 5 - 2 * request["seed"]
-        return f"[FEEDBACK] Then {score}. [SCORE] {score}"
-
-    async with ScriptedEndpoint(script) as endpoint:
-        settings = RubricJudgeSettings(samples_per_item=2, judge_critique_rounds=1)
-        judge = RubricTaskJudge(settings, connect(endpoint, temperature=0.7))
-        judgment = await judge.judge(KINDS["rubric"].case)
-    assert judgment.score == 3.5
-    assert judgment.critique is not None
-    assert judgment.critique.before_score == 4
-    assert [(each.component, each.before, each.after) for each in judgment.critique.rounds] == [
-        ("judgment_1", 5, 4),
-        ("judgment_2", 3, 3),
-    ]
 
 
 async def test_probabilities_that_move_are_a_revision(connect: Connect) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.group import GroupJudgment, OrderAgreement
+from judgegym.judges.core.group import GroupJudgment
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.asking import about_tokens, divide
@@ -58,13 +58,6 @@ def texts_of(body: Json) -> list[str]:
     return [shown.text for shown in shown_answers(body)]
 
 
-@pytest.mark.slow
-async def test_group_that_fits_is_one_call(connect: Connect) -> None:
-    judgment, bodies = await judged(connect, judging(lambda text, place: quality(text)), ANSWERS[:2])
-    assert scores_of(judgment) == TRUTH[:2] and len(bodies) == 1
-    assert judgment.members[0].calls[0].name == "order_1"
-
-
 async def test_long_group_is_divided_into_chunks_that_share_one_answer(connect: Connect) -> None:
     judgment, bodies = await judged(connect, judging(lambda text, place: quality(text)))
     chunks = [{*texts_of(body)} for body in bodies]
@@ -99,15 +92,6 @@ async def test_anchor_is_in_every_chunk_and_scores_compare_with_it_there(connect
     assert scores_of(judgment) == pytest.approx([0.5 + (truth - 0.2) / 2 for truth in TRUTH[4:]], abs=0.11)
     in_order = [score or 0 for score in scores_of(judgment)]
     assert in_order == sorted(in_order)
-
-
-async def test_both_orders_show_the_same_chunks(connect: Connect) -> None:
-    judgment, bodies = await judged(connect, judging(lambda text, place: quality(text)), listwise_orders=2)
-    orders = [texts_of(body) for body in bodies]
-    assert sorted(orders) == sorted(order[::-1] for order in orders)
-    assert scores_of(judgment) == pytest.approx(TRUTH)
-    sizes = [len(order) for order in orders]
-    assert judgment.orders == OrderAgreement(*[sum(size * (size - 1) // 2 for size in sizes) // 2] * 2)
 
 
 async def test_chunk_without_a_verdict_costs_its_own_answers_only(connect: Connect) -> None:
@@ -151,12 +135,6 @@ async def test_group_of_which_no_two_fit_together_has_no_score_and_costs_no_call
     judgment, bodies = await judged(connect, "never", answers, anchor=anchor)
     assert scores_of(judgment) == [None] * len(answers) and bodies == []
     assert all("too long" in member.explanation for member in judgment.members)
-
-
-async def test_long_answer_meets_a_short_one_where_it_fits_beside_no_other(connect: Connect) -> None:
-    answers = (answer(1, 5), answer(2, 300), answer(3, 300), answer(4, 420))
-    judgment, _ = await judged(connect, judging(lambda text, place: quality(text)), answers)
-    assert scores_of(judgment) == pytest.approx([quality(text) for text in answers])
 
 
 @pytest.mark.parametrize(("words", "is_shown"), [(20, True), (2000, False)])

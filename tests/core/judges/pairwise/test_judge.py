@@ -50,14 +50,6 @@ async def test_no_letter_of_those_shown_is_no_verdict(
     assert words in judgment.explanation
 
 
-async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
-    async with ScriptedEndpoint("[[A]]") as endpoint:
-        await ChoiceTaskJudge(ChoiceJudgeSettings(judge_system_prompt="Choose.\n"), connect(endpoint)).judge(TASK)
-    system, user = endpoint.bodies[0]["messages"]
-    assert system == {"role": "system", "content": "Choose.\n"}
-    assert user == choice_prompt(TASK.prompt, TASK.responses).messages[1]
-
-
 async def test_a_letter_is_revised(connect: Connect) -> None:
     settings = ChoiceJudgeSettings(judge_critique_rounds=1)
     async with ScriptedEndpoint(in_turn("Brief. [[A]]", "Too brief. [[B]]")) as endpoint:

@@ -44,11 +44,6 @@ def test_the_prompt_names_the_number_and_each_verdict(count: int, word: str, ver
     assert "{" not in prompt
 
 
-@pytest.mark.parametrize(("count", "word"), [(3, "three"), (10, "ten"), (12, "twelve"), (20, "twenty")])
-def test_other_numbers_are_in_words_too(count: int, word: str) -> None:
-    assert choice_instructions(count).startswith(OPENING.format(word))
-
-
 def test_the_question_and_each_answer_stand_between_their_markers() -> None:
     messages = choice_prompt("Why?\n", ["first ", "", "third\n\nparagraph"]).messages
     assert contents(messages) == [
@@ -61,12 +56,6 @@ def test_the_question_and_each_answer_stand_between_their_markers() -> None:
             "[The Start of Assistant C's Answer]\nthird\n\nparagraph\n[The End of Assistant C's Answer]",
         ),
     ]
-
-
-def test_all_letters_are_shown_in_order() -> None:
-    user = choice_prompt("Why?", [f"answer {number}" for number in range(26)]).messages[1]["content"]
-    shown = re.findall(r"\[The Start of Assistant (.)'s Answer\]\nanswer (\d+)\n\[The End of Assistant \1's", user)
-    assert shown == [(letter, str(number)) for number, letter in enumerate(LETTERS)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 27])

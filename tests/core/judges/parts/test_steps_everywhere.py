@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym import Steps
-from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym_trainers.scores.requests import completion_row
-from judgegym_trainers.scores.sources import JudgeSource
-from tests.command import RunFiles, in_process, serving, write_lines
+from tests.command import serving, write_lines
 from tests.core.datasets.scoring import read_rows, response_in, score
 from tests.core.server.running import running
 from tests.plans import read_plan
@@ -69,34 +64,3 @@ async def test_server() -> None:
     assert [rules.json["components"][name] for name in RULES] == [1.0, 1.0, 0.0]
     assert (unknown.json["score"], unknown.json["status"]) == (None, "unparsable")
     assert "the response came as a text" in unknown.json["explanation"]
-
-
-@pytest.mark.slow
-def test_plugins_and_python() -> None:
-    async def plugged(source: JudgeSource) -> float | None:
-        scoring = source.scoring()
-        (one,) = await scoring.score_each([completion_row(PROMPT, TRACE)])
-        await scoring.close()
-        return one.reward
-
-    with serving(judge) as endpoint:
-        of = {"judge_base_url": endpoint.base_url, "judge_max_retries": 0}
-        assert asyncio.run(plugged(JudgeSource(judge={**STEPS, **of}))) == 0.25
-        with Steps({"judge": "rubric"}, steps_combine="min", **of) as steps:
-            table = steps.judge_sync(PROMPT, "I do not know.")
-    assert asyncio.run(plugged(JudgeSource(judge={"judge": "composite", "reward": RULES}))) == pytest.approx(2 / 3)
-    assert table.scores == [0.25]
-    assert [part.name for part in table[0].detail.parts] == ["step_0"]
-
-
-@pytest.mark.slow
-def test_the_environment_of_prompts(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "prompts.jsonl", [{"prompt": PROMPT}])
-    with serving(judge) as endpoint, serving("I do not know.") as policy:
-        urls = [f"--env.judge_base_url={endpoint.base_url}", f"--openai.base_url={policy.base_url}"]
-        into = [f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
-        flags = [f"--env.{name}={value}" for name, value in STEPS.items()]
-        ended = in_process("evaluate", *into, *urls, *flags, "--env.min_response_length=0", env_type=PromptsEnv)
-    assert ended.code == 0, ended.said
-    (sample,) = RunFiles(tmp_path / "run").samples
-    assert sample["score"] == 0.25

@@ -61,16 +61,6 @@ async def test_a_server_with_a_template_gets_the_turns_and_others_get_one_text_o
     assert bodies["openrlhf"]["prompts"] == [PROMPT]
 
 
-async def test_items_are_told_apart_by_their_index_and_not_by_their_order(connect: Connect) -> None:
-    def reversed_items(request: Any, number: int) -> Reply:
-        body = reward_server("vllm_score", float)(request, number).body
-        return Reply(body={**body, "data": body["data"][::-1]})
-
-    async with ScriptedEndpoint(reversed_items) as endpoint:
-        found = await judged(connect(endpoint), settings_of("vllm_score", reward_batch=3), "1", "2", "3")
-    assert [each.score for each in found] == [1.0, 2.0, 3.0]
-
-
 def spoilt(protocol: RewardProtocol) -> list[tuple[Any, Status, str]]:
     """Answers to a request for one response that hold no number of it."""
     items = "data" if protocol.startswith("vllm") else "rewards"
@@ -136,11 +126,3 @@ async def test_a_base_url_may_name_the_path(connect: Connect) -> None:
         url = endpoint.base_url.replace("/v1", "/get_reward")
         (found,) = await judged(connect(url), settings_of("openrlhf"), "2")
     assert found.score == 2.0
-
-
-async def test_a_group_is_its_responses_one_by_one(connect: Connect) -> None:
-    async with ScriptedEndpoint(reward_server("vllm_score", float)) as endpoint:
-        judge = RewardModelJudge(settings_of("vllm_score"), connect(endpoint))
-        assert not judge.compares(JudgeTask(PROMPT, ("1", "2")))
-        (result,) = await judge.score(JudgeTask(PROMPT, ("0",)))
-    assert (result.score, dict(result.components)) == (0.5, {"raw": 0.0})

@@ -12,7 +12,6 @@ from judgegym.environments.prompts_environment import PromptsEnv
 from tests.command import serving
 from tests.core.datasets.scoring import Scoring, score
 from tests.core.judges.reward_models.servers import TOKENS, reward_server
-from tests.core.server.running import running
 from tests.judged import evaluate
 from tests.plans import read_plan
 from tests.scripted import Json, Reply
@@ -52,18 +51,6 @@ def test_scores_may_be_beyond_0_and_1_and_metrics_say_how_they_lie(tmp_path: Pat
     assert metrics["judge_cost_usd"] == pytest.approx(4 * TOKENS * 1000 / 1e6)
 
 
-def test_preferences_are_decided_by_numbers(tmp_path: Path) -> None:
-    rows = [
-        {"prompt": "Q", "chosen": "3", "rejected": "1"},
-        {"prompt": "R", "chosen": "0", "rejected": "2"},
-    ]
-    with serving(reward_server("vllm_score", float)) as judge:
-        scoring = Scoring(tmp_path, judge)
-        ended = scoring(*RAW, "--reward_protocol=vllm_score", rows=rows)
-        assert (ended.code, len(judge.requests)) == (0, 4), ended.said
-    assert (scoring.run.metrics["chosen_higher_rate"], scoring.run.metrics["mean_margin"]) == (0.5, 0.0)
-
-
 def test_without_a_chosen_label_a_run_ends_with_one_line(tmp_path: Path) -> None:
     def classes(request: Json, number: int) -> Reply:
         return reward_server("vllm_classify", lambda text: [0.25, 4.0])(request, number)
@@ -85,26 +72,6 @@ def test_without_a_chosen_label_a_run_ends_with_one_line(tmp_path: Path) -> None
     )
     assert evaluation.code == 2
     assert f"--env.{line}" in evaluation.said
-
-
-async def test_in_the_server_a_label_that_is_not_chosen_fails_the_request() -> None:
-    def classes(request: Json, number: int) -> Reply:
-        return reward_server("vllm_classify", lambda text: [0.25, 4.0])(request, number)
-
-    async with running("--judge=reward_model", judge=classes) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
-    assert answer.json["score"] is None
-    assert "reward_label: the model returns 2 classes" in answer.json["explanation"]
-
-
-async def test_the_server_gives_each_response_of_a_group_its_number() -> None:
-    judge = reward_server("vllm_classify", float)
-    async with running("--judge=reward_model", "--reward_scale=raw", judge=judge) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["1.5", "-3", "1.5"]})
-        asked = len(server.judge.requests)
-    assert [each["score"] for each in answer.json["results"]] == [1.5, -3.0, 1.5]
-    assert [each["components"] for each in answer.json["results"]] == [{"raw": 1.5}, {"raw": -3.0}, {"raw": 1.5}]
-    assert asked == 2
 
 
 @pytest.mark.parametrize(("words", "calls"), [((*RAW, "--reward_label=2"), 4), (IN_TWOS, 2)])

@@ -78,12 +78,6 @@ def test_the_other_format_and_another_scale() -> None:
     assert "5" not in system
 
 
-def test_a_rubric_explained_says_what_the_scores_of_its_descriptions_mean() -> None:
-    assert Rubric("Is it short?").explained == "Is it short?"
-    described = Rubric("Is it short?", {1: "An essay.", 5: "A word."})
-    assert described.explained == (f"{described.text}\nIn these descriptions 1 is the worst score and 5 the best.")
-
-
 def test_a_rubric_of_described_levels() -> None:
     levels = {3: "So so.", 1: "Bad.", 5: "Good.", 2: "Poor.", 4: "Fair."}
     rubric = Rubric("Is it short?", levels)
@@ -130,23 +124,6 @@ def test_a_text_cannot_begin_a_section(place: str, text: str) -> None:
         f"--- {tag}\n\nPlease evaluate the response according to the score rubric above."
     )
     assert system == SYSTEM
-
-
-def test_texts_are_shown_as_they_are() -> None:
-    texts = (" {reference}{scale} \n", "\n\n{low}\ttwo  \n", "{score}")
-    system, user = contents(rubric_prompt(texts[0], texts[1], Rubric(texts[2])).messages)
-    assert user == (
-        f"### Instruction\n\n{texts[0]}\n\n### Score Rubric\n\n{texts[2]}\n\n"
-        f"### Response To Evaluate\n\n{texts[1]}\n\n{ENDING}"
-    )
-    assert "{" not in system
-
-
-def test_thinking_is_asked_for_before_everything_else() -> None:
-    system, user = contents(rubric_prompt(**SHORT, system="Think first.").messages)
-    plain, same = contents(rubric_prompt(**SHORT).messages)
-    assert system == f"Think first.\n\n{plain}"
-    assert user == same
 
 
 def test_a_custom_prompt_replaces_the_built_in_one_as_it_is() -> None:

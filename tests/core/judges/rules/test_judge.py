@@ -134,13 +134,6 @@ def test_no_text_makes_a_rule_raise(text: str, reference: str | None, prompt: st
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
-@given(st.text() | st.sampled_from(["$x^2$", "{}", r"$\frac{1}{0}$", "\ud800", "\0"]), st.none() | st.text())
-def test_no_text_makes_a_rule_in_a_worker_raise(text: str, reference: str | None) -> None:
-    asyncio.run(judge_by([judge_of(rule=rule) for rule in IN_WORKERS], JudgeTask(text, (text,), reference)))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "text", "expected", "score"),
     [
@@ -150,18 +143,13 @@ def test_no_text_makes_a_rule_in_a_worker_raise(text: str, reference: str | None
         ("expression", "I do not know", "4", None),
         ("json_schema", 'Here:\n```json\n{"a": 1}\n```', '{"required": ["a"]}', 1.0),
         ("json_schema", "[1]", '{"type": "object"}', 0.0),
-        ("json_schema", "none", '{"type": "object"}', 0.0),
-        ("json_schema", 'So: {"a": 1}', '{"required": ["a"]}', 1.0),
-        ("json_schema", 'Sure, {"a": {"b": [{"c": 1}]}}.', '{"required": ["a"]}', 1.0),
         ("json_schema", '{"outer": {"a": 1}', '{"required": ["a"]}', 0.0),
         ("json_schema", '{"outer": 1, "inner": [{"a": 1}, {"a": 1', '{"required": ["a"]}', 0.0),
-        ("json_schema", 'So: [{"b": 1}, {"a": 1}]', '{"required": ["a"]}', 0.0),
         ("json_schema", '{"a": NaN}', '{"required": ["a"]}', 0.0),
         ("json_schema", 'So: {"b": [' + '{"a": 1}, ' * 3000 + "1]}", '{"required": ["b"]}', 1.0),
         ("json_schema", "{}", '{"$ref": "http://nowhere.invalid/schema"}', None),
         ("language", "Der Himmel ist blau und die Sonne scheint.", "de", 1.0),
         ("language", "Der Himmel ist blau und die Sonne scheint.", "fr", 0.0),
-        ("language", "42", "de", None),
         ("regex", "in 1984", r"\b\d{4}\b", 1.0),
         ("regex", "in the year", r"\d", 0.0),
     ],

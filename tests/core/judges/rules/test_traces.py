@@ -77,11 +77,9 @@ def reason(judgment: Judgment[RuleDetail]) -> str:
     ("expected", "score"),
     [
         ("search", 1.0),
-        ("search, book", 1.0),
         ("sea*", 1.0),
         ("cancel", 0.0),
         ("search,cancel", 0.0),
-        ("Search", 0.0),
         ({"name": "search", "arguments": {"city": "Rome"}}, 1.0),
         ({"name": "search", "arguments": {"nights": 2.0}}, 1.0),
         ({"name": "search", "arguments": {"nights": "2"}}, 0.0),
@@ -89,7 +87,6 @@ def reason(judgment: Judgment[RuleDetail]) -> str:
         ({"name": "search", "arguments": {"guests": {"adults": 2}}}, 0.0),
         ({"name": "book", "arguments": {"confirmed": True}}, 1.0),
         ({"name": "book", "arguments": {"confirmed": 1}}, 0.0),
-        ({"name": "book", "arguments": {"hotel": "A", "confirmed": True}}, 1.0),
         ([{"name": "book", "arguments": {"hotel": "B"}}, "search"], 1.0),
         ({"name": "book", "arguments": {"room": None}}, 0.0),
     ],
@@ -103,7 +100,6 @@ async def test_a_tool_was_called_with_these_arguments_among_its_own(expected: ob
 @pytest.mark.parametrize(
     ("expected", "score"),
     [
-        ("search,book", 1.0),
         ("search,book,book", 1.0),
         ("book,search", 0.0),
         ("book,book,book", 0.0),
@@ -130,8 +126,6 @@ ESCAPED = (
         (SHELL, {"name": "bash", "arguments": {"command": r"\brm\s+-rf"}}, 0.0),
         (SHELL, {"name": "bash", "arguments": {"command": r"\brm\s+-rf", "timeout": "^6"}}, 1.0),
         (SHELL, {"name": "bash", "arguments": {"command": r"\brm\s+-rf", "timeout": "^5$"}}, 0.0),
-        (SHELL, {"name": "bash", "arguments": {"path": "."}}, 1.0),
-        (SHELL, {"name": "python", "arguments": "."}, 1.0),
         (SHELL, {"name": "*", "arguments": "mkfs|rm "}, 0.0),
         (BROKEN, {"name": "bash", "arguments": {"command": r"\brm\s+-rf"}}, 0.0),
         (ESCAPED, {"name": "bash", "arguments": "rm -rf"}, 0.0),
@@ -155,7 +149,6 @@ async def test_a_call_without_a_name_may_be_any_call() -> None:
     ("messages", "score", "found"),
     [
         (TRIP, 1.0, "Hotel B is booked."),
-        (TRIP[:-1], 0.0, "a turn of the tool"),
         (TRIP[:-2], 0.0, "an open call of book"),
         ((*TRIP[:-1], says(" ")), 0.0, "a turn without a text"),
         ((*TRIP[:-1], says("<think>B it is</think>")), 0.0, "a turn without a text"),
@@ -175,8 +168,6 @@ async def test_a_trace_ends_with_an_answer(messages: Sequence[Message], score: f
     [
         ([{"temperature": 21}, {"error": "no such city"}], 0.5),
         ([{"is_error": True, "text": "x"}, {"isError": True}, {"is_error": False}, {"error": ""}], 0.5),
-        ([{"error": 404}], 0.0),
-        ([{"ok": True}], 1.0),
     ],
 )
 async def test_errors_of_tools_are_objects_that_say_so(results: Sequence[object], score: float) -> None:
@@ -226,7 +217,6 @@ async def test_the_row_may_say_what_is_expected() -> None:
     [
         ("tool_called", "", "expected the name of a tool, or a pattern such as delete_*, not ''"),
         ("tool_called", "find a hotel", "not 'find a hotel'"),
-        ("tool_called", "[]", "expected the name of a tool"),
         ("tool_called", '{"name": ', "cannot be read"),
         ("tool_called", {"tool": "search"}, "expected names of tools, or objects with name and arguments"),
         ("tool_order", [3], "expected names of tools"),
@@ -295,14 +285,6 @@ def test_no_trace_makes_a_rule_raise(turns: Sequence[Turn], reference: str) -> N
     judges = [judge_of(rule) for rule in TRACE_RULES if rule != "tool_not_called"]
     task = JudgeTask("Q", ("…",), reference=reference, traces=(tuple(turns),))
     asyncio.run(judge_by(judges, task))
-
-
-@pytest.mark.slow
-@settings(max_examples=50, deadline=None)
-@given(st.lists(_TURNS, max_size=3), st.sampled_from(["search", '{"name": "*", "arguments": {"a": "."}}']))
-def test_no_trace_makes_a_rule_in_a_worker_raise(turns: Sequence[Turn], expected: str) -> None:
-    task = JudgeTask("Q", ("…",), traces=(tuple(turns),))
-    asyncio.run(judge_by([judge_of("tool_not_called", expected)], task))
 
 
 async def test_arguments_that_are_nested_too_deeply_are_no_error() -> None:

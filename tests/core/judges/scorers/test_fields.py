@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.data.rows import DataSet, Row
+from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
@@ -82,16 +82,6 @@ def test_reward_of_parts_is_shown_what_its_parts_are() -> None:
         "baseline",
         "criteria",
     }
-
-
-def test_a_row_with_a_field_for_another_judge_is_named() -> None:
-    row = Row("data.jsonl", 1, {"prompt": "Q", "response": "A", "baseline": "B"})
-    units = ScoreTasks(DataSet("data.jsonl", [row.values]), Both(judge="peer"), lambda item: None)
-    assert units.reader.unread == {"baseline"}
-
-
-def test_a_number_is_a_reference() -> None:
-    assert [judge_task_of("Q", ["A"], {"reference": value}).reference for value in (42, 0.5)] == ["42", "0.5"]
 
 
 @pytest.mark.parametrize(("column", "named"), [("rubrics", {}), ("rubric", {}), ("mine", {"criteria_column": "mine"})])

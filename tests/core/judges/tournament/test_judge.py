@@ -15,8 +15,7 @@ from judgegym.judges.core.group import GroupJudgment, Look, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.tournament.progress import TournamentGroupJudge
-from judgegym.judges.tournament.schedule import GameResult, PairJudge, Schedule, TournamentSettings
-from judgegym.llm.errors import SettingsError
+from judgegym.judges.tournament.schedule import Schedule, TournamentSettings
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint
 from tests.tournaments import DOWN, by_quality, failing, group, shown, text_of
 
@@ -131,20 +130,6 @@ async def test_anchor_is_a_player_and_the_measure_of_the_others(connect: Connect
     assert "won against the anchor" in judgment.members[0].explanation
 
 
-async def test_scores_compare_with_the_anchor_and_not_with_the_mean(connect: Connect) -> None:
-    judgment, _ = await play(connect, group(3, 1, 2, anchor=1))
-    scores = [member.score for member in judgment.members]
-    assert scores[1] == 0.5 < scores[2] < scores[0]  # type: ignore[operator]
-
-
-async def test_equal_answers_are_one_player(connect: Connect) -> None:
-    judgment, played = await play(connect, group(3, 1, 3, 1, 2))
-    assert len(played) == 6 and all(one != other for one, other in played)
-    scores = [member.score for member in judgment.members]
-    assert scores[0] == scores[2] and scores[1] == scores[3]
-    assert scores[0] > scores[4] > scores[1]  # type: ignore[operator]
-
-
 @pytest.mark.parametrize("task", [group(7, 7, 7), group(7, anchor=7), group(7, 7, anchor=7)])
 async def test_answers_that_are_all_equal_are_as_good_as_the_mean_without_a_call(
     connect: Connect, task: JudgeTask
@@ -221,26 +206,6 @@ async def test_game_that_is_played_again_has_a_name_of_its_own(connect: Connect)
     ]
 
 
-async def test_game_that_raises_ends_the_others(connect: Connect) -> None:
-    ended: list[str] = []
-
-    class Broken(PairJudge):
-        async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
-            if name == "game_1_2":
-                raise LookupError("a fault in the judge")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.append(name)
-            raise AssertionError
-
-    settings, client = TournamentSettings(), connect("http://127.0.0.1:1/v1")
-    with pytest.raises(LookupError):
-        await TournamentGroupJudge(settings, client, games=Broken(settings, client)).judge(group(1, 2, 3))
-    await asyncio.sleep(0)
-    assert len(ended) == 5
-
-
 async def test_answer_that_nobody_can_judge_has_no_score_and_the_others_have(connect: Connect) -> None:
     judgment, played = await play(
         connect, group(3, 9, 6, 4), failing(lambda one, other: 9 in (one, other)), game_orders="balanced"
@@ -300,20 +265,6 @@ async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(conne
     assert ranks(judgment)[1] == 1
 
 
-@pytest.mark.slow
-async def test_every_schedule_compares_those_who_came(connect: Connect) -> None:
-    for schedule in get_args(Schedule):
-        for orders in ("both", "balanced"):
-            settings = TournamentSettings(schedule=schedule, game_orders=orders)
-            async with ScriptedEndpoint(by_quality) as endpoint:
-                in_progress = TournamentGroupJudge(settings, connect(endpoint)).start(JudgeTask("How good?", ()), 12)
-                for number in (5, 3, 8, 1, 2):
-                    in_progress.add(text_of(number))
-                judgment = await in_progress.close()
-            assert ranks(judgment)[2] == 5 or schedule == "circular"
-            assert len({shown(body) for body in endpoint.bodies}) == len(endpoint.bodies)
-
-
 async def test_one_answer_more_than_planned_is_refused(connect: Connect) -> None:
     async with ScriptedEndpoint(by_quality) as endpoint:
         in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(group(), 1)
@@ -321,22 +272,6 @@ async def test_one_answer_more_than_planned_is_refused(connect: Connect) -> None
         with pytest.raises(ValueError, match="a group of 1 answers"):
             in_progress.add(text_of(1))
         in_progress.cancel()
-
-
-async def test_cancelled_group_leaves_no_game_running(connect: Connect) -> None:
-    async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
-        judge = TournamentGroupJudge(TournamentSettings(), connect(endpoint))
-        judging = asyncio.create_task(judge.judge(group(1, 2, 3)))
-        in_progress = judge.start(group(), 2)
-        in_progress.add(text_of(1))
-        in_progress.add(text_of(2))
-        await endpoint.arrived(8)
-        judging.cancel()
-        in_progress.cancel()
-        left = [task for task in asyncio.all_tasks() if "play" in repr(task.get_coro())]
-        assert len(left) == 8
-        await asyncio.wait([judging, *left], timeout=5)
-        assert judging.cancelled() and all(task.cancelled() for task in left)
 
 
 @pytest.mark.parametrize("game", ["arena_hard", "choice"])
@@ -355,22 +290,6 @@ async def test_first_answer_of_a_game_is_assistant_a_in_both_layouts(connect: Co
     judgment, _ = await play(connect, group(2, 1), "[[A>B]]", game_orders="balanced", judge_prompt_layout=layout)
     (winner,) = [member for member in judgment.members if member.label == "1 won, 0 tied, 0 lost"]
     assert winner.detail is not None and winner.detail.looks == (Look(1, 2, 1.0),)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("schedule", get_args(Schedule))
-async def test_equal_seeds_play_equal_games(connect: Connect, schedule: Schedule) -> None:
-    task = group(3, 1, 4, 2, 5, 9, 7)
-    games = [
-        (await play(connect, task, schedule=schedule, game_orders="balanced", seed=seed))[1] for seed in (0, 0, 1, 2, 3)
-    ]
-    assert sorted(games[0]) == sorted(games[1])
-    assert len({frozenset(each) for each in games}) > 1  # who is first, or who meets, is up to the seed
-
-
-def test_self_critique_is_refused(connect: Connect) -> None:
-    with pytest.raises(SettingsError, match="judge_critique_rounds is 2"):
-        TournamentGroupJudge(TournamentSettings(judge_critique_rounds=2), connect("http://127.0.0.1:1/v1"))
 
 
 def test_missing_extra_is_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

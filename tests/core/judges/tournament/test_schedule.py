@@ -12,13 +12,11 @@ from judgegym.judges.tournament.schedule import (
     Pair,
     Schedule,
     TournamentSettings,
-    circle,
     completed,
     components,
     connecting,
     game_count,
     in_order,
-    pair,
     planned,
     swiss_round,
 )
@@ -41,15 +39,6 @@ def after(schedule: Schedule, places: int, present: Sequence[int], rounds: int) 
     return met + completed(schedule, present, met, rounds)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_plan_names_each_pair_once_the_lower_place_first(schedule: Schedule) -> None:
-    for places in SIZES:
-        plan = planned(schedule, places, 3)
-        assert len(set(plan)) == len(plan)
-        assert all(0 <= one < other < places for one, other in plan)
-        assert not completed(schedule, range(places), plan, 3) or schedule == "swiss"
-
-
 @pytest.mark.parametrize("places", SIZES)
 def test_numbers_of_pairs(places: int) -> None:
     assert len(planned("all", places, 0)) == places * (places - 1) // 2
@@ -57,15 +46,6 @@ def test_numbers_of_pairs(places: int) -> None:
     for rounds in range(1, places):
         if places > 2:
             assert len(planned("balanced", places, rounds)) == rounds * (places // 2)
-
-
-@pytest.mark.parametrize("places", range(3, 18))
-def test_balanced_lets_each_meet_as_many_others_and_two_rounds_connect_all(places: int) -> None:
-    for rounds in range(2, places):
-        plan = planned("balanced", places, rounds)
-        met = others(plan)
-        assert set(met.values()) <= ({rounds} if places % 2 == 0 else {rounds, rounds - 1})
-        assert len(components(range(places), plan)) == 1
 
 
 @pytest.mark.parametrize("schedule", ["all", "circular"])
@@ -87,13 +67,6 @@ def test_balanced_of_fewer_players_lets_each_meet_enough_others(places: int, rou
         assert max(met.values()) <= wanted + 1
 
 
-@pytest.mark.parametrize("present", [[0, 2], [0, 1, 2, 5], [1, 2, 4, 6, 7], [0, 1, 3, 4, 5, 7]])
-def test_first_round_of_swiss_pairs_those_who_were_left_over(present: list[int]) -> None:
-    pairs = after("swiss", 8, present, 3)
-    assert set(others(pairs).values()) == {1} or len(present) % 2
-    assert len(others(pairs)) >= len(present) - 1
-
-
 @pytest.mark.parametrize("size", range(2, 14))
 def test_swiss_rounds_pair_neighbours_of_the_standing_and_meet_again_last(size: int) -> None:
     standing = list(range(size))
@@ -108,11 +81,6 @@ def test_swiss_rounds_pair_neighbours_of_the_standing_and_meet_again_last(size: 
         assert max(met.values()) == 1
     assert swiss_round([3, 1, 0, 2], Counter()) == [(1, 3), (0, 2)]
     assert swiss_round([3, 1, 0, 2], Counter({(1, 3): 1})) == [(0, 3), (1, 2)]
-
-
-def test_player_with_the_most_games_has_the_bye() -> None:
-    assert swiss_round([0, 1, 2], Counter({(0, 1): 1})) == [(0, 2)]
-    assert swiss_round([2, 1, 0], Counter({(0, 1): 1, (0, 2): 1})) == [(1, 2)]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -146,11 +114,6 @@ def test_components_are_largest_first_and_connected_by_the_pairs_that_met_the_le
     assert components([], []) == []
 
 
-def test_circle_of_two_is_one_pair() -> None:
-    assert circle([3, 7]) == [(3, 7)]
-    assert pair(4, 1) == (1, 4)
-
-
 def test_usual_rounds_cost_the_same_in_either_order_and_never_play_a_game_twice() -> None:
     assert [rounds_of(size) for size in (2, 3, 4, 8, 9, 16)] == [1, 2, 2, 3, 4, 4]
     assert rounds_of(8, schedule="swiss", game_orders="balanced") == 6
@@ -164,14 +127,11 @@ def test_usual_rounds_cost_the_same_in_either_order_and_never_play_a_game_twice(
     ("settings", "players", "games"),
     [
         (TournamentSettings(), 8, 56),
-        (TournamentSettings(), 2, 2),
         (TournamentSettings(game_orders="balanced"), 8, 28),
         (TournamentSettings(schedule="swiss"), 8, 24),
-        (TournamentSettings(schedule="swiss", game_orders="balanced"), 8, 24),
         (TournamentSettings(schedule="swiss"), 9, 32),
         (TournamentSettings(schedule="balanced"), 8, 24),
         (TournamentSettings(schedule="circular"), 8, 16),
-        (TournamentSettings(schedule="circular", game_orders="balanced"), 8, 8),
     ],
 )
 def test_number_of_games_is_that_of_the_documents(settings: TournamentSettings, players: int, games: int) -> None:
