@@ -140,7 +140,3 @@ def test_an_import_that_needs_an_extra_names_it_and_any_other_error_stays() -> N
 def test_the_error_travels_to_another_process() -> None:
     error = pickle.loads(pickle.dumps(MissingExtraError("art", "openai")))
     assert str(error) == f"openai is not installed: {install_command('art')}" and error.name == "openai"
-
-
-def test_trainers_are_extras() -> None:
-    assert {*TRAINERS} < {*EXTRAS}

@@ -16,7 +16,6 @@ from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJu
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import declared_settings
-from judgegym.judges.config.one_line_parser import MEANINGS
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import RewardServerSettings
@@ -89,12 +88,6 @@ def test_the_first_answer_is_the_setting_that_is_meant() -> None:
 def test_a_flag_of_an_environment_is_answered_with_that_of_a_command_without_sections() -> None:
     with pytest.raises(SettingsError, match=re.escape("unknown flag --env.judge, did you mean --judge?")):
         load(ScoreSettings, ["--env.judge=aspect"], prog="score", verb=USED_BY)
-
-
-def test_every_meaning_is_a_setting_somewhere() -> None:
-    fields = {name.rpartition(".")[2] for _, known in COMMANDS.values() for name in known}
-    of_small_commands = {"top", "samples", "max_pairs", "output", "html"}
-    assert {field for fields_meant in MEANINGS.values() for field in fields_meant} <= fields | of_small_commands
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import CliImplicitFlag
 
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.help import help_page
 from judgegym.judges.config.sources import SourcedSettings
 
 
@@ -49,21 +49,6 @@ def page(**options: Any) -> str:
 
 def flags(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.startswith("  --")]
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        ([], None),
-        (["--limit=1"], None),
-        (["--limit=1", "--help"], "common"),
-        (["-h"], "common"),
-        (["--help_all"], "all"),
-        (["--help-all", "--help"], "all"),
-    ],
-)
-def test_help_that_is_asked_for(argv: list[str], expected: str | None) -> None:
-    assert help_requested(argv) == expected
 
 
 def test_help_lists_the_most_used_settings_and_says_how_many_more_there_are() -> None:

@@ -16,7 +16,7 @@ from judgegym.environments.prompts_environment import PromptsConfig
 from judgegym.eval_environments.models import ModelSettings
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.opening import open_judge
-from judgegym.judges.scorers.settings import AnyJudgeSettings, part_settings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings
@@ -70,11 +70,6 @@ async def ask_jury(whole: Given, member: Given) -> None:
     await _ask_made({**whole, "judge": "jury", "judges": {"same": {}, "m": member}, "jury_quorum": 1})
 
 
-async def ask_composite(whole: Given, member: Given) -> None:
-    parts = {"same": {"judge": "rubric"}, "m": {"judge": "rubric", **member}}
-    await _ask_made({**whole, "judge": "composite", "reward": parts})
-
-
 async def ask_cascade(whole: Given, member: Given) -> None:
     """The strong judge `m`, which is always asked."""
     parts = {"same": {"samples_per_item": 2}, "m": member}
@@ -86,12 +81,6 @@ def cascade_of(member: Given) -> Given:
     """A cascade whose strong judge, which is always asked, is the member."""
     rules = {"cascade_confidence": "votes", "cascade_threshold": 1.0, "cascade_share": 1.0, "cascade_recheck": 1.0}
     return {"kind": "cascade", "cheap": {"samples_per_item": 2}, "strong": member, **rules}
-
-
-async def ask_at_depth_2(whole: Given, member: Given) -> None:
-    """The member in a cascade in a jury, beside members with the settings of the whole."""
-    members = {"same": {}, "m": cascade_of(member)}
-    await _ask_made({**whole, "judge": {"kind": "jury", "members": members, "jury_quorum": 1}})
 
 
 async def ask_at_depth_3(whole: Given, member: Given) -> None:
@@ -115,10 +104,8 @@ async def ask_mount(whole: Given, member: Given) -> None:
 Ask = Callable[[Given, Given], Any]
 HOSTS = [
     ask_jury,
-    ask_composite,
     ask_cascade,
     ask_mount,
-    ask_at_depth_2,
     ask_at_depth_3,
     ask_mount_at_depth_3,
 ]
@@ -186,15 +173,6 @@ async def test_public_host_of_a_member_needs_a_key_of_its_own(ask: Ask) -> None:
         assert not each.sent("n")
 
 
-@pytest.mark.parametrize("ask", HOSTS)
-async def test_temperature_of_votes_is_no_setting_that_others_inherit(ask: Ask) -> None:
-    async with servers() as each:
-        whole = whole_at(each, samples_per_item=2)
-        await ask(whole, {"judge_model_name": "n", "samples_per_item": 1})
-        assert {body["temperature"] for body in each.bodies("w")} == {0.7}
-        assert {body["temperature"] for body in each.bodies("n")} == {0.2}
-
-
 async def test_members_of_a_member_have_the_key_of_its_host_alone() -> None:
     """The judge around a judge is the whole that it inherits from, and its host's key goes no further."""
     async with servers() as each, ScriptedEndpoint(VERDICT) as third:
@@ -207,16 +185,6 @@ async def test_members_of_a_member_have_the_key_of_its_host_alone() -> None:
         assert {body["model"] for body in each.other.bodies} == {"n"}
         assert [request.headers.get("Authorization") for request in third.requests] == [None]
         assert {each.sent("n", "X-Team")[0], third.requests[0].headers.get("X-Team")} == {None}
-
-
-async def test_members_inherit_nothing_from_a_choice_of_a_member() -> None:
-    """What a part of a part has set is not that of the part beside it."""
-    nested = {"judge": "jury", "judge_base_url": "http://127.0.0.1:1/v1", "judges": {"x": {}, "y": {}}}
-    parts = {"a": nested, "b": {"judge": "rubric"}}
-    made = AnyJudgeSettings.model_validate({"judge": "composite", "reward": parts, "judge_api_key_env": "MINE"})
-    jury, rubric = (part.settings for part in part_settings(made))
-    assert "judge_api_key_env" not in jury.model_fields_set and "judge_base_url" in jury.model_fields_set
-    assert "judge_api_key_env" in rubric.model_fields_set and "judge_base_url" not in rubric.model_fields_set
 
 
 @pytest.mark.parametrize(("given", "key"), [({}, None), ({"judge_api_key_env": "THEIRS"}, "Bearer their-key")])

@@ -13,8 +13,8 @@ from judgegym.judges.config.extras import install_command
 from judgegym.judges.config.presets import profiled
 from judgegym.llm.errors import SettingsError
 from tests.arena import Arena, answering
-from tests.command import PATIENCE_S, SCRIPT, Started, eventually, in_process, serving
-from tests.core.server.served import as_process, run, started
+from tests.command import SCRIPT, Started, in_process, serving
+from tests.core.server.served import as_process, run
 from tests.core.server.test_process import post
 from tests.scripted import Reply
 
@@ -41,14 +41,6 @@ def test_without_a_path_nothing_is_profiled_and_nothing_is_needed(monkeypatch: p
     monkeypatch.setitem(extras.EXTRAS, "profile", ("no_such_module",))  # type: ignore[arg-type]  # a dict at run time
     with profiled(None):
         pass
-
-
-@pytest.mark.slow
-def test_a_profile_is_written_when_the_block_fails(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), profiled(tmp_path / "profile.html"):
-        slow_function()
-        raise KeyboardInterrupt
-    assert is_page_about(tmp_path / "profile.html", "slow_function")
 
 
 @pytest.mark.parametrize("place", ["missing/profile.html", "."])
@@ -96,44 +88,11 @@ def test_an_evaluation_that_is_stopped_writes_its_profile(number: signal.Signals
 
 
 @pytest.mark.slow
-def test_serve_that_is_stopped_writes_its_profile(tmp_path: Path) -> None:
-    path = tmp_path / "profile.html"
-    argv = "serve", "--offline", "--env.rollout_server_url=http://127.0.0.1:1", f"--profile={path}"
-    with Started(str(SCRIPT), *argv, cwd=tmp_path) as serve:
-        serve.until(lambda: any(tmp_path.glob("runs/serve*")), "its run directory")
-        serve.send(signal.SIGINT)
-        ended = serve.ended()
-    assert ended.code == 130 and str(path) in ended.err
-    assert is_page_about(path, "event_loop")
-
-
-def takes_sigterm(pid: int) -> bool:
-    """Whether a process handles the signal, which it does when it serves."""
-    caught = re.search(r"SigCgt:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())
-    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-@pytest.mark.slow
 def test_the_reward_server_writes_its_profile_when_it_is_stopped(tmp_path: Path) -> None:
     path = tmp_path / "profile.html"
     with as_process("--offline", f"--profile={path}") as url:
         post(url)
     assert is_page_about(path, "event_loop")
-
-
-@pytest.mark.slow
-def test_each_worker_of_the_reward_server_writes_a_profile_of_its_own(tmp_path: Path) -> None:
-    with started("--offline", "--workers=2", f"--profile={tmp_path / 'profile.html'}") as (server, url):
-        post(url)
-        eventually(lambda: sum(map(takes_sigterm, children(server.pid))) == 2, "both workers serve")
-        server.send_signal(signal.SIGTERM)
-        server.communicate(PATIENCE_S)
-    assert len([path for path in tmp_path.glob("profile-*.html") if is_page_about(path, "event_loop")]) == 2
 
 
 @pytest.mark.slow

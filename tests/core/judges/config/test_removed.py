@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import BaseModel
 
-from judgegym.cli.commands import installed_commands
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
 from judgegym.environments.prompts_environment import PromptsEnv
@@ -126,17 +125,6 @@ def test_a_removed_setting_is_dropped_at_its_constant_and_refused_at_another_val
         message = str(refused.value)
         assert message.startswith(f"--{place.path} ({origin}"), message
         assert place.setting.advice in message
-
-
-def test_each_line_of_the_table_is_of_a_command() -> None:
-    classes = {base.__name__ for model in COMMANDS.values() for base in model.__mro__}
-    classes.update(installed_commands()[0])  # those with a small parser
-    for setting in ALL:
-        is_command = setting.where.islower()
-        assert is_command or setting.where in classes or any(place.values[0].setting is setting for place in PLACES), (
-            setting.name
-        )
-        assert setting.advice and not setting.advice.endswith("."), setting.name
 
 
 MOOD = RemovedSetting("JudgeSettings", "judge_mood", "calm", "leave it out")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
-from judgegym.engine.settings.env import secrets
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.sources import MASK, LoadedSettings, SettingsSource, SourcedSettings, load
 
@@ -79,11 +78,6 @@ VARIABLE = "environment variable JUDGEGYM_MAIN__NUMBER"
         ([], {}, YAML, True, 4, "settings.yaml"),
         ([], {}, None, True, 5, "preset"),
         ([], {}, None, False, 1, "default"),
-        ([FLAG], {}, None, False, 2, "command line"),
-        ([FLAG], {}, YAML, False, 2, "command line"),
-        ([FLAG], ENV, None, False, 2, "command line"),
-        ([], ENV, YAML, False, 3, VARIABLE),
-        ([], ENV, None, True, 3, VARIABLE),
     ],
 )
 def test_strongest_source_wins_and_is_named(
@@ -106,29 +100,6 @@ def test_sources_of_one_section_add_up(settings: Load) -> None:
     assert (main.number, main.share, main.names) == (2, 0.25, ["a", "b"])
     assert (loaded.settings.limit, loaded.settings.other.share) == (9, 1.0)
     assert set(loaded.origins) == {"config", "limit", "main.number", "main.share", "main.names", "other.share"}
-
-
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [("main", True), ("main.number", True), ("main.share", False), ("other", False), ("mai", False), ("limit", False)],
-)
-def test_what_was_given(settings: Load, name: str, given: bool) -> None:
-    assert settings("--main.number=1").given(name) is given
-
-
-def test_values_of_every_kind_can_be_given_everywhere(settings: Load) -> None:
-    expected = (["a", "b"], {"x": {"y": [1, None]}})
-    for loaded in (
-        settings('--main.names=["a", "b"]', '--main.body={"x": {"y": [1, null]}}'),
-        settings(yaml="main:\n  names: [a, b]\n  body: {x: {y: [1, null]}}"),
-        settings(env={"JUDGEGYM_MAIN__NAMES": '["a", "b"]', "JUDGEGYM_MAIN__BODY": '{"x": {"y": [1, null]}}'}),
-    ):
-        assert (loaded.settings.main.names, loaded.settings.main.body) == expected
-
-
-@pytest.mark.parametrize("flags", [["--main.number=-3"], ["--main.number", "-3"]])
-def test_both_ways_to_write_a_flag(settings: Load, flags: list[str]) -> None:
-    assert settings(*flags).settings.main.number == -3
 
 
 def test_the_file_may_be_named_by_the_environment(settings: Load, tmp_path: Path) -> None:
@@ -183,20 +154,3 @@ def test_credentials_of_a_url_are_masked(settings: Load) -> None:
     loaded = settings("--main.url=http://user:password@judge.example/v1")
     (line,) = [line for line in loaded.lines() if line.name == "main.url"]
     assert "judge.example" in line.value and "password" not in line.value
-
-
-class Several(BaseModel):
-    models: list[Model] = []
-    keys: list[SecretStr] = []
-    model: Model = Model()
-    name: str = "name"
-
-
-def test_all_secrets_of_a_model() -> None:
-    model = Several(
-        models=[Model(api_key=SecretStr("one")), Model()],
-        keys=[SecretStr("two"), SecretStr("")],
-        model=Model(api_key=SecretStr("three")),
-    )
-    assert sorted(secrets(model)) == ["one", "three", "two"]
-    assert list(secrets(Several())) == []

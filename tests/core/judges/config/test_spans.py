@@ -84,14 +84,6 @@ def test_quick_spans_are_encoded_as_the_sdk_encodes_its_own() -> None:
     assert tracing.encoded(exporter.get_finished_spans()) == encode_spans(exporter.get_finished_spans())
 
 
-def test_messages_of_many_spans_are_whole() -> None:
-    tracing, sent = quick()
-    make_spans(tracing)
-    for times in (1, 2, 10, 60):  # a length takes one byte, two, or three
-        encoded = tracing.encoded(sent.spans * times).SerializePartialToString()
-        assert len(ExportTraceServiceRequest.FromString(encoded).resource_spans[0].scope_spans[0].spans) == 3 * times
-
-
 def test_calls_carry_the_trace_on_with_state_and_baggage() -> None:
     tracing, sent = quick()
     carried = make_spans(tracing)
