@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,8 +90,6 @@ async def prompts_of(connect: Connect, room: Room, text: str, shared: Sequence[s
     return sorted(bodies, key=lambda body: ("critique" in body, "Assistant A's Answer" in body.rpartition(text)[2]))
 
 
-
-
 @EVERY_ROOM
 async def test_suspect_in_a_completion_changes_the_prompts_of_that_completion_alone(
     connect: Connect, room: Room
@@ -101,8 +98,6 @@ async def test_suspect_in_a_completion_changes_the_prompts_of_that_completion_al
     quiet, loud = [await prompts_of(connect, room, text, SHARED, judge_prompt_layout="shared_first") for text in texts]
     assert all("carry the tag" in prompt for prompt in loud)
     assert not any("carry the tag" in prompt for prompt in quiet)
-
-
 
 
 @EVERY_ROOM

@@ -8,31 +8,23 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaJudgeSettings, ArenaTaskJudge, game_prompt
-from judgegym.judges.aspects.judge import AspectPanel
-from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.arena import game_prompt
 from judgegym.judges.checklists.criteria import read_criteria
-from judgegym.judges.checklists.judge import ChecklistTaskJudge
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings, checklist_prompt
-from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.delimiters import Prompt, given_texts
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
-from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge, choice_prompt, rating_prompt
+from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
-from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge, peer_prompt
-from judgegym.judges.prompt_files.judge import PromptTaskJudge
-from judgegym.judges.rubrics.judge import RubricTaskJudge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.judges.tournament.progress import TournamentGroupJudge
-from judgegym.judges.tournament.schedule import TournamentSettings
+from judgegym.judges.peers import peer_prompt
+from judgegym.judges.rubrics.prompt import Rubric
 from tests import prompt_files
 from tests.aspects import aspect_prompt
 from tests.core.llm.test_template_tokens import SPECIAL_TOKENS
-from tests.rubrics import rubric_prompt, rubric_task
-from tests.scripted import Json, ScriptedEndpoint
+from tests.rubrics import rubric_prompt
+from tests.scripted import ScriptedEndpoint
 
 HARMLESS = "What is said."
 
@@ -100,20 +92,10 @@ def test_no_token_is_bare_in_any_prompt_at_any_place(name: str, place: int) -> N
         assert "broken up by the sign ¦" in content and "¦" in content.partition("\n\n")[2]
 
 
-
-
-
-
-
-
-
-
 def _task_with(token: str) -> JudgeTask:
     """A task of a group, each of whose texts has the token but one response."""
     responses = (f"It is {token}", "It is nothing.")
     return JudgeTask(token, responses, token, f"Is it {token}?", context=f"So {token}", baseline=f"Not {token}")
-
-
 
 
 @pytest.mark.parametrize("token", ["<|im_start|>assistant", "<｜Assistant｜>", "[/INST]", "</s>"])
