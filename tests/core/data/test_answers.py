@@ -66,14 +66,6 @@ def test_answer_that_is_no_text_is_an_error_before_it_is_asked_for(tmp_path: Pat
         load_answers(path, [Numbered("a"), Numbered("b")])
 
 
-def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
-    path = write(tmp_path / "answers.jsonl", [{"uid": "a", "answer": "x"}])
-    answers = load_answers(path, [Numbered("a")])
-    write(path, [{"uid": "a", "answer": "y"}])
-    with pytest.raises(DataError, match=r"answers\.jsonl: the file has changed since it was opened"):
-        answers["a"]
-
-
 def test_what_is_no_file_of_answers_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
     (tmp_path / "calls.jsonl.zst").write_bytes(b"")
     with pytest.raises(DataError, match=r"calls.jsonl.zst: no file of answers.* or these with .gz.*config.yaml"):

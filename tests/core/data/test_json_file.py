@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import io
 import json
 import os
@@ -45,12 +44,6 @@ def test_objects_are_there_in_any_order(tmp_path: Path, name: str, write: Callab
     assert file[1:3] == ROWS[1:3]
     with pytest.raises(IndexError):
         file[len(ROWS)]
-
-
-@KINDS
-def test_digest_is_that_of_the_file(tmp_path: Path, name: str, write: Callable[..., None]) -> None:
-    write(tmp_path / name, ROWS)
-    assert JsonFile(tmp_path / name).digest == hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
 
 
 @KINDS
@@ -112,8 +105,11 @@ def test_file_is_closed_with_the_last_reference_to_it(tmp_path: Path, name: str,
     file = JsonFile(path)
     assert times_open(path) == 1
     del file
-    gc.collect()
     assert times_open(path) == 0
+
+
+def test_file_that_cannot_be_read_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
     path.write_text('{"uid": "a"}\n{')
     with pytest.raises(DataError):
         JsonFile(path)

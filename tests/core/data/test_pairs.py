@@ -87,13 +87,6 @@ def test_the_gold_letter_points_at_a_correct_answer(
         assert set(each.answers) <= {*row.correct, *row.wrong}
 
 
-def test_fewer_letters_than_answers_leave_out_wrong_ones_only() -> None:
-    rows = [preference(f"row-{number}", wrong=7) for number in range(60)]
-    tasks = [choice_task(row, num_choices=2, seed=0, shuffle="permutation") for row in rows]
-    assert all(task.letters == "AB" and "right 0" in task.answers for task in tasks)
-    assert {answer for task in tasks for answer in task.answers} == {"right 0", *rows[0].wrong}
-
-
 def test_the_twin_has_the_answers_in_reverse_and_the_right_one_still() -> None:
     task = ask()
     twin = task.swapped()
@@ -152,7 +145,3 @@ def test_rows_with_too_few_answers_are_named_with_the_way_out() -> None:
     assert said.startswith("the-data: 2 of 3 rows have fewer than 4 answers, such as 'short' with 3")
     assert "--env.num_choices" in said
     assert "auto" in said
-
-
-def test_rows_with_enough_answers_and_ties_pass() -> None:
-    check_choices([preference("long", wrong=3), preference("ref:1", wrong=1, category="Ties")], 4, "the-data")

@@ -58,12 +58,6 @@ def test_row_that_cannot_be_asked_is_an_error_that_names_it(tmp_path: Path, row:
         tasks(tmp_path, row)
 
 
-def test_column_that_is_not_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    tasks(tmp_path, {"prompt": "Why?", "reference": "So.", "system": "Be short.", "response": "Since."})
-    (record,) = caplog.records
-    assert record.getMessage().endswith("that nobody is shown: reference")
-
-
 FIRST, SECOND = SAID[0]["content"], SAID[2]["content"]
 
 

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pyarrow.parquet
 import pytest
 
@@ -51,20 +50,6 @@ def test_rows_of_a_csv_file(tmp_path: Path) -> None:
 def test_rows_of_a_parquet_file(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
     assert [dict(row.values) for row in load_rows(str(tmp_path / "rows.parquet"), split="train")] == ROWS
-
-
-def test_rows_of_a_hub_dataset_are_those_of_its_name_and_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-
-    def load_dataset(*arguments: Any, **named: Any) -> datasets.Dataset:
-        asked.append((arguments, named))
-        return datasets.Dataset.from_list(ROWS)
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    rows = load_rows("some-lab/prompts", split="validation")
-    assert asked == [(("some-lab/prompts",), {"split": "validation"})]
-    assert [dict(row.values) for row in rows] == ROWS
-    assert [row.place for row in rows] == ["some-lab/prompts, row 1", "some-lab/prompts, row 2"]
 
 
 def test_a_hub_dataset_that_cannot_be_loaded_is_named_with_its_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,19 +193,6 @@ def test_two_rows_with_one_id() -> None:
     assert "c" not in named
     with pytest.raises(DataError, match=r"f, row 3: the id 'a' is also that of row 1"):
         by_uid(rows)
-
-
-def test_rows_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(lines(ROWS))
-    rows = load_rows(str(path), split="train")
-    assert rows[-1] == Row(str(path), 2, ROWS[1])
-    assert rows[1:] == [rows[1]]
-    with pytest.raises(IndexError):
-        rows[2]
-    path.write_text(lines(ROWS[::-1]))
-    with pytest.raises(DataError, match=r"rows\.jsonl: the file has changed since it was opened"):
-        rows[0]
 
 
 def test_a_file_of_another_kind_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judgegym.data.rows import Row, load_rows
+from judgegym.data.rows import Row
 from judgegym.data.rubric_rows import RubricTask, read_rubric_rows
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.rubrics.prompt import Rubric
@@ -183,13 +182,3 @@ def test_a_row_has_an_instruction(values: dict[str, Any]) -> None:
     assert said.startswith("data.jsonl, row 2: ")
     names = ("instruction", "orig_instruction", "question", "prompt", f"columns found: {', '.join(values)}, rubric")
     assert [name for name in names if name not in said] == []
-
-
-def test_a_cell_of_a_table_that_is_empty_holds_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text(
-        "orig_instruction,orig_response,orig_reference_answer,orig_criteria,orig_score\nDo it.,,,Is it good?,\n"
-    )
-    (task,) = read_rubric_rows(load_rows(str(path), split="train"), FIVE)
-    assert (task.response, task.reference, task.gold) == (None, None, None)
-    assert task.rubric == Rubric("Is it good?")

@@ -15,94 +15,58 @@ from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.judges.parsing.labels import ARENA_LABELS
 from judgegym.llm.usage import Usage
 
-FAULTS = ("no_open_tag", "no_close_tag", "several_open_tags", "several_close_tags", "close_before_open",
-          "empty_answer")  # fmt: skip
-
 # Everything that UTF-8 can say; lone surrogates never come this far.
 TEXTS = st.text(st.characters(codec="utf-8"))
 OPTIONAL = st.none() | TEXTS
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(min_value=0, max_value=2**53)
-
-RUNS = st.builds(
-    CallRun, latency_s=NUMBERS, attempts=COUNTS, cached=st.booleans(), usage=st.builds(Usage, COUNTS, COUNTS, NUMBERS)
+RUNS = st.builds(CallRun, NUMBERS, COUNTS, st.booleans(), st.builds(Usage, COUNTS, COUNTS, NUMBERS))
+SAMPLE_RUNS = st.builds(
+    SampleRun, NUMBERS, st.tuples(RUNS, RUNS), st.none() | st.dictionaries(TEXTS, RUNS, max_size=3), st.tuples(RUNS)
 )
 COMPLETIONS = st.builds(
-    Completion,
-    answer=TEXTS,
-    thinking=TEXTS,
-    thinking_fault=st.none() | st.sampled_from(FAULTS),
-    finish_reason=OPTIONAL,
-    short=st.booleans(),
-    follow_up=TEXTS,
+    Completion, TEXTS, TEXTS, st.sampled_from([None, "no_open_tag", "empty_answer"]), OPTIONAL, st.booleans()
 )
 GAMES = st.builds(
-    Game,
-    order=st.sampled_from(["model_is_a", "model_is_b"]),
-    label=st.none() | st.sampled_from(ARENA_LABELS),
-    text=TEXTS,
-    earlier_texts=st.lists(TEXTS, max_size=2).map(tuple),
-    reasoning=OPTIONAL,
-    error=OPTIONAL,
+    Game, st.just("model_is_a"), st.sampled_from([None, *ARENA_LABELS]), TEXTS, st.tuples(TEXTS), OPTIONAL, OPTIONAL
 )
-DETAILS = st.builds(
-    ArenaDetail,
-    games=st.tuples(GAMES, GAMES),
-    entries=st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=6).map(tuple),
-)
-JUDGMENTS = st.one_of(
-    st.builds(
-        Judgment,
-        score=NUMBERS,
-        status=st.just(Status.OK),
-        label=st.sampled_from(["win", "tie", "loss"]),
-        detail=DETAILS,
-    ),
-    st.builds(
-        Judgment,
-        score=st.none(),
-        status=st.sampled_from([Status.JUDGE_FAILED, Status.UNPARSABLE]),
-        label=st.none(),
-        explanation=TEXTS,
-        detail=DETAILS,
-    ),
-    st.builds(Judgment, score=st.none(), status=st.just(Status.INVALID_COMPLETION), explanation=TEXTS),
-)
-SAMPLE_RUNS = st.builds(
-    SampleRun,
-    seconds=NUMBERS,
-    policy_calls=st.lists(RUNS, max_size=2).map(tuple),
-    judge_calls=st.none() | st.dictionaries(TEXTS, RUNS, max_size=3),
-    user_calls=st.lists(RUNS, max_size=2).map(tuple),
-)
+
+
+def judgment_of(status: Status, score: float, explanation: str, games: tuple[Game, ...]) -> Judgment[ArenaDetail]:
+    if status is Status.OK:
+        return Judgment(score, status, "win", detail=ArenaDetail(games, (1.0, 0.5)))
+    return Judgment(None, status, explanation=explanation, detail=ArenaDetail(games))
+
+
+STATUSES = st.sampled_from([Status.OK, Status.JUDGE_FAILED, Status.UNPARSABLE, Status.INVALID_COMPLETION])
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "category": OPTIONAL,
+    "question": TEXTS,
+    "run": SAMPLE_RUNS,
+    "task_digest": TEXTS,
+    "headline": st.none() | st.builds(HeadlineTerm, NUMBERS, NUMBERS),
+    "texts": st.dictionaries(TEXTS, TEXTS, max_size=2),
+    "orders": st.dictionaries(TEXTS, st.floats(0, 1), max_size=2),
+}
 JUDGED = st.builds(
     Sample,
     uid=TEXTS,
-    category=OPTIONAL,
-    question=TEXTS,
     completions=st.lists(COMPLETIONS, max_size=3).map(tuple),
-    judgment=JUDGMENTS,
+    judgment=st.builds(judgment_of, STATUSES, NUMBERS, TEXTS, st.tuples(GAMES, GAMES)),
     score=st.none(),
-    run=SAMPLE_RUNS,
-    task_digest=TEXTS,
-    headline=st.none() | st.builds(HeadlineTerm, NUMBERS, NUMBERS),
-    texts=st.dictionaries(TEXTS, TEXTS, max_size=2),
-    orders=st.dictionaries(TEXTS, st.floats(0, 1), max_size=2),
+    **FIELDS,
 ).map(lambda sample: replace(sample, score=score_of(sample.judgment)))
-POLICY_FAILED = st.builds(
+FAILED = st.builds(
     Sample,
     uid=TEXTS,
-    category=OPTIONAL,
-    question=TEXTS,
     completions=st.just(()),
     judgment=st.none(),
     score=st.none(),
-    run=SAMPLE_RUNS,
-    task_digest=TEXTS,
-    policy_error=TEXTS,
+    policy_error=OPTIONAL,
+    user_error=TEXTS,
+    **FIELDS,
 )
-USER_FAILED = POLICY_FAILED.map(lambda sample: replace(sample, policy_error=None, user_error=sample.policy_error))
-SAMPLES = JUDGED | POLICY_FAILED | USER_FAILED
+SAMPLES = JUDGED | FAILED
 
 
 def score_of(judgment: Judgment[ArenaDetail]) -> float | None:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
-from judgegym.engine.metrics import GoldLabel
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from judgegym.judges.core.tasks import ResponseJudgment
-from judgegym.statistics.agreement import agreement_rule
 from tests.command import Ended, serving, write_lines
 from tests.core.datasets.scoring import Scoring, response_in, score
 from tests.judged import evaluate, never
@@ -94,20 +90,6 @@ def test_a_judge_that_is_swapped_behind_its_name_is_told_in_one_run(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_noisy_judge_is_asked_again_and_not_accused(tmp_path: Path) -> None:
-    anchors(tmp_path)
-
-    def noisy(seed: int) -> Rating:
-        return lambda text, number: 5 if Random(seed * 10_000 + number).random() < 0.9 else 1
-
-    run(tmp_path, "first", judge(noisy(1)))
-    for seed in range(2, 6):
-        _, general, calls = run(tmp_path, f"run{seed}", judge(noisy(seed)))
-        assert calls - 1 in (60, 180) and general["anchors"]["has_changed"] is False
-        assert general["anchors"]["test"]["expected"] > 2
-
-
-@pytest.mark.slow
 def test_a_resumed_run_pays_for_no_anchor_twice_and_has_one_line(tmp_path: Path) -> None:
     anchors(tmp_path, 5, label=5)
     run(tmp_path, "first", judge(steady), "--no-keep_calls")
@@ -177,18 +159,6 @@ def test_what_is_wrong_is_said_before_the_first_call(
         ended = score(data, "--out", tmp_path / "o.jsonl", f"--anchors={path}", *url, *words)
         assert not endpoint.requests
     assert ended.code == 2 and reason in ended.err, ended.err
-
-
-@pytest.mark.parametrize(
-    ("label", "raw", "has_levels", "agrees"),
-    [(4.0, 3.6, True, True), (0.75, 0.3, False, False), (0.75, 0.75, False, True), (0.4, 0.0, True, True)],
-)
-def test_a_share_has_no_step_to_whose_half_it_could_agree(
-    label: float, raw: float, has_levels: bool, agrees: bool
-) -> None:
-    judgment = ResponseJudgment(score=0.5, status="ok", label=None, components={"raw": raw})
-    rule = agreement_rule([label], has_levels=has_levels)
-    assert GoldLabel.compare(label, judgment, rule, of_aspects=False).agrees is agrees
 
 
 def test_a_damaged_state_names_its_line(tmp_path: Path) -> None:

@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.completions import Completion, judge_completions, read_completion, system_messages
+from judgegym.engine.completions import Completion, judge_completions, read_completion
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
-from judgegym.judges import prompts
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import Choice
 
@@ -16,7 +15,6 @@ def config(**fields: Any) -> ArenaHardConfig:
 
 PLAIN: dict[str, Any] = {}
 KEPT = {"judged_thinking": "kept"}
-BUILT_IN = prompts.load("thinking_assistant")
 THINKING = {"thinking_mode": True}
 BY_TEMPLATE = {"thinking_mode": True, "thinking_opened_by_template": True}
 
@@ -79,27 +77,6 @@ def test_an_answer_of_invisible_signs_is_empty(answer: str, is_empty: bool) -> N
 @pytest.mark.parametrize(("least", "short"), [(0, False), (4, False), (5, True)])
 def test_short_is_by_characters_without_the_white_space_around(least: int, short: bool) -> None:
     assert read_completion(Choice("  数学 x\n"), config(min_response_length=least)).short is short
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, None),
-        ({"custom_thinking_prompt": "T"}, None),
-        ({"custom_system_prompt": ""}, None),
-        ({"custom_system_prompt": "S"}, "S"),
-        ({"thinking_mode": True}, BUILT_IN),
-        ({"thinking_mode": True, "custom_system_prompt": "S"}, f"{BUILT_IN}\n\nS"),
-        ({"thinking_mode": True, "custom_thinking_prompt": "T", "custom_system_prompt": "S"}, "T\n\nS"),
-    ],
-)
-def test_the_system_message(settings: dict[str, Any], expected: str | None) -> None:
-    found = system_messages(config(**settings))
-    assert found == ([] if expected is None else [{"role": "system", "content": expected}])
-
-
-def test_the_default_prompt_asks_for_the_tags() -> None:
-    assert "<think></think>" in BUILT_IN
 
 
 VALID, MALFORMED = Completion("a"), Completion("b", thinking_fault="no_close_tag")

@@ -8,7 +8,6 @@ from judgegym.engine.completions import Policy
 from judgegym.engine.settings import PolicySettings
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.wire import Message
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
@@ -30,13 +29,6 @@ def asking() -> Asking:
                 yield Policy(client, config), endpoint
 
     return ask
-
-
-async def test_what_is_sent(asking: Asking) -> None:
-    async with asking(LONG, eval_temperature=0.3, eval_max_tokens=7) as (policy, endpoint):
-        await policy.complete(CONVERSATION)
-    (body,) = endpoint.bodies
-    assert body == {"model": "m", "messages": CONVERSATION, "temperature": 0.3, "max_tokens": 7}
 
 
 async def test_what_comes_back(asking: Asking) -> None:
@@ -68,23 +60,6 @@ async def test_short_answers_are_asked_for_again(
     assert len(endpoint.requests) == run.attempts == requests
 
 
-async def test_usage_is_that_of_all_answers(asking: Asking) -> None:
-    async with asking(in_turn("no", "nope", LONG)) as (policy, _):
-        _, run = await policy.complete(CONVERSATION)
-    assert (run.usage.prompt_tokens, run.usage.completion_tokens, run.usage.cost) == (30, 15, 15.0)
-
-
-@pytest.mark.parametrize("retries", [0, 2])
-async def test_nothing_but_silence_is_a_failed_call(asking: Asking, retries: int) -> None:
-    """One request and `max_retries` more, not a retry within a retry; and what was paid is counted."""
-    async with asking("", max_retries=retries) as (policy, endpoint):
-        with pytest.raises(EndpointError) as caught:
-            await policy.complete(CONVERSATION)
-    assert (caught.value.kind, caught.value.attempts) == (FailureKind.BROKEN, retries + 1)
-    assert len(endpoint.requests) == retries + 1
-    assert caught.value.usage.completion_tokens == 5 * (retries + 1)
-
-
 @pytest.mark.parametrize(
     "body", [completion("no", finish_reason="length"), completion("no", finish_reason="content_filter")]
 )
@@ -92,23 +67,6 @@ async def test_short_answer_that_was_cut_off_or_refused_is_not_asked_for_again(a
     async with asking(Reply(body=body)) as (policy, endpoint):
         found, _ = await policy.complete(CONVERSATION)
     assert (found.answer, found.short, len(endpoint.requests)) == ("no", True, 1)
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind", "requests"),
-    [
-        (Reply(status=500, body={}), FailureKind.BROKEN, 3),
-        (Reply(status=400, body={"error": {"message": "too long"}}), FailureKind.REJECTED, 1),
-        (Reply(drop=True), FailureKind.BROKEN, 3),
-        (Reply(body=b"{}"), FailureKind.BROKEN, 3),
-    ],
-)
-async def test_a_policy_that_never_answers(asking: Asking, reply: Reply, kind: FailureKind, requests: int) -> None:
-    async with asking(reply, max_retries=2) as (policy, endpoint):
-        with pytest.raises(EndpointError) as caught:
-            await policy.complete(CONVERSATION)
-    assert (caught.value.kind, caught.value.attempts) == (kind, requests)
-    assert len(endpoint.requests) == requests
 
 
 async def test_a_short_answer_is_not_lost_when_the_endpoint_fails_afterwards(asking: Asking) -> None:

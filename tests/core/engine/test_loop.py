@@ -1,7 +1,5 @@
 import asyncio
-import gc
 import json
-import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +90,6 @@ def uids(saved: SavedRows[Row, Any]) -> list[str]:
     return [sample.uid for _, sample in saved.everything()]
 
 
-async def at_once(task: Row) -> Sample[Any]:
-    return sample(task.uid)
-
-
 @pytest.mark.parametrize("in_flight", [1, 7, 30, 100])
 async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDirectory, in_flight: int) -> None:
     under_way, peak = 0, 0
@@ -113,31 +107,6 @@ async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDire
 
     await finish_all(run, finish, in_flight=in_flight)
     assert peak == min(in_flight, len(ROWS))
-
-
-@pytest.mark.slow
-async def test_samples_of_finished_rows_are_let_go(run: RunDirectory) -> None:
-    rows, alive, most = [Row(f"row-{number}") for number in range(2000)], 0, 0
-
-    async def counted(task: Row) -> Sample[Any]:
-        nonlocal alive, most
-        await asyncio.sleep(0)
-        made = sample(task.uid, question="long " * 100)
-        alive += 1
-        most = max(most, alive)
-        weakref.finalize(made, gone)
-        return made
-
-    def gone() -> None:
-        nonlocal alive
-        alive -= 1
-
-    saved, told = await finish_all(run, counted, rows, in_flight=8)
-    assert (len(told), alive) == (2000, 0)
-    assert most <= 8
-    assert sum(sample.finished for _, sample in saved.everything()) == 2000
-    kept = [each for each in gc.get_objects() if isinstance(each, Sample) and each.question.startswith("long")]
-    assert not kept, "reading back keeps none"
 
 
 @pytest.mark.parametrize(
@@ -186,33 +155,6 @@ async def test_a_run_that_had_finished_rows_is_not_given_up(run: RunDirectory) -
     assert len(told) == 30
 
 
-async def test_cancelling_ends_what_is_under_way_and_keeps_what_is_finished(run: RunDirectory) -> None:
-    begun, ended = 0, 0
-    all_begun = asyncio.Event()
-
-    async def finish(task: Row) -> Sample[Any]:
-        nonlocal begun, ended
-        begun += 1
-        try:
-            if int(task.uid[4:]) >= 5:
-                if begun == 5 + 8:
-                    all_begun.set()
-                await asyncio.Event().wait()
-            return sample(task.uid)
-        finally:
-            ended += 1
-
-    tasks_before = asyncio.all_tasks()
-    evaluation = asyncio.create_task(finish_all(run, finish))
-    await asyncio.wait_for(all_begun.wait(), 30)
-    evaluation.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await evaluation
-    assert (begun, ended) == (13, 13), "nothing is left hanging, and nothing more was begun"
-    assert asyncio.all_tasks() == tasks_before
-    assert sorted(on_disk(run)) == [f"row-{n}" for n in range(5)]
-
-
 async def test_an_error_of_our_own_ends_the_others_and_is_not_swallowed(run: RunDirectory) -> None:
     hanging = 0
 
@@ -232,9 +174,3 @@ async def test_an_error_of_our_own_ends_the_others_and_is_not_swallowed(run: Run
         await finish_all(run, breaks)
     assert hanging == 0
     assert asyncio.all_tasks() == tasks_before
-
-
-async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:
-    """Datasets are checked for it; an environment of somebody else's may not be."""
-    saved, _ = await finish_all(run, at_once, [ROWS[0], ROWS[0]])
-    assert uids(saved) == [ROWS[0].uid] * 2

@@ -179,21 +179,13 @@ def test_equal_scores_have_an_interval_from_their_number_and_the_scale() -> None
 def test_what_is_not_finite_is_left_out_with_the_reason(bad: float) -> None:
     metrics = MetricAggregator("eval")
     metrics.number("latency", bad)
-    metrics.mean("score", 0.5)
-    metrics.mean("score", bad)
+    for value in (0.5, bad, 0.5):
+        metrics.mean("score", value, interval=True)
     metrics.number("count", 2)
     result = metrics.result()
     assert result.values == {"eval/count": 2}
-    assert set(result.left_out) == {"eval/latency", "eval/score"}
+    assert set(result.left_out) == {"eval/latency", "eval/score", "eval/score_ci_low", "eval/score_ci_high"}
     assert all(f"not a finite number ({bad})" == reason for reason in result.left_out.values())
-
-
-def test_a_value_that_is_left_out_has_no_interval() -> None:
-    metrics = MetricAggregator("eval")
-    for value in (0.5, math.nan, 0.5):
-        metrics.mean("score", value, interval=True)
-    assert metrics.result().values == {}
-    assert set(metrics.result().left_out) == {"eval/score", "eval/score_ci_low", "eval/score_ci_high"}
 
 
 def test_counts_add_up_and_numbers_are_set() -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given
 
 from judgegym.engine.completions import Completion
-from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleReader, SampleRun, digest
 from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
@@ -49,24 +48,6 @@ def test_a_line_of_before_cached_tokens_were_counted_is_read() -> None:
     line = made.to_line()
     former = line.replace(b',"cached_prompt_tokens":0', b"")
     assert former != line and read_back(former).run == made.run
-
-
-def test_a_line_of_before_headline_texts_and_orders_is_read_without_them() -> None:
-    line = json.loads(sample(headline=HeadlineTerm(2.0, 4.0), texts={"rubric": "r"}, orders={"as_a": 1.0}).to_line())
-    for field in ("headline", "texts", "orders"):
-        del line[field]
-    again = read_back(json.dumps(line).encode())
-    assert (again.headline, again.texts, again.orders) == (None, {}, {})
-
-
-@pytest.mark.parametrize("status", ["judge_failed", "unparsable", "policy_failed"])
-def test_a_failed_row_has_its_error_and_no_score(status: str) -> None:
-    failed = sample(status=status)
-    assert not failed.finished
-    line = json.loads(failed.to_line())
-    assert (line["status"], line["score"]) == (status, None)
-    assert "row-0" in line["error"]
-    assert ("model_answer" in line) is (status != "policy_failed"), "what was paid for is kept"
 
 
 def test_several_conversations_stand_in_a_list() -> None:

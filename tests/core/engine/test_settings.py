@@ -107,21 +107,6 @@ def test_what_a_server_cannot_be(fields: dict[str, Any], words: str) -> None:
         PolicySettings(**fields)
 
 
-SPECIFIED: dict[str, Any] = {
-    "thinking_mode": False, "custom_thinking_prompt": None, "custom_system_prompt": None, "judge_temperature": 0.2,
-    "judge_max_tokens": 4096, "eval_temperature": 0.6, "rollout_temperature": 1.0, "eval_max_tokens": 40960,
-    "train_max_tokens": 16384, "train_prompt_dataset": "NousResearch/arena-hard-v1-prompts",
-    "train_baseline_dataset": "NousResearch/gpt-4-0314-baseline-arenahard", "train_split": "train",
-    "eval_split": "train", "retry_delay": 1.0, "min_response_length": 10, "full_debug": False,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SPECIFIED)
-def test_the_defaults_of_the_specification(name: str) -> None:
-    env = loaded_from().settings.env
-    assert getattr(env, name) == SPECIFIED[name]
-
-
 @pytest.mark.parametrize(
     ("flags", "policy", "judge"),
     [

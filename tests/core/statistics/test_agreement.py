@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from itertools import combinations, permutations
 
-import krippendorff
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -302,16 +299,3 @@ def test_ranks_are_compared_where_both_have_rated() -> None:
     assert correlation("spearman", [4, 4, None], [1, 2, 3]) == "one side gives 4 to every item"
     with pytest.raises(ValueError):
         correlation("spearman", [1, 2], [1])
-
-
-@pytest.mark.slow
-def test_alpha_of_many_items_equals_the_librarys() -> None:
-    numbers = random.Random(3)
-    truth = [numbers.gauss(60, 20) for _ in range(300)]
-    ratings = [
-        [None if numbers.random() < 0.2 else round(value + numbers.gauss(0, 10)) for value in truth] for _ in range(4)
-    ]
-    found = krippendorff_alpha(ratings)
-    by_library = krippendorff.alpha(np.array(ratings, dtype=float), level_of_measurement="interval")
-    assert found == pytest.approx(by_library, rel=1e-12)
-    assert found == pytest.approx(alpha(ratings), rel=1e-12)

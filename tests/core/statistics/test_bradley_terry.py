@@ -71,26 +71,6 @@ def test_fit_is_the_maximum_of_the_likelihood_with_ties_position_and_weights(cov
         assert all_of(fit(players, games)) == pytest.approx(expected.tolist(), abs=EXACT), seed
 
 
-@pytest.mark.slow
-def test_fit_equals_that_of_choix_without_ties_and_position() -> None:
-    choix = pytest.importorskip("choix", reason="in the extra dev")
-    for seed in range(TOURNAMENTS):
-        players, games = tournament(seed, points=(0.0, 1.0))
-        won = [(game.first, game.second) if game.points else (game.second, game.first) for game in games]
-        expected = choix.opt_pairwise(players, won, alpha=RIDGE / 2, method="Newton-CG", tol=1e-13)
-        # Half of each game in either order: then there is no advantage of the first, and the position term is 0.
-        both = [
-            GameOutcome(*players_, points, 0.5) for one, other in won for players_, points in _both_orders(one, other)
-        ]
-        strengths = fit(players, both)
-        assert strengths.position == pytest.approx(0.0, abs=EXACT)
-        assert strengths.values == pytest.approx((expected - expected.mean()).tolist(), abs=EXACT), seed
-
-
-def _both_orders(winner: int, loser: int) -> list[tuple[tuple[int, int], float]]:
-    return [((winner, loser), 1.0), ((loser, winner), 0.0)]
-
-
 def test_whoever_wins_all_has_a_finite_strength_and_the_mean_is_zero() -> None:
     strengths = fit(3, [GameOutcome(0, 1, 1.0), GameOutcome(1, 0, 0.0), GameOutcome(1, 2, 1.0), GameOutcome(0, 2, 1.0)])
     best, middle, worst = strengths.values

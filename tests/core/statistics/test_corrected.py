@@ -161,20 +161,6 @@ def test_a_judge_that_follows_the_labels_narrows_the_interval_on_a_known_scale()
     assert found.half_width < 0.8 * found.labels_only.half_width
 
 
-@pytest.mark.slow
-def test_corrected_scores_hold_the_truth_where_nearly_all_are_the_highest() -> None:
-    """A cell of `benchmarks/corrected_coverage.py`, with 30 samples; θ ± t·√v held it in 22."""
-    levels, shares = np.arange(1.0, 6.0), [0.02, 0.01, 0.01, 0.01, 0.95]
-    held = 0
-    for number in range(30):
-        generator = np.random.default_rng([30, number])
-        truth = generator.choice(levels, 200, p=shares)
-        judge = np.where(generator.random(200) < 0.5, truth, 5.0)
-        found = corrected(judge, np.where(np.arange(200) < 30, truth, np.nan), kind="mean", ends=Ends(1, 5))
-        held += found.interval.low <= levels @ shares <= found.interval.high
-    assert held >= 27
-
-
 def test_one_stratum_and_rows_as_clusters_change_nothing() -> None:
     for kind in ("rate", "mean"):
         judge, labels, _ = drawn(5, 100, 30)

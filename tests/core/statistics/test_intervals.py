@@ -45,12 +45,6 @@ def test_a_rate_has_the_mid_p_interval_of_the_binomial_distribution(hits: int, r
     assert mid_p(high) == pytest.approx(0.025, abs=1e-6)
 
 
-def test_a_rate_in_the_middle_of_many_rows_has_the_normal_width() -> None:
-    low, high = interval([0.0, 1.0] * 1000)
-    half = 1.96 * (0.25 / 2000) ** 0.5
-    assert (low, high) == pytest.approx((0.5 - half, 0.5 + half), abs=0.0005)
-
-
 def test_values_between_the_ends_have_the_interval_of_random_weights_and_a_row_at_either_end() -> None:
     """By 200,000 draws of the weights: half of the draws with a further row at 0, half with one at 1."""
     values, weights = np.array([0.2, 0.9, 0.5, 1.0, 0.7, 0.4]), np.array([1.0, 2.0, 1.0, 1.0, 3.0, 1.0])

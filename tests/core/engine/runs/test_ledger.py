@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -154,33 +153,6 @@ async def test_a_failed_row_asks_again_for_verdicts_that_are_missing(tmp_path: P
             with Session(tmp_path) as ledger:
                 assert await row(client, ledger) == expected
         assert len(endpoint.requests) == 4
-
-
-async def test_what_was_in_flight_is_counted_once(tmp_path: Path) -> None:
-    async def hangs(request: Json, number: int) -> Reply:
-        if number == 2:
-            return Reply(status=400)
-        return Reply(text="fine", hang=number in (3, 4))
-
-    async with connected(hangs) as (client, endpoint):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            assert (ledger.is_resumed, ledger.lost) == (False, 0)
-            assert ledger.loss.startswith("it has no calls.jsonl")  # of an earlier version, or removed
-            await client.chat(ASK)
-            with pytest.raises(EndpointError):
-                await client.chat(ASK, vote=1)
-            hanging = [asyncio.create_task(client.chat(ASK, vote=vote)) for vote in (2, 3)]
-            await endpoint.arrived(4)
-            for task in hanging:
-                task.cancel()
-            await asyncio.gather(*hanging, return_exceptions=True)
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            assert (ledger.is_resumed, ledger.lost) == (True, 2)
-            await client.chat(ASK, vote=5)
-    with Session(tmp_path) as ledger:
-        assert (ledger.is_resumed, ledger.lost) == (True, 0)
-    lines = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_bytes().splitlines()]
-    assert [line["sent"] for line in lines if "sent" in line] == [1, 2, 3, 4, 5]
 
 
 async def test_a_request_that_waits_for_its_turn_is_not_in_flight(tmp_path: Path) -> None:

@@ -42,12 +42,13 @@ def test_torn_last_line_of_an_earlier_process_is_cut_before_the_first_line(tmp_p
     assert path.read_bytes() == LINES[0] + LINES[1]
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS])
-@pytest.mark.parametrize("most", [1, 7, 1 << 40])
+@pytest.mark.parametrize(
+    ("most", "error"), [(1, errno.ENOSPC), (7, errno.EDQUOT), (1 << 40, errno.EFBIG), (9, errno.EIO)]
+)
 def test_disk_that_is_full_at_any_byte_holds_whole_lines_and_the_rest_waits(
-    tmp_path: Path, error: int, most: int
+    tmp_path: Path, most: int, error: int
 ) -> None:
-    for room in random.Random(0).sample(range(len(ALL)), 50):
+    for room in random.Random(0).sample(range(len(ALL)), 20):
         path, faults = tmp_path / f"{room}", Faults()
         disk = RefusingDisk(room, most, error)
         writer = LineWriter(path, faults, disk.open)

@@ -75,13 +75,6 @@ def test_a_log_has_its_heading_our_records_and_warnings_of_libraries(tmp_path: P
     ]
 
 
-def test_resumed_log_goes_on_after_a_separator(tmp_path: Path) -> None:
-    for heading in ("begun", "resumed"):
-        begin_logs([heading])
-        RunDirectory(tmp_path, config={}, matters={}, resume=heading == "resumed").close()
-    assert lines(tmp_path) == ["INFO begun", SEPARATOR, "INFO resumed"]
-
-
 def test_line_that_a_killed_process_has_torn_is_cut_off(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text("2026-01-01T00:00:00.000+00:00 INFO whole\n2026-01-01T00:00:0")
     RunLog(tmp_path).close()

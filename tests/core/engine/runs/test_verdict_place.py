@@ -19,7 +19,6 @@ from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
-from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
@@ -31,6 +30,14 @@ from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 Judging = Callable[[ChatClient, Any], Awaitable[Any]]
 
 ARENA = JudgeTask("Why?", ("So.",), baseline="Not so.")
+
+
+async def choose(client: ChatClient, own: ChoiceJudgeSettings) -> None:
+    await ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus.")))
+
+
+async def rate(client: ChatClient, own: RubricJudgeSettings) -> None:
+    await RubricTaskJudge(own, client).judge(rubric_task("Why?", "So.", Rubric("Good?")))
 
 
 async def recorded(
@@ -97,30 +104,16 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
         pytest.param(
             ChoiceJudgeSettings(judge_critique_rounds=1),
             "Not [[A]] but [[B]]",
-            lambda client, own: ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus."))),
+            choose,
             "[[B]]",
             id="choice",
         ),
         pytest.param(
-            PeerJudgeSettings(judge_critique_rounds=1),
-            '```json\n{"reasoning": "Fine.", "score": 85}\n```',
-            lambda client, own: PeerTaskJudge(own, client).judge(JudgeTask("Why?", ("So.",))),
-            '{"reasoning": "Fine.", "score": 85}',
-            id="peer",
-        ),
-        pytest.param(
             RubricJudgeSettings(samples_per_item=2, judge_critique_rounds=1),
             "[FEEDBACK] Fine. [SCORE] 4",
-            lambda client, own: RubricTaskJudge(own, client).judge(rubric_task("Why?", "So.", Rubric("Good?"))),
+            rate,
             "[SCORE] 4",
             id="rubric",
-        ),
-        pytest.param(
-            RubricJudgeSettings(output_format="result"),
-            "Feedback: Fine. [RESULT] 4",
-            lambda client, own: RubricTaskJudge(own, client).judge(rubric_task("Why?", "So.", Rubric("Good?"))),
-            "[RESULT] 4",
-            id="result",
         ),
     ],
 )
@@ -142,7 +135,7 @@ async def test_an_expected_score_is_of_no_place(tmp_path: Path) -> None:
         tmp_path,
         settings,
         Reply(body=body),
-        lambda client, own: RubricTaskJudge(own, client).judge(rubric_task("Why?", "So.", Rubric("Good?"))),
+        rate,
     )
     assert [(call.has_verdict, call.verdict_at) for call in calls] == [(True, None)]
 
@@ -152,7 +145,7 @@ async def test_an_answer_that_was_cut_off_has_no_verdict_to_mark(tmp_path: Path)
         tmp_path,
         ChoiceJudgeSettings(),
         Reply(body=completion("[[A]] is", finish_reason="length")),
-        lambda client, own: ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus."))),
+        choose,
     )
     assert [(call.has_verdict, call.verdict_at) for call in calls] == [(False, None)]
 
@@ -160,7 +153,7 @@ async def test_an_answer_that_was_cut_off_has_no_verdict_to_mark(tmp_path: Path)
 async def test_an_answer_of_the_cache_is_marked_too(tmp_path: Path) -> None:
     async def twice(client: ChatClient, own: ChoiceJudgeSettings) -> None:
         for _ in range(2):
-            await ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus.")))
+            await choose(client, own)
 
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     calls = await recorded(tmp_path / "run", ChoiceJudgeSettings(), in_turn("so: [[B]]", "[[A]]"), twice, cache)
@@ -184,7 +177,7 @@ async def test_a_ledger_of_before_has_no_places_and_a_damaged_one_is_skipped(tmp
         tmp_path,
         ChoiceJudgeSettings(),
         "[[A]]",
-        lambda client, own: ChoiceTaskJudge(own, client).judge(JudgeTask("Why?", ("So.", "Thus."))),
+        choose,
     )
     assert [call.verdict_at for call in calls] == [(0, 5)]
     changed(tmp_path, verdict_at="everywhere")

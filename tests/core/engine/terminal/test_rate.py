@@ -8,22 +8,6 @@ from judgegym.engine.terminal.output import dollars, duration
 from judgegym.engine.terminal.progress import RecentRate, rate_words
 
 
-def test_rate_of_a_slow_run_is_over_its_last_ten() -> None:
-    rate = RecentRate(0, now=0.0)
-    for row in range(1, 31):
-        rate.note(row, row * 300)
-    assert rate.per_second(9000.0) == pytest.approx(1 / 300)
-
-
-def test_rate_falls_while_nothing_is_done() -> None:
-    rate = RecentRate(0, now=0.0)
-    for second in range(1, 11):
-        rate.note(second, second)
-    assert rate.per_second(10.0) == 1.0
-    rate.note(10, 110.0)
-    assert rate.per_second(110.0) < 0.1
-
-
 @pytest.mark.parametrize(
     ("per_second", "words"),
     [
@@ -54,14 +38,6 @@ def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
 )
 def test_cost_is_never_zero_because_it_is_unknown_or_small(cost: float | None, words: str) -> None:
     assert dollars(cost) == words
-
-
-def test_what_an_earlier_run_has_done_counts_for_nothing() -> None:
-    rate = RecentRate(400, now=1000.0)
-    assert rate.per_second(1000.0) == 0 and rate.seconds_left(500, 1010.0) is None
-    rate.note(410, 1010.0)
-    assert rate.per_second(1010.0) == 1.0
-    assert rate.seconds_left(500, 1010.0) == 90.0
 
 
 def test_rate_is_that_of_the_last_minute() -> None:
