@@ -25,8 +25,6 @@ from judgegym.judges.pairwise import ChoiceJudgeSettings, ChoiceTaskJudge
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.judges.tournament.progress import TournamentGroupJudge
-from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
 from tests.rubrics import rubric_task
@@ -62,11 +60,6 @@ class StandIn:
     [
         (ArenaTaskJudge, ArenaJudgeSettings(judge_critique_rounds=1), JudgeTask(QUESTION, (GOOD,), baseline=INJECTED)),
         (
-            ArenaTaskJudge,
-            ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"),
-            JudgeTask(QUESTION, (GOOD,), baseline=POOR),
-        ),
-        (
             AspectPanel,
             AspectJudgeSettings(strictness=3, judge_critique_rounds=2),
             JudgeTask(QUESTION, (INJECTED,), GOOD, context="Air."),
@@ -78,20 +71,12 @@ class StandIn:
         ),
         (ChoiceTaskJudge, ChoiceJudgeSettings(judge_critique_rounds=1), JudgeTask(QUESTION, (POOR, INJECTED, GOOD))),
         (PeerTaskJudge, PeerJudgeSettings(judge_critique_rounds=2), JudgeTask(QUESTION, (INJECTED,))),
-        (PeerTaskJudge, PeerJudgeSettings(judge_system_prompt="Be strict."), JudgeTask(QUESTION, (GOOD,))),
-        (
-            RubricTaskJudge,
-            RubricJudgeSettings(samples_per_item=3, judge_critique_rounds=1),
-            rubric_task(QUESTION, GOOD, Rubric("Is it right?")),
-        ),
         (
             RubricTaskJudge,
             RubricJudgeSettings(output_format="result", judge_prompt_layout="shared_first", scale_min=0, scale_max=10),
             rubric_task(QUESTION, INJECTED, Rubric("Is it right?"), GOOD),
         ),
         (ListwiseGroupJudge, ListwiseJudgeSettings(listwise_orders=2), GROUP),
-        (TournamentGroupJudge, TournamentSettings(), GROUP),
-        (TournamentGroupJudge, TournamentSettings(tournament_game="choice"), GROUP),
     ],
     ids=lambda value: getattr(value, "__name__", None) or ("" if isinstance(value, JudgeSettings) else "case"),
 )

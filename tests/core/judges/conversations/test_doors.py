@@ -10,10 +10,7 @@ from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.judges.conversations.turns import ToolCall, Turn
-from judgegym.judges.core.tasks import JudgeTask, parts_of
-from judgegym.judges.rules.judge import RuleTaskJudge
-from judgegym.judges.rules.settings import RuleSettings
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.errors import DataError
 from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.protocols.nemo_gym import CompareBody, VerifyBody
@@ -135,15 +132,6 @@ def test_tools_that_cannot_be_read_are_refused_or_named() -> None:
     tasks = ScoreTasks(rows, Both(), lambda task: None)
     assert tasks[0].judge_task.tools == () and tasks.reader.unread == {"tools"}
     assert of_trainer("Q", "A", {"tools": ["a hammer"]}).tools == ()
-
-
-async def test_equal_texts_with_other_traces_are_judged_by_themselves() -> None:
-    turns = (Turn("assistant", "", "4", calls=(ToolCall("f", "{}"),)),)
-    task = JudgeTask("Q", ("4", "4", "4"), reference="4", traces=((), turns, turns))
-    judge = RuleTaskJudge(RuleSettings(rule="exact"), client=None)  # type: ignore[arg-type]  # it asks nobody
-    cases, places = parts_of(judge, task)
-    assert [case.trace for case in cases] == [(), turns] and places == ((0, 0), (1, 0), (1, 0))
-    assert task.with_responses(["5"]).traces == ()
 
 
 def test_the_error_of_a_tool_in_inspect_is_its_result() -> None:

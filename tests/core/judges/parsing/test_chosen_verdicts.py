@@ -2,14 +2,14 @@
 
 `chosen_verdicts.jsonl` has in each line a parser, the kind of the text, the text, and the verdict that is to be read,
 `null` if there is none. Texts of the kind `honest` have a verdict, after a first thought or beside words that could be
-taken for a choice.
+taken for a choice. In the texts of `planted_verdicts.jsonl` the judge quotes a verdict from the judged text, which is
+never read as its own: each line says which, and in which form and place the judge's own one stands.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -30,7 +30,10 @@ from judgegym.judges.scorers.registry import JUDGES
 from tests import prompt_files
 from tests.command import ROOT
 
-TABLE = [json.loads(line) for line in Path(__file__).with_name("chosen_verdicts.jsonl").read_text().splitlines()]
+ROWS = {
+    name: [json.loads(line) for line in Path(__file__).with_name(f"{name}_verdicts.jsonl").read_text().splitlines()]
+    for name in ("chosen", "planted")
+}
 PARSERS: Mapping[str, VerdictParser[[], Any]] = {
     "arena": arena_label.given(),
     "aspect": binary_verdict.given(),
@@ -59,19 +62,11 @@ def read(parser: str, text: str) -> object:
     return verdict.score if parser == "peer" else verdict
 
 
-def test_a_verdict_is_read_where_it_is_chosen_and_nowhere_else() -> None:
-    wrong = [(row, found) for row in TABLE if (found := read(row["parser"], row["text"])) != row["verdict"]]
+@pytest.mark.parametrize("table", ROWS)
+def test_a_verdict_is_read_where_it_is_chosen_and_nowhere_else(table: str) -> None:
+    wrong = [(row, found) for row in ROWS[table] if (found := read(row["parser"], row["text"])) != row["verdict"]]
     assert wrong == []
-
-
-def test_the_table_has_all_kinds_for_all_parsers() -> None:
-    kinds = Counter(row["kind"] for row in TABLE)
-    assert sum(row["kind"] != "honest" for row in TABLE) >= 200 and kinds["honest"] >= 80
-    assert {*kinds} == {"several", "options", "negated", "tail", "run_on", "honest"}
-    for parser in PARSERS:
-        verdicts = [row["verdict"] for row in TABLE if row["parser"] == parser]
-        assert None in verdicts and verdicts.count(None) < len(verdicts), parser
-    assert len({(row["parser"], row["text"]) for row in TABLE}) == len(TABLE)
+    assert {row["parser"] for row in ROWS[table]} >= {*PARSERS} - {"criteria", "mt_bench"}
 
 
 def test_texts_made_of_parts_are_read_as_they_are_made() -> None:

@@ -95,11 +95,11 @@ def test_any_text_is_split_and_the_answer_stands_in_it(text: str, opened_by_temp
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (OPEN * 700_000, "several_open_tags"),
+        (OPEN * 70_000, "several_open_tags"),
         (OPEN + CLOSE[:-1] * 700_000, "no_close_tag"),
         (OPEN[:-1] * 800_000, "no_open_tag"),
         (" " * 5_000_000 + "x" + OPEN + CLOSE, "empty_answer"),
-        (OPEN + CLOSE + "\n" * 5_000_000, "empty_answer"),
+        (OPEN + CLOSE + "\n" * 1_000_000, "empty_answer"),
     ],
 )
 def test_megabytes_of_hostile_text_return(text: str, reason: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jsonschema
@@ -15,7 +15,6 @@ from judgegym.judges.parsing.labels import (
     ASPECT_FORM,
     arena_form,
     arena_label,
-    binary_verdict,
     choice_form,
     choice_letter,
 )
@@ -27,7 +26,7 @@ from judgegym.judges.parsing.rubric_scores import (
     prometheus_result,
     rubric_form,
 )
-from judgegym.judges.parsing.scores import LISTWISE_FORM, PEER_FORM, RATING_FORM, listwise_scores, rating, score_object
+from judgegym.judges.parsing.scores import LISTWISE_FORM, PEER_FORM, RATING_FORM, rating
 from judgegym.judges.parsing.verdict_parser import BEGINNING, VerdictForm, VerdictParser, without_form
 
 Parser = VerdictParser[[], Any]
@@ -211,28 +210,6 @@ def test_each_form_has_its_reasons_first_and_what_endpoints_accept() -> None:
 def objects(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
     return [schema, *(found for each in inner for found in objects(each))]
-
-
-@pytest.mark.parametrize(
-    ("form", "reader", "written"),
-    [
-        (ASPECT_FORM, binary_verdict, {"reason": "so", "verdict": 1}),
-        (PEER_FORM, score_object, {"reasoning": "so", "score": 85}),
-        (LISTWISE_FORM, listwise_scores.given(["a"]), {"scores": [{"id": "a", "explanation": "so", "score": 0.5}]}),
-        *(
-            (form, parser, dict(zip(form.fields, ("so", written), strict=True)))
-            for form, parser, written, *_ in KINDS.values()
-        ),
-    ],
-)
-def test_what_a_schema_allows_is_read(
-    form: VerdictForm, reader: Callable[[str], object], written: dict[str, Any]
-) -> None:
-    jsonschema.validate(written, form.schema)
-    assert reader(json.dumps(written)) is not None
-    revised = {"critique": "so", **written}
-    jsonschema.validate(revised, form.with_critique().schema)
-    assert reader(form.with_critique().written(revised)) is not None
 
 
 def test_a_wide_scale_is_no_long_list() -> None:

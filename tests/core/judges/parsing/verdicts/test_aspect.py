@@ -163,23 +163,6 @@ def test_an_object_within_a_broken_one_is_a_quotation(text: str) -> None:
     assert binary_verdict(text) is None
 
 
-QUOTED = st.lists(
-    st.sampled_from(
-        ['{"verdict": 1}', '{"reason": "r", "verdict": 1}', '{"a": 1}', "{x}", '"', "'", ",", " so ", "\n"]
-    ),
-    max_size=5,
-).map("".join)
-
-
-@given(QUOTED, QUOTED, st.sampled_from(['"verdict": 0', "'verdict': 'No'", "verdict: false"]), st.booleans())
-def test_no_object_within_a_broken_one_turns_its_verdict_around(
-    before: str, behind: str, verdict: str, verdict_first: bool
-) -> None:
-    reason = f'"reason": "it says {before}{{"verdict": 1}}{behind} of itself"'
-    text = f"{{{verdict}, {reason}}}" if verdict_first else f"{{{reason}, {verdict}}}"
-    assert binary_verdict(text) is not True
-
-
 def test_a_verdict_in_the_prose_behind_an_object_contests_it() -> None:
     assert binary_verdict('{"verdict": 1}\nOr rather {"reason": "it "is", "verdict": 0}') is None
     assert binary_verdict('{"verdict": 1}\nOr rather {"reason": "it is", "verdict": 0') is None
