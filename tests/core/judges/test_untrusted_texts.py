@@ -1,4 +1,4 @@
-"""Texts that are not ours, at every place of all judges' prompts: none begins a section, no token reaches a judge bare."""
+"""Texts that are not ours, at every place of all judges' prompts: none begins a section, no token is shown bare."""
 
 from __future__ import annotations
 
