@@ -11,8 +11,9 @@ Names are imported when they are used, so that `import judgegym` is fast.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from judgegym._lazy import import_lazily
 
 if TYPE_CHECKING:
     from judgegym.api.group_judges import GroupTable, ListwiseJudge, TournamentJudge
@@ -71,36 +72,31 @@ __all__ = [
     "TournamentJudge",
 ]
 
-_HOMES = {
-    "SUPPORTED_ASPECTS": "judgegym.judges.aspects.prompt",
-    "ArenaHardJudge": "judgegym.api.judges",
-    "AspectJudge": "judgegym.api.judges",
-    "Cascade": "judgegym.api.judges",
-    "Jury": "judgegym.api.judges",
-    "ChecklistJudge": "judgegym.api.judges",
-    "GroupTable": "judgegym.api.group_judges",
-    "ListwiseJudge": "judgegym.api.group_judges",
-    "OwnJudge": "judgegym.api.judges",
-    "PeerJudge": "judgegym.api.judges",
-    "PromptJudge": "judgegym.api.judges",
-    "RewardJudge": "judgegym.api.judges",
-    "RewardModel": "judgegym.api.judges",
-    "RubricJudge": "judgegym.api.judges",
-    "RuleJudge": "judgegym.api.judges",
-    "Steps": "judgegym.api.judges",
-    "JudgmentTable": "judgegym.api.results",
-    "RL4FEvaluator": "judgegym.api.rl4f",
-    "TextTable": "judgegym.api.results",
-    "TournamentJudge": "judgegym.api.group_judges",
-    "Judgment": "judgegym.judges.core.judgment",
-    "Status": "judgegym.judges.core.judgment",
-    "DataError": "judgegym.llm.errors",
-    "EndpointError": "judgegym.llm.errors",
-    "EndpointOutage": "judgegym.llm.errors",
-    "JudgeGymError": "judgegym.llm.errors",
-    "SettingsError": "judgegym.llm.errors",
-    "Rubric": "judgegym.judges.rubrics.prompt",
+_MODULES = {
+    "judgegym.api.group_judges": ("GroupTable", "ListwiseJudge", "TournamentJudge"),
+    "judgegym.api.judges": (
+        "ArenaHardJudge",
+        "AspectJudge",
+        "Cascade",
+        "ChecklistJudge",
+        "Jury",
+        "OwnJudge",
+        "PeerJudge",
+        "PromptJudge",
+        "RewardJudge",
+        "RewardModel",
+        "RubricJudge",
+        "RuleJudge",
+        "Steps",
+    ),
+    "judgegym.api.results": ("JudgmentTable", "TextTable"),
+    "judgegym.api.rl4f": ("RL4FEvaluator",),
+    "judgegym.judges.aspects.prompt": ("SUPPORTED_ASPECTS",),
+    "judgegym.judges.core.judgment": ("Judgment", "Status"),
+    "judgegym.judges.rubrics.prompt": ("Rubric",),
+    "judgegym.llm.errors": ("DataError", "EndpointError", "EndpointOutage", "JudgeGymError", "SettingsError"),
 }
+_import_name = import_lazily(__name__, _MODULES)
 
 
 def __getattr__(name: str) -> object:
@@ -113,11 +109,7 @@ def __getattr__(name: str) -> object:
         from judgegym.judges.config.extras import package_version
 
         return package_version()
-    if name not in _HOMES:
-        raise AttributeError(f"module 'judgegym' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return _import_name(name)
 
 
 def __dir__() -> list[str]:

@@ -4,9 +4,10 @@ What an environment of one's own is made of has its names here: `from judgegym.e
 are imported when they are used.
 """
 
-import importlib
 import os
 from typing import TYPE_CHECKING
+
+from judgegym._lazy import import_lazily
 
 if TYPE_CHECKING:
     from judgegym.data.answers import PromptTask as PromptTask
@@ -36,7 +37,7 @@ if __name__ != "judgegym.environments":  # classes that are imported twice are n
 # transformers is used for tokenizers only: do not warn that PyTorch is missing.
 os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
-_HOMES = {
+_MODULES = {
     "judgegym.data.answers": ("PromptTask", "prompt_tasks"),
     "judgegym.data.rows": ("Split",),
     "judgegym.data.task_list": ("TaskList",),
@@ -54,18 +55,5 @@ _HOMES = {
     "judgegym.judges.core.tasks": ("JudgeTask",),
 }
 
-__all__ = [name for names in _HOMES.values() for name in names]
-
-
-def __getattr__(name: str) -> object:
-    """Import a name of `__all__` from its module.
-
-    Raises:
-        AttributeError: the name is not in `__all__`.
-    """
-    for module, names in _HOMES.items():
-        if name in names:
-            value: object = getattr(importlib.import_module(module), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'judgegym.environments' has no attribute {name!r}")
+__all__ = [name for names in _MODULES.values() for name in names]
+__getattr__ = import_lazily(__name__, _MODULES)

@@ -4,8 +4,9 @@ What a judge of one's own is made of has its names here: `from judgegym.judges i
 when they are used.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from judgegym._lazy import import_lazily
 
 if TYPE_CHECKING:
     from judgegym.judges.config.fields import setting as setting
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 if __name__ != "judgegym.judges":  # classes that are imported twice are not the same
     raise ImportError("the package is judgegym.judges: `judges/` is a link to its files", name=__name__)
 
-_HOMES = {
+_MODULES = {
     "judgegym.judges.config.fields": ("setting",),
     "judgegym.judges.config.judge": ("JudgeSettings",),
     "judgegym.judges.core.calls": ("ask", "failed_judgment"),
@@ -45,18 +46,5 @@ _HOMES = {
     "judgegym.judges.parsing.verdict_parser": ("ParsedVerdict", "verdict_parser"),
 }
 
-__all__ = [name for names in _HOMES.values() for name in names]
-
-
-def __getattr__(name: str) -> object:
-    """Import a name of `__all__` from its module.
-
-    Raises:
-        AttributeError: the name is not in `__all__`.
-    """
-    for module, names in _HOMES.items():
-        if name in names:
-            value: object = getattr(importlib.import_module(module), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'judgegym.judges' has no attribute {name!r}")
+__all__ = [name for names in _MODULES.values() for name in names]
+__getattr__ = import_lazily(__name__, _MODULES)
