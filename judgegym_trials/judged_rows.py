@@ -37,7 +37,7 @@ from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.help import help_page
+from judgegym.judges.config.reading.help import help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.registry import TASK_FIELDS

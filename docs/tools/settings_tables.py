@@ -27,7 +27,7 @@ from judgegym.engine.settings.policy import PolicySettings
 from judgegym.environments.command_line.arguments import process_defaults, settings_type
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
-from judgegym.judges.config.help import in_order_of_use
+from judgegym.judges.config.reading.help import in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.server.settings import RewardServerSettings
 from judgegym_trials.attacks.settings import AttackSettings

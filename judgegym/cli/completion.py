@@ -100,6 +100,6 @@ def _words(choices: Mapping[str, str], *flags: str, ending: str = "") -> argpars
 def _settings(verb: str, word: str) -> argparse.ArgumentParser:
     """The settings of an environment's verb."""
     from judgegym.environments.command_line.arguments import settings_type  # late: what they take to import
-    from judgegym.judges.config.help import flags_parser
+    from judgegym.judges.config.reading.help import flags_parser
 
     return flags_parser(settings_type(load_environment(word)), verb=verb)

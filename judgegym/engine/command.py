@@ -22,8 +22,8 @@ from judgegym.engine.runs.log import begin_logs
 from judgegym.engine.terminal.output import dollars
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import package_version, require
-from judgegym.judges.config.help import help_requested
 from judgegym.judges.config.presets import profiled
+from judgegym.judges.config.reading.help import help_requested
 from judgegym.judges.config.sources import ConfigLine, LoadedSettings
 from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop

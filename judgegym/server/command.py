@@ -23,7 +23,7 @@ from functools import partial
 from judgegym.judges.config import presets
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
-from judgegym.judges.config.help import flags_parser, help_page, help_requested
+from judgegym.judges.config.reading.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop

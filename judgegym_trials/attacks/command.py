@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, run_command
-from judgegym.judges.config.help import flags_parser
+from judgegym.judges.config.reading.help import flags_parser
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError

@@ -36,7 +36,7 @@ _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command, those of calls included, for completion."""
-    from judgegym.judges.config.help import flags_parser  # late: help comes at once
+    from judgegym.judges.config.reading.help import flags_parser  # late: help comes at once
     from judgegym_trials.audit.asking import CalledAuditSettings
 
     parser = _parser_of(prog)

@@ -26,7 +26,7 @@ from judgegym.engine import terminal
 from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumable, run_command, settings_to_run
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.help import flags_parser, help_page
+from judgegym.judges.config.reading.help import flags_parser, help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.llm.errors import SettingsError

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import CliImplicitFlag
 
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.help import help_page
+from judgegym.judges.config.reading.help import help_page
 from judgegym.judges.config.sources import SourcedSettings
 
 

@@ -1,0 +1,1 @@
+"""Sources of settings, read: their values, what these choose, and the help about them."""
