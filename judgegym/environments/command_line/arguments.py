@@ -19,8 +19,9 @@ from judgegym.engine.settings.training import refuse_ignored, without_ignored
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
 from judgegym.environments.command_line.program import CommandLine
-from judgegym.judges.config.composed import chosen_settings, with_all_choices
+from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
+from judgegym.judges.config.reading.choices import chosen_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Expense

@@ -19,7 +19,7 @@ from judgegym.engine.command import exit_code_of, run_command, settings_to_run
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import GROUPS, EnvType, load_settings, most_used, settings_type
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
-from judgegym.judges.config.composed import chosen_settings
+from judgegym.judges.config.reading.choices import chosen_settings
 from judgegym.judges.config.reading.help import help_page
 from judgegym.llm.errors import SettingsError
 

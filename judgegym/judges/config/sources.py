@@ -21,19 +21,11 @@ from pydantic_settings import CliImplicitFlag, CliSettingsSource, EnvSettingsSou
 from pydantic_settings import SettingsError as ParsingError
 
 from judgegym.judges.config import presets, tracing
-from judgegym.judges.config.composed import (
-    ENV_PREFIX,
-    ComposedSettings,
-    compose,
-    composed_sections,
-    ignored_flags,
-    learn_choices,
-    with_all_choices,
-    without_unread,
-)
+from judgegym.judges.config.composed import ENV_PREFIX, ComposedSettings, compose, with_all_choices
 from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
 from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
 from judgegym.judges.config.presets import config_file, default_name, read_yaml
+from judgegym.judges.config.reading.choices import ignored_flags, learn_choices, spell_out, without_unread
 from judgegym.judges.config.removed_values import (
     RemovedValue,
     in_file,
@@ -189,7 +181,7 @@ def load(
     learn_choices(settings_type, argv)
     all_settings = with_all_choices(settings_type)
     sources, notes = _of_one_thing(all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb)
-    sources = _spelled_out(settings_type, sources)
+    sources = spell_out(settings_type, sources)
     for source in sources:
         for name, value in source.values.items():
             _check_value(all_settings, name, value, source)
@@ -219,30 +211,6 @@ def _merged(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
             merged[name] = _merge(merged.get(name), value)
             origins[name] = source.origin(name)
     return merged, origins
-
-
-def _spelled_out(settings_type: type[BaseModel], sources: Sequence[SettingsSource]) -> list[SettingsSource]:
-    """The sources with what short forms stand for; not where a source of higher priority chooses something else.
-
-    Raises:
-        SettingsError: a short form and what it stands for are given.
-    """
-    spelled = list(sources)
-    for prefix, model in composed_sections(settings_type):
-        chosen: Values = {}
-        for place, source in enumerate(spelled):
-            given = {name[len(prefix) :]: value for name, value in source.values.items() if name.startswith(prefix)}
-            try:
-                values = model.spelled_out(given)
-            except ValueError as error:
-                raise SettingsError(f"--{prefix}{error} ({source.name})") from None
-            if any(values.get(name, chosen[name]) != chosen[name] for name in chosen):
-                values = {name: value for name, value in values.items() if name in given}
-            chosen = {**{name: values[name] for name in model.choosing if name in values}, **chosen}
-            others = {name: value for name, value in source.values.items() if not name.startswith(prefix)}
-            named = {f"{prefix}{name}": value for name, value in values.items()}
-            spelled[place] = replace(source, values={**others, **named})
-    return spelled
 
 
 def _of_one_thing(

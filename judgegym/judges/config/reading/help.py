@@ -17,15 +17,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judgegym.judges.config.composed import (
-    ChoiceHelp,
-    chosen_settings,
-    composed_sections,
-    help_of_choices,
-    with_all_choices,
-)
+from judgegym.judges.config.composed import ChoiceHelp, composed_sections, with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting, alternatives, declared_settings, in_words
 from judgegym.judges.config.presets import bundled
+from judgegym.judges.config.reading.choices import chosen_settings, help_of_choices
 
 HelpDetail = Literal["common", "all"]
 _WIDEST = 100
