@@ -19,8 +19,6 @@ from typing_extensions import Self
 from judgegym.judges.config.fields import DeclaredSetting, section_of
 from judgegym.llm.wire import JSON
 
-ENV_PREFIX = "JUDGEGYM_"
-
 
 @dataclass(frozen=True, slots=True)
 class ChoiceHelp:

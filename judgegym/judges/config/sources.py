@@ -8,24 +8,35 @@ value of a setting that may hold a secret. The same holds for settings from keyw
 from __future__ import annotations
 
 import difflib
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
-from pydantic_settings import CliImplicitFlag, CliSettingsSource, EnvSettingsSource, SettingsConfigDict
-from pydantic_settings import SettingsError as ParsingError
+from pydantic_settings import CliImplicitFlag, SettingsConfigDict
 
 from judgegym.judges.config import presets, tracing
-from judgegym.judges.config.composed import ENV_PREFIX, ComposedSettings, compose, with_all_choices
-from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
+from judgegym.judges.config.composed import ComposedSettings, compose, with_all_choices
+from judgegym.judges.config.explaining import explain_values, place_of
 from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
-from judgegym.judges.config.presets import config_file, default_name, read_yaml
-from judgegym.judges.config.reading.choices import ignored_flags, learn_choices, spell_out, without_unread
+from judgegym.judges.config.presets import config_file
+from judgegym.judges.config.reading.choices import (
+    drop_replaced,
+    ignored_flags,
+    learn_choices,
+    spell_out,
+    without_unread,
+)
+from judgegym.judges.config.reading.readers import (
+    ENV_PREFIX,
+    flatten_sections,
+    read_command_line,
+    read_environment,
+    read_settings_file,
+)
 from judgegym.judges.config.removed_values import (
     RemovedValue,
     in_file,
@@ -39,8 +50,6 @@ from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
 
-READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})
-"""Variables of this prefix that are no settings of a command: functions for trainers read them."""
 DEFAULT = "default"
 MASK = "**********"
 
@@ -180,7 +189,7 @@ def load(
     """
     learn_choices(settings_type, argv)
     all_settings = with_all_choices(settings_type)
-    sources, notes = _of_one_thing(all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb)
+    sources, notes = drop_replaced(all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb)
     sources = spell_out(settings_type, sources)
     for source in sources:
         for name, value in source.values.items():
@@ -211,35 +220,6 @@ def _merged(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
             merged[name] = _merge(merged.get(name), value)
             origins[name] = source.origin(name)
     return merged, origins
-
-
-def _of_one_thing(
-    settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
-) -> tuple[list[SettingsSource], list[str]]:
-    """The sources without settings that would beat another name of a higher source, and a line for each replaced one.
-
-    Raises:
-        SettingsError: the command line gives both names, so that one of them would not be read.
-    """
-    kept, notes = list(sources), list[str]()
-    for setting in declared_settings(settings_type):
-        first, usual = setting.name, setting.read_instead_of(verb)
-        place = next((place for place, each in enumerate(kept) if {first, usual} & each.values.keys()), None)
-        if usual is None or place is None or usual not in kept[place].values:
-            continue
-        higher = kept[place]
-        if first in higher.values:
-            if higher.kind == "command line" and higher.values[first] is not None:
-                raise SettingsError(
-                    f"--{usual} (command line): nothing reads it beside --{first}, which is given, too; "
-                    "give one of them"
-                )
-            continue
-        for lower, source in enumerate(kept[place + 1 :], place + 1):
-            if source.values.get(first) is not None:
-                notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
-            kept[lower] = source.without(first)
-    return kept, notes
 
 
 def _check_value(settings_type: type[BaseModel], name: str, value: object, source: SettingsSource) -> None:
@@ -283,14 +263,6 @@ def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
     return nested
 
 
-_WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {
-    "--show_config": lambda: "all",
-    "--profile": default_name,
-    "--plan": lambda: "true",
-}
-"""What flags mean that may stand without a value. A word after one that is no flag is its value."""
-
-
 def read_sources(
     settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None = None
 ) -> list[SettingsSource]:
@@ -302,17 +274,17 @@ def read_sources(
     words, of_flags = take_removed_flags(settings_type, argv)
     variables, of_variables = take_removed_variables(settings_type, os.environ, ENV_PREFIX)
     sources = [
-        _source(settings_type, "command line", _read_command_line(settings_type, words, prog, verb), of_flags),
-        _source(settings_type, "environment variable", _read_environment(settings_type, variables), of_variables),
+        _source(settings_type, "command line", read_command_line(settings_type, words, prog, verb), of_flags),
+        _source(settings_type, "environment variable", read_environment(settings_type, variables), of_variables),
     ]
     named = next(filter(None, (source.values.get("config") for source in sources)), None)
     if named is not None:
         path = config_file(named)
-        read = _read_yaml(path)
+        read = read_settings_file(path)
         if "env" not in settings_type.model_fields and isinstance(read.get("env"), dict):
             read |= read.pop("env")  # the settings of an environment's judge, for a command without sections
         read, removed = take_removed(settings_type, read)
-        values = _by_dotted_name(settings_type, read, str(path))
+        values = flatten_sections(settings_type, read, str(path))
         sources.append(SettingsSource(str(path), values, "file", in_file(removed, path)))
     return sources
 
@@ -322,98 +294,8 @@ def _source(
 ) -> SettingsSource:
     """The source of a kind that was read, given the removed settings that it had beside."""
     values, nested = take_removed(settings_type, read)
-    source = SettingsSource(kind, _by_dotted_name(settings_type, values, kind), kind)
+    source = SettingsSource(kind, flatten_sections(settings_type, values, kind), kind)
     return replace(source, removed=[*removed, *(replace(each, origin=source.origin(each.path)) for each in nested)])
-
-
-def _by_dotted_name(model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = "") -> Values:
-    """The settings of a source, those of sections by their dotted names."""
-    found: Values = {}
-    for name, value in values.items():
-        if not isinstance(name, str) or "." in name:
-            raise SettingsError(f"{prefix}{name!r} ({where}): unknown setting: a name is text without a dot")
-        section = section_of(model, name)
-        if section is not None and isinstance(value, dict):
-            found |= _by_dotted_name(section, value, where, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = value
-    return found
-
-
-def _read_command_line(settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None) -> Values:
-    try:
-        words = _with_switches(settings_type, argv)
-        return CliSettingsSource[Any](cast(Any, settings_type), cli_exit_on_error=False, cli_prog_name=prog)(
-            args=words
-        )()
-    except RecursionError:
-        raise SettingsError("command line: a value is nested too deeply") from None
-    except ParsingError as error:
-        raise SettingsError(explain_flag(settings_type, str(error), argv, verb)) from None
-
-
-def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
-    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
-
-    A flag of a yes or no that stands without a value is true.
-    """
-    declared = [*declared_settings(settings_type)]
-    switches = {setting.name for setting in declared if setting.is_switch}
-    yes_or_no = [f"--{setting.name}" for setting in declared if setting.is_yes_or_no]
-    without_value: Mapping[str, Callable[[], str]] = {
-        **{flag: value for flag, value in _WITHOUT_VALUE.items() if flag.removeprefix("--") not in switches},
-        **dict.fromkeys(yes_or_no, lambda: "true"),
-    }
-    words: list[str] = []
-    for word in argv:
-        if words and words[-1] in without_value and not word.startswith("-"):
-            words[-1] += f"={word}"
-            continue
-        flag, equals, value = word.partition("=")
-        name = flag.removeprefix("--")
-        if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
-            word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
-        words.append(word)
-    return [f"{word}={without_value[word]()}" if word in without_value else word for word in words]
-
-
-def _read_environment(settings_type: type[BaseModel], variables: Mapping[str, str]) -> Values:
-    named = [name for name in variables if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
-    for name in named:
-        section, _, rest = name.upper().removeprefix(ENV_PREFIX).partition("__")
-        if section.lower() not in settings_type.model_fields:
-            hint = suggestion(settings_type, section.lower())
-            if rest.lower() in settings_type.model_fields:  # of an environment, for a command without sections
-                hint = f", did you mean {ENV_PREFIX}{rest}?"
-            raise SettingsError(f"environment variable {name}: unknown setting{hint}")
-    try:
-        source = EnvSettingsSource(cast(Any, settings_type))
-        # A file with lines of Windows leaves its carriage returns in the values.
-        there = {name.lower() for name in variables}
-        source.env_vars = {
-            name: value and value.rstrip("\r\n") for name, value in source.env_vars.items() if name.lower() in there
-        }
-        return source()
-    except RecursionError:
-        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): nested too deeply") from None
-    except ParsingError as error:
-        raise SettingsError(_explain_variable(error, sorted(named))) from None
-
-
-def _explain_variable(error: ParsingError, named: Sequence[str]) -> str:
-    """Return the message for a variable whose value is no JSON; it does not show the value, which may be a key."""
-    cause = error.__cause__
-    if isinstance(cause, json.JSONDecodeError):
-        names = [name for name in named if os.environ[name].rstrip("\r\n") == cause.doc] or named
-        return f"environment variable {', '.join(names)}: expected JSON; {cause}"
-    return f"environment variables ({', '.join(named)}): {error if cause is None else f'{error} ({cause})'}"
-
-
-def _read_yaml(path: Path) -> Values:
-    values = read_yaml(path, "--config: ")
-    if not isinstance(values, dict | None):
-        raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
-    return {name: value for name, value in (values or {}).items() if value is not None}  # a section may be empty
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

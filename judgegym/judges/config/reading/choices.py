@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from pydantic import BaseModel
 
 from judgegym.judges.config.composed import (
-    ENV_PREFIX,
     ChoiceHelp,
     ComposedSettings,
     compose,
@@ -22,8 +21,9 @@ from judgegym.judges.config.composed import (
     json_defaults,
     with_all_choices,
 )
-from judgegym.judges.config.fields import DeclaredSetting, Values
+from judgegym.judges.config.fields import DeclaredSetting, Values, declared_settings
 from judgegym.judges.config.presets import config_file, read_yaml
+from judgegym.judges.config.reading.readers import ENV_PREFIX
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -54,6 +54,35 @@ def spell_out(settings_type: type[BaseModel], sources: Sequence[SettingsSource])
             named = {f"{prefix}{name}": value for name, value in values.items()}
             spelled[place] = replace(source, values={**others, **named})
     return spelled
+
+
+def drop_replaced(
+    settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
+) -> tuple[list[SettingsSource], list[str]]:
+    """The sources without settings that would beat another name of a higher source, and a line for each replaced one.
+
+    Raises:
+        SettingsError: the command line gives both names, so that one of them would not be read.
+    """
+    kept, notes = list(sources), list[str]()
+    for setting in declared_settings(settings_type):
+        first, usual = setting.name, setting.read_instead_of(verb)
+        place = next((place for place, each in enumerate(kept) if {first, usual} & each.values.keys()), None)
+        if usual is None or place is None or usual not in kept[place].values:
+            continue
+        higher = kept[place]
+        if first in higher.values:
+            if higher.kind == "command line" and higher.values[first] is not None:
+                raise SettingsError(
+                    f"--{usual} (command line): nothing reads it beside --{first}, which is given, too; "
+                    "give one of them"
+                )
+            continue
+        for lower, source in enumerate(kept[place + 1 :], place + 1):
+            if source.values.get(first) is not None:
+                notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
+            kept[lower] = source.without(first)
+    return kept, notes
 
 
 def without_unread(

@@ -8,7 +8,7 @@ import pytest
 
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judgegym.judges.config.sources import ENV_PREFIX, READ_ELSEWHERE
+from judgegym.judges.config.reading.readers import ENV_PREFIX, READ_ELSEWHERE
 from judgegym.llm.errors import SettingsError
 from tests.command import ROOT
 

@@ -1,0 +1,139 @@
+"""The values that a command line, environment variables and a YAML file give, not validated yet."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic_settings import CliSettingsSource, EnvSettingsSource
+from pydantic_settings import SettingsError as ParsingError
+
+from judgegym.judges.config.explaining import explain_flag, suggestion
+from judgegym.judges.config.fields import Values, declared_settings, section_of
+from judgegym.judges.config.presets import default_name, read_yaml
+from judgegym.llm.errors import SettingsError
+
+ENV_PREFIX = "JUDGEGYM_"
+READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})
+"""Variables of this prefix that are no settings of a command: functions for trainers read them."""
+
+
+def flatten_sections(model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = "") -> Values:
+    """The settings of a source, those of sections by their dotted names.
+
+    Raises:
+        SettingsError: a name is no text, or has a dot.
+    """
+    found: Values = {}
+    for name, value in values.items():
+        if not isinstance(name, str) or "." in name:
+            raise SettingsError(f"{prefix}{name!r} ({where}): unknown setting: a name is text without a dot")
+        section = section_of(model, name)
+        if section is not None and isinstance(value, dict):
+            found |= flatten_sections(section, value, where, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+_WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {
+    "--show_config": lambda: "all",
+    "--profile": default_name,
+    "--plan": lambda: "true",
+}
+"""What flags mean that may stand without a value. A word after one that is no flag is its value."""
+
+
+def read_command_line(settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None) -> Values:
+    """The settings of a command line, those of sections nested.
+
+    Raises:
+        SettingsError: an unknown flag, or a value that cannot be read.
+    """
+    try:
+        words = _with_switches(settings_type, argv)
+        return CliSettingsSource[Any](cast(Any, settings_type), cli_exit_on_error=False, cli_prog_name=prog)(
+            args=words
+        )()
+    except RecursionError:
+        raise SettingsError("command line: a value is nested too deeply") from None
+    except ParsingError as error:
+        raise SettingsError(explain_flag(settings_type, str(error), argv, verb)) from None
+
+
+def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
+    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
+
+    A flag of a yes or no that stands without a value is true.
+    """
+    declared = [*declared_settings(settings_type)]
+    switches = {setting.name for setting in declared if setting.is_switch}
+    yes_or_no = [f"--{setting.name}" for setting in declared if setting.is_yes_or_no]
+    without_value: Mapping[str, Callable[[], str]] = {
+        **{flag: value for flag, value in _WITHOUT_VALUE.items() if flag.removeprefix("--") not in switches},
+        **dict.fromkeys(yes_or_no, lambda: "true"),
+    }
+    words: list[str] = []
+    for word in argv:
+        if words and words[-1] in without_value and not word.startswith("-"):
+            words[-1] += f"={word}"
+            continue
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--")
+        if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
+            word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
+        words.append(word)
+    return [f"{word}={without_value[word]()}" if word in without_value else word for word in words]
+
+
+def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str]) -> Values:
+    """The settings of environment variables, those of sections nested.
+
+    Raises:
+        SettingsError: an unknown variable with the prefix, or a value that cannot be read.
+    """
+    named = [name for name in variables if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
+    for name in named:
+        section, _, rest = name.upper().removeprefix(ENV_PREFIX).partition("__")
+        if section.lower() not in settings_type.model_fields:
+            hint = suggestion(settings_type, section.lower())
+            if rest.lower() in settings_type.model_fields:  # of an environment, for a command without sections
+                hint = f", did you mean {ENV_PREFIX}{rest}?"
+            raise SettingsError(f"environment variable {name}: unknown setting{hint}")
+    try:
+        source = EnvSettingsSource(cast(Any, settings_type))
+        # A file with lines of Windows leaves its carriage returns in the values.
+        there = {name.lower() for name in variables}
+        source.env_vars = {
+            name: value and value.rstrip("\r\n") for name, value in source.env_vars.items() if name.lower() in there
+        }
+        return source()
+    except RecursionError:
+        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): nested too deeply") from None
+    except ParsingError as error:
+        raise SettingsError(_explain_variable(error, sorted(named))) from None
+
+
+def _explain_variable(error: ParsingError, named: Sequence[str]) -> str:
+    """Return the message for a variable whose value is no JSON; it does not show the value, which may be a key."""
+    cause = error.__cause__
+    if isinstance(cause, json.JSONDecodeError):
+        names = [name for name in named if os.environ[name].rstrip("\r\n") == cause.doc] or named
+        return f"environment variable {', '.join(names)}: expected JSON; {cause}"
+    return f"environment variables ({', '.join(named)}): {error if cause is None else f'{error} ({cause})'}"
+
+
+def read_settings_file(path: Path) -> Values:
+    """The settings of a YAML file, those of sections nested; a section may be empty.
+
+    Raises:
+        SettingsError: the file cannot be read, or holds no settings.
+    """
+    values = read_yaml(path, "--config: ")
+    if not isinstance(values, dict | None):
+        raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
+    return {name: value for name, value in (values or {}).items() if value is not None}
