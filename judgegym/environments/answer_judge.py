@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, model_validator
@@ -78,13 +79,14 @@ class EnvironmentJurySettings(GroupJudgeSettings):
             for shared in sorted({*self.for_criteria} & {*fields}):  # its cases have them
                 raise ValueError(f"judges.{name}.{shared}: all members have that of the environment")
         try:
-            self.jury_settings()
+            _ = self.jury_settings
         except SettingsError as error:
             raise ValueError(str(error)) from None
         return self
 
+    @cached_property
     def jury_settings(self) -> AnyJudgeSettings:
-        """Return the settings of the jury, as `judgegym score` has them.
+        """The settings of the jury, as `judgegym score` has them.
 
         Raises:
             SettingsError: a member has a wrong one.
@@ -101,12 +103,12 @@ class EnvironmentJurySettings(GroupJudgeSettings):
 
     def judge_name(self) -> str:
         """Who judges."""
-        return self.jury_settings().judge_name() if self.judges else super().judge_name()
+        return self.jury_settings.judge_name() if self.judges else super().judge_name()
 
     @property
     def client_settings(self) -> JudgeSettings:
         """Those of the jury; without one, these."""
-        return self.jury_settings() if self.judges else self
+        return self.jury_settings if self.judges else self
 
 
 class EnvironmentJury:
@@ -215,7 +217,7 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
     if spec.judge is None:
         raise SettingsError(f"{spec.name} names no judge: expected EnvSpec(judge=…), or settings of AnyJudgeConfig")
     if isinstance(config, EnvironmentJurySettings) and config.judges:
-        jury = open_judge(config.jury_settings(), client)
+        jury = open_judge(config.jury_settings, client)
         assert isinstance(jury, JuryJudge)  # the settings name one
         scale = scale_of(built_in_kind(config.answer_judge), config) or Scale(*map(int, spec.reward_range))
         return EnvironmentJury(jury, scale, spec.jury_detail)

@@ -115,6 +115,21 @@ class ComposedSettings(BaseModel):
         """An object of the class that the values choose."""
         return super().__new__(cls if cls.composed is not None else cls.for_values(values))
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a value, and forget what was derived from the values."""
+        super().__setattr__(name, value)
+        self._forget_derived()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, without what was derived from the values of this object."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._forget_derived()
+        return copied
+
+    def _forget_derived(self) -> None:
+        for name in self.__dict__.keys() - type(self).model_fields.keys():  # cached properties
+            del self.__dict__[name]
+
     def __reduce__(self) -> tuple[Any, ...]:
         """What pickle needs of an object whose class was made at run time."""
         return _restore, type(self).composed, self.__getstate__()

@@ -12,7 +12,7 @@ from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.parts.part import Part
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.scorers.own_kinds import DIGEST, has_changed
-from judgegym.judges.scorers.settings import AnyJudgeSettings, PartSettings, part_settings
+from judgegym.judges.scorers.settings import AnyJudgeSettings, PartSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -31,7 +31,7 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
         logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
     if judge.parts is None:
         return judge.judge(settings, client, settings.rubric)
-    parts = tuple(_open_part(part, f"{judge.parts.setting}.", client) for part in part_settings(settings))
+    parts = tuple(_open_part(part, f"{judge.parts.setting}.", client) for part in settings.part_settings)
     return judge.judge(settings, client, parts)
 
 

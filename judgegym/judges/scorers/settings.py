@@ -7,6 +7,7 @@ far as its kind reads it; a key holds for its own host, prices and limits for th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, model_validator
@@ -179,12 +180,25 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """Whether a judge of this kind, or that of any part of a reward, asks a model."""
         return any(definition(kind).asks_endpoint for kind in self.kinds)
 
+    @cached_property
+    def part_settings(self) -> list[PartSettings]:
+        """The parts of a judge made of judges, each with the settings that it leaves out from those of the whole.
+
+        Raises:
+            ValueError: a part has an unknown or wrong setting, or a judge that may not be one.
+        """
+        parts = self.definition.parts
+        if parts is None:
+            return []
+        members: Mapping[str, PartFields] = getattr(self, parts.setting)
+        return [_part(self, parts, name, fields) for name, fields in members.items()]
+
     @property
     def kinds(self) -> list[str]:
         """The kinds of judges that judge: this one, or those that it is made of."""
         if self.definition.parts is None:
             return [self.judge]
-        return [kind for part in part_settings(self) for kind in part.settings.kinds]
+        return [kind for part in self.part_settings for kind in part.settings.kinds]
 
     @property
     def part_names(self) -> list[str]:
@@ -201,7 +215,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def shown_fields(self) -> frozenset[str]:
         """The fields of a task that the judge is shown; of a reward of several parts, that any part is shown."""
         if self.definition.parts is not None:
-            return frozenset(name for part in part_settings(self) for name in part.settings.shown_fields)
+            return frozenset(name for part in self.part_settings for name in part.settings.shown_fields)
         prompt = self.of_kind(PromptJudgeSettings)
         shown = self.definition.fields
         return shown if prompt is None or prompt.judge_prompt is None else shown & prompt.shown_names
@@ -209,7 +223,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def judge_name(self) -> str:
         """Who judges; of a judge that is made of judges, if it has no model of its own, who each is."""
         if self.definition.parts is not None and "judge_model_name" not in self.model_fields_set:
-            return "+".join(dict.fromkeys(part.settings.judge_name() for part in part_settings(self)))
+            return "+".join(dict.fromkeys(part.settings.judge_name() for part in self.part_settings))
         return self.definition.settings.judge_name(self)
 
     def prompt_digests(self) -> dict[str, str]:
@@ -228,13 +242,13 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def built_in_prompt(self) -> str:
         """The built-in prompt of a judge of this kind; of one that is made of judges, those of all."""
         if self.definition.parts is not None:
-            return "\n".join(part.settings.built_in_prompt() for part in part_settings(self))
+            return "\n".join(part.settings.built_in_prompt() for part in self.part_settings)
         return self.definition.settings.built_in_prompt(self)
 
     @property
     def client_settings(self) -> JudgeSettings:
         """Those of the first part that asks a model."""
-        parts = (part.settings for part in part_settings(self))
+        parts = (part.settings for part in self.part_settings)
         return next((settings for settings in parts if settings.asks_endpoint), self)
 
     @model_validator(mode="after")
@@ -242,7 +256,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         # What files hold takes the place of their names, so that a run is not resumed with something else.
         if self.definition.parts is None:
             return self
-        parts, setting_name = part_settings(self), self.definition.parts.setting
+        parts, setting_name = self.part_settings, self.definition.parts.setting
         composite, cascade = self.of_kind(CompositeJudgeSettings), self.of_kind(CascadeSettings)
         if composite is not None:
             check_parts({part.name: cast(TermOptions, part.options) for part in parts}, composite.combine)
@@ -276,7 +290,7 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
         raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
     if rubric is not None and confidence == "probability" and rubric.weighting != "logprobs":
         raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
-    members = part_settings(cheap) if jury is None or jury.jury_scale == "own" else []
+    members = cheap.part_settings if jury is None or jury.jury_scale == "own" else []
     for settings in (cheap, *(part.settings for part in members)):
         reward = settings.of_kind(RewardModelSettings)
         if reward is not None and reward.reward_scale != "sigmoid":
@@ -289,19 +303,6 @@ class PartSettings(NamedTuple):
     name: str
     options: PartOptions
     settings: AnyJudgeSettings
-
-
-def part_settings(settings: AnyJudgeSettings) -> list[PartSettings]:
-    """The parts of a judge that is made of judges, each with the settings that it leaves out from those of the whole.
-
-    Raises:
-        ValueError: a part has an unknown or wrong setting, or a judge that may not be one.
-    """
-    parts = settings.definition.parts
-    if parts is None:
-        return []
-    given: Mapping[str, PartFields] = getattr(settings, parts.setting)
-    return [_part(settings, parts, name, fields) for name, fields in given.items()]
 
 
 def _part(whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: PartFields) -> PartSettings:

@@ -13,7 +13,7 @@ import pytest
 
 from judgegym import RewardJudge, SettingsError
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.scorers.settings import AnyJudgeSettings, part_settings
+from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server.settings import RewardServerSettings
 from tests.command import ROOT, clean_environment, serving, write_lines
@@ -165,7 +165,7 @@ def test_a_digest_is_that_of_one_file_and_no_other_judge_inherits_it(folder: Pat
     assert mounts[""].model_dump()["judge_digest"] == digest != mounts["other"].model_dump()["judge_digest"]
     members = {"a": {"judge": first}, "b": {"judge": other}}
     jury = settings_from_keywords(AnyJudgeSettings, {"judge": "jury", "judge_digest": digest, "judges": members})
-    assert [part.settings.judge for part in part_settings(jury)] == [first, other]
+    assert [part.settings.judge for part in jury.part_settings] == [first, other]
 
 
 def test_a_gold_judge_is_noted_with_its_digest(folder: Path) -> None:
