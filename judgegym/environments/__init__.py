@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from judgegym.engine.settings.env import EnvConfig as EnvConfig
     from judgegym.engine.settings.group_judge import GroupJudgeSettings as GroupJudgeSettings
     from judgegym.engine.terminal.summary import Outcome as Outcome
+    from judgegym.environments.answer_judge import AnyJudgeConfig as AnyJudgeConfig
     from judgegym.environments.base import JudgedEnv as JudgedEnv
-    from judgegym.environments.chosen_judge import AnyJudgeConfig as AnyJudgeConfig
     from judgegym.environments.spec import EnvSpec as EnvSpec
     from judgegym.judges.config.fields import setting as setting
     from judgegym.judges.core.judgment import Judgment as Judgment
@@ -48,7 +48,7 @@ _MODULES = {
     "judgegym.engine.settings.group_judge": ("GroupJudgeSettings",),
     "judgegym.engine.terminal.summary": ("Outcome",),
     "judgegym.environments.base": ("JudgedEnv",),
-    "judgegym.environments.chosen_judge": ("AnyJudgeConfig",),
+    "judgegym.environments.answer_judge": ("AnyJudgeConfig",),
     "judgegym.environments.spec": ("EnvSpec",),
     "judgegym.judges.config.fields": ("setting",),
     "judgegym.judges.core.judgment": ("Judgment", "ScoreParts", "Status"),

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.data.answers import PromptTask
@@ -37,10 +37,43 @@ from judgegym.judges.parts.part import Members
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.opening import open_judge
-from judgegym.judges.scorers.registry import JUDGES, built_in_kind, definition, is_kind, scale_of
-from judgegym.judges.scorers.settings import AnyJudgeSettings
+from judgegym.judges.scorers.registry import (
+    JUDGES,
+    SINGLE,
+    USUAL,
+    about,
+    all_kinds,
+    built_in_kind,
+    check_sees_each_alone,
+    definition,
+    is_kind,
+    scale_of,
+)
+from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
+
+
+class ChosenJudgeSettings(AnyJudgeSettings):
+    """Which judge of single responses scores the completions."""
+
+    judge: JudgeKind = setting(USUAL, about(SINGLE), common=True)
+
+    @classmethod
+    def readers(cls, name: str) -> list[str]:
+        """The judges that see each response by itself and read a setting."""
+        comparing = {f"judge={kind}" for kind, judge in all_kinds().items() if judge.most_together is not None}
+        return [choice for choice in super().readers(name) if choice not in comparing]
+
+    @field_validator("judge")
+    @classmethod
+    def _sees_each_alone(cls, value: str) -> str:
+        check_sees_each_alone(value, "judge")
+        return value
+
+
+class AnyJudgeConfig(ChosenJudgeSettings, EnvConfig):
+    """The settings of an environment whose judge the user chooses."""
 
 
 class EnvironmentJurySettings(GroupJudgeSettings):

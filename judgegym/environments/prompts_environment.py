@@ -32,9 +32,8 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
-from judgegym.environments.answer_judge import AnyJudge
+from judgegym.environments.answer_judge import AnyJudge, ChosenJudgeSettings
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.chosen_judge import ChosenJudgeSettings
 from judgegym.environments.simulated_user import ROW_TEXTS, SimulatedUser, UserSettings
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.fields import setting

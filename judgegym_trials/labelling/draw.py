@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from judgegym.judges.core.seeding import derive
-from judgegym.reports.labels.file import Draw, Sampling, Stratum, run_digest
-from judgegym.reports.labels.strata import strata_of
+from judgegym.reports.labels.file import Draw, Sampling, Stratum, run_digest, strata_of
 
 _FIRST = 2
 

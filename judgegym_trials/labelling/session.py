@@ -14,8 +14,7 @@ from pathlib import Path
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.correction import LabelledRows
-from judgegym.reports.labels.file import Draw, Label, Labels, Sampling, read_labels
-from judgegym.reports.labels.strata import strata_of
+from judgegym.reports.labels.file import Draw, Label, Labels, Sampling, read_labels, strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
 from judgegym_trials.labelling.draw import draw_of, order_of

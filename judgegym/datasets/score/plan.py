@@ -17,10 +17,9 @@ from judgegym.datasets.score.saved import missing_tasks, place_of, read_response
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import interruptible
-from judgegym.engine.plan.anchors import estimate_anchors
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
-from judgegym.engine.plan.estimate import PlanEstimate
+from judgegym.engine.plan.estimate import PlanEstimate, estimate_anchors
 from judgegym.engine.plan.lines import Plan
 from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.runs.damaged_lines import read_lines

@@ -7,11 +7,14 @@ gone through again with each of `OPINIONS`, for the fewest and the most calls.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from judgegym.engine.anchors import AnchorJudge, plan_anchors
 from judgegym.engine.plan.client import OPINIONS, DryRun
 from judgegym.engine.plan.tally import Load, Role, Tally, sum_loads
 from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import judge_responses
 from judgegym.llm.at_once import all_results
 
 ROWS, CALLS = 2_000, 20_000
@@ -138,3 +141,26 @@ async def _go_through(dry: DryRun, step: Step, numbers: Sequence[int]) -> int:
 
     await all_results(map(run, numbers))
     return len(numbers)
+
+
+async def estimate_anchors(dry: DryRun, judge: AnchorJudge | None, run: Path | None) -> PlanEstimate:
+    """Estimate what the anchors of a run take; nothing without any.
+
+    Args:
+        dry: counts what the judge asks.
+        judge: of the anchors; `None` without any.
+        run: the directory of the run to resume; `None` for a new one.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    if judge is None:
+        return PlanEstimate()
+    anchors, fewest, most = plan_anchors(judge, run)
+
+    async def step(number: int) -> None:
+        await judge_responses(judge.judge, anchors[number].task)
+
+    found = await estimate(dry, step, range(len(anchors)), len(anchors))
+    roles = {replace(role, part="anchors"): bounds for role, bounds in found.roles.items()}
+    return PlanEstimate(roles).times(fewest, fewest, most)

@@ -17,10 +17,9 @@ from typing import Any
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.completions import Clients, Conversation, read_completion
-from judgegym.engine.plan.anchors import estimate_anchors
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.earlier import EarlierRun
-from judgegym.engine.plan.estimate import PlanEstimate, draw_rows, estimate
+from judgegym.engine.plan.estimate import PlanEstimate, draw_rows, estimate, estimate_anchors
 from judgegym.engine.plan.lines import total_words
 from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.records import read_sample

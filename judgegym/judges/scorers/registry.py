@@ -9,10 +9,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 
+from pydantic import BaseModel
+
 from judgegym.judges import pairwise, peers
 from judgegym.judges.aspects import judge as aspects
 from judgegym.judges.checklists import judge as checklists
-from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.composed import ChoiceHelp
+from judgegym.judges.config.fields import DeclaredSetting
+from judgegym.judges.config.judge import FLAT_NAMES, JudgeSettings
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Scale
 from judgegym.judges.listwise import judge as listwise
@@ -52,6 +56,10 @@ _ALSO: Mapping[str, str] = {"arena": "arena_hard"}
 """Other names: `arena` is Arena-Hard's judge, whatever the benchmark's name."""
 _loaded: dict[str, JudgeDefinition] = {}
 """Kinds that are not built in, as they were loaded first."""
+
+_OF_CALLS = frozenset((*FLAT_NAMES.values(), "judge_cache"))
+_HELP_GROUP = "judge"
+"""The group of settings that are a judge's; those of another one are a run's, such as the seed."""
 
 TASK_FIELDS: Mapping[str, frozenset[str]] = {
     name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
@@ -166,3 +174,27 @@ def about(kinds: Collection[str]) -> str:
         f"Judge in this way. {'. '.join(f'{kind}: {JUDGES[kind].about}' for kind in kinds)}. Or a judge of your own: a "
         "prompt file, FILE.yaml; a judge in Python, FILE.py:NAME; or the name that an installed package has for one."
     )
+
+
+def kind_help(kind: str, settings: type[BaseModel]) -> ChoiceHelp:
+    """What `--judge KIND --help` says: the settings of the kind, those of every judge, those of the model it asks.
+
+    Args:
+        kind: its name.
+        settings: the composed settings of a host that have those of the kind.
+    """
+    judge = definition(kind)
+    declared = (DeclaredSetting(name, settings, name) for name in settings.model_fields if reads(kind, name))
+    listed = {each.name: each for each in declared if each.group == _HELP_GROUP and each.name != "judge"}
+    of_kind = (judge.group_settings or judge.settings).model_fields.keys() - JudgeSettings.model_fields.keys()
+    own = [name for name in listed if name in of_kind or (name == "rubric" and judge.reads_rubric)]
+    own.sort(key=lambda name: (name != "rubric", not listed[name].is_common))
+    calls = [name for name in listed if name in _OF_CALLS]
+    common = [name for name in calls if listed[name].is_common]
+    shared = [name for name in listed if name not in {*own, *calls}]
+    whose, asked = "what every judge has", "the model that it asks"
+    if judge.parts is not None:
+        whose, asked = "what its judges have, unless they say otherwise", "the model that they ask, unless they do"
+    groups = {f"{kind}: {judge.about}": own, whose: shared, asked: common}
+    others = [name for name in calls if name not in common]
+    return ChoiceHelp("judge", kind, {title: names for title, names in groups.items() if names}, others)

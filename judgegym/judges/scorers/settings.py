@@ -29,7 +29,6 @@ from judgegym.judges.prompt_files.file import load_prompt_file
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings, path_of
 from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
-from judgegym.judges.scorers.kind_help import kind_help
 from judgegym.judges.scorers.own_kinds import DIGEST
 from judgegym.judges.scorers.registry import (
     JUDGES,
@@ -40,6 +39,7 @@ from judgegym.judges.scorers.registry import (
     check_sees_each_alone,
     definition,
     is_kind,
+    kind_help,
     kind_name,
     reads,
 )

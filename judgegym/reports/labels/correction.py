@@ -20,8 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest
-from judgegym.reports.labels.strata import strata_of
+from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest, strata_of
 from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import CorrectedMean, MeanKind, corrected_mean

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.llm.errors import SettingsError, UserError
-from judgegym.reports.labels.file import read_labels
-from judgegym.reports.labels.strata import strata_of
+from judgegym.reports.labels.file import read_labels, strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.labelling.session import PILOT, LabelPlan, Session
 from tests.trials.labelling.made import lines_of, run_of, session_of

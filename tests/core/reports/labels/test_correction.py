@@ -13,9 +13,8 @@ import pytest
 
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.reports.labels.correction import CorrectedNumber, correct_run, read_correction
-from judgegym.reports.labels.file import read_labels, row_digest, run_digest
+from judgegym.reports.labels.file import read_labels, row_digest, run_digest, strata_of
 from judgegym.reports.labels.rendering import fact_of, section_of, table_of
-from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from judgegym.statistics.intervals import UNIT
