@@ -1,9 +1,9 @@
 """Python commands as processes of their own without the seconds of their imports: forked from one that has them done.
 
 Each process that runs tests has one fork server. A command that is forked has its own process group, pipes, working
-directory, environment and signals, and ends through the interpreter's own exit, as one that was started anew. What it
-does not show is the interpreter's start: imports, `PYTHONPATH`, and variables that a library reads while it is
-imported. A test of those starts a fresh interpreter.
+directory, environment and signals, and ends as the interpreter does. What it does not show is the interpreter's start
+(imports, `PYTHONPATH`, and variables that a library reads while it is imported), and how memory is freed at the end. A
+test of those starts a fresh interpreter.
 
 The server forks a minder for each command; the minder forks the command, and passes on its id, its exit status and its
 seconds of CPU.
@@ -23,6 +23,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -31,6 +32,9 @@ from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = (
+    "judgegym.cli.commands",
+    "judgegym.datasets.cluster.actors",
+    "judgegym.datasets.score.command",
     "judgegym.environments.aspect_critique_environment",
     "judgegym.environments.rubric_checklist_environment",
     "judgegym.environments.command_line.main",
@@ -212,6 +216,20 @@ def _server() -> socket.socket:
     return ours
 
 
+def _compose_settings() -> None:
+    """Make the classes of settings, whose making is a third of the CPU time of a short command."""
+    from judgegym.cli.environments import built_in, load_environment
+    from judgegym.datasets.score.settings import ScoreSettings
+    from judgegym.environments.command_line.arguments import settings_type
+    from judgegym.judges.config.composed import compose, with_all_choices
+    from judgegym.server.settings import RewardServerSettings
+
+    of_environments = [settings_type(load_environment(name)) for name in built_in()]
+    for settings in (*of_environments, ScoreSettings, RewardServerSettings):
+        with_all_choices(settings)
+        compose(settings, {})
+
+
 def _next_command(requests: socket.socket) -> dict[str, Any]:
     """Fork a process for each request: returns in those, each with its own, and leaves when the tests have ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -275,11 +293,28 @@ def _run(command: Mapping[str, Any]) -> None:
         runpy.run_path(first, run_name="__main__")
 
 
+def _run_to_its_end(command: Mapping[str, Any]) -> None:
+    """Run it; at its end, do what the interpreter does but free no memory, which takes longer than a short command."""
+    code: object = None
+    try:
+        _run(command)
+    except SystemExit as leaving:
+        code = leaving.code
+        if not (code is None or isinstance(code, int)):
+            raise
+    threading._shutdown()  # type: ignore[attr-defined]  # it waits for threads
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0)
+
+
 if __name__ == "__main__":
     _control = socket.socket(fileno=int(sys.argv[1]))
     for _name in _PRELOADED:
         importlib.import_module(_name)
     importlib.import_module("judgegym.llm.refusals.request_fields").HEAD_START_S = HEAD_START_S  # type: ignore[attr-defined]
+    _compose_settings()
     gc.collect()
     gc.freeze()
-    _run(_next_command(_control))
+    _run_to_its_end(_next_command(_control))

@@ -16,7 +16,6 @@ from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJu
 from tests.command import ROOT, Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
-PAIRWISE_SCRIPT = ROOT / "eval_environments" / "pairwise_judgement_environment.py"
 PAIRS = ROOT.parent / "shared" / "data" / "pairwise" / "autoj_pairs.jsonl"
 needs_pairs = pytest.mark.skipif(not PAIRS.is_file(), reason="the real data is not there: ../shared/data/pairwise")
 

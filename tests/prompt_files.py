@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.parsing.verdict_parser import VerdictParser
 from judgegym.judges.prompt_files.file import PromptFile
-from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.prompt_files.verdicts import reply_parser
 
 GRADE = """\
@@ -91,11 +89,6 @@ FILES: Mapping[str, str] = {"grade": GRADE, "yes_no": YES_NO, "score": SCORE, "l
 def prompt_file(name: str) -> PromptFile:
     """One of the files."""
     return PromptFile.model_validate(load_yaml(FILES[name], names_as_written=True))
-
-
-def prompt_settings(name: str, **settings: Any) -> PromptJudgeSettings:
-    """The settings of a judge by one of the files."""
-    return PromptJudgeSettings(judge_prompt=prompt_file(name), **settings)
 
 
 def _parser(name: str) -> VerdictParser[[], str]:

@@ -3,19 +3,12 @@ import asyncio
 import aiohttp
 import pytest
 
-from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn, refusing
+from tests.scripted import Meeting, Reply, ScriptedEndpoint
 
 
 async def ask(base_url: str, **body: object) -> tuple[int, dict[str, object]]:
     async with aiohttp.ClientSession() as session, session.post(f"{base_url}/chat/completions", json=body) as response:
         return response.status, await response.json()
-
-
-async def test_replies_come_in_turn_and_the_last_one_stays() -> None:
-    async with ScriptedEndpoint(in_turn(Reply(status=503, body={"error": 1}), "fine")) as endpoint:
-        answers = [await ask(endpoint.base_url, model="m", number=number) for number in range(3)]
-    assert answers == [(503, {"error": 1}), (200, completion("fine")), (200, completion("fine"))]
-    assert [body["number"] for body in endpoint.bodies] == [0, 1, 2]
 
 
 async def test_a_script_may_hold_requests_until_they_meet() -> None:
@@ -52,15 +45,3 @@ async def test_what_a_script_raises_fails_the_test() -> None:
     with pytest.raises(AssertionError, match="wrong request"):
         async with ScriptedEndpoint(script) as endpoint:
             assert (await ask(endpoint.base_url))[0] == 400
-
-
-async def test_other_paths_are_recorded_and_not_found() -> None:
-    async with ScriptedEndpoint() as endpoint, aiohttp.ClientSession() as session:
-        response = await session.get(f"{endpoint.base_url}/models")
-    assert response.status == 404
-    assert [(request.method, request.path) for request in endpoint.requests] == [("GET", "/v1/models")]
-
-
-async def test_refusing() -> None:
-    with refusing() as base_url, pytest.raises(aiohttp.ClientConnectorError):
-        await ask(base_url)

@@ -1,8 +1,5 @@
 """`--plan` against the run that it is the plan of, both offline: calls, prompt tokens and dollars.
 
-`python -m tests.conformance.planned FOLDER [WORD…]` makes the runs whose names contain a word, and prints a line for
-each.
-
 A run's numbers are those of its ledger. The prompts of both sides are counted by the project's own counter.
 """
 
@@ -11,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,32 +208,3 @@ def differences(plan: Numbers, run: Numbers) -> Mapping[str, str]:
     if abs(both[0] - both[1]) > COST_TOLERANCE * both[1] + 0.01:  # it is printed in cents
         found["cost"] = f"{plan.cost}, not {run.cost}"
     return found
-
-
-def main(folder: Path, words: Sequence[str]) -> int:
-    """Print the table; return how many runs differ from their plans."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_data(folder / "rows")
-    failed = 0
-    print(f"{'run':44} {'calls':>14} {'run':>6} {'prompt tokens':>13} {'run':>8} {'cost':>8} {'run':>8}")
-    for case in cases():
-        if words and not any(word in case.name for word in words):
-            continue
-        try:
-            plan, run = planned(folder / case.name, case), made(folder / case.name, case)
-        except AssertionError as error:
-            print(f"{case.name:44} {error}")
-            failed += 1
-            continue
-        wrong = differences(plan, run)
-        failed += bool(wrong)
-        calls = plan.calls
-        bounds = f"{calls.usual}" + (f" ({calls.low}-{calls.high})" if calls.low < calls.high else "")
-        costs = [f"{each:8.4f}" if each is not None else f"{'unknown':>8}" for each in (plan.cost, run.cost)]
-        tokens = f"{plan.prompt_tokens:13,} {run.prompt_tokens:8,}"
-        print(f"{case.name:44} {bounds:>14} {run.calls.usual:6} {tokens} {' '.join(costs)} {wrong or ''}", flush=True)
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(min(1, main(Path(sys.argv[1]), sys.argv[2:])))

@@ -62,22 +62,6 @@ def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
         assert lab.judge.endpoint.base_url in ended.err
 
 
-@slow_with_several_models
-@with_a_judge
-def test_judge_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
-    lab.judge.disturb(lambda uid: unauthorised(JUDGE_KEY))
-    ended = lab.evaluate()
-    no_number(lab, ended)
-    assert "wrong API key" in ended.err and lab.judge.endpoint.base_url in ended.err
-    is_stopped = is_stopped_by_rejections(lab.judge, ended)
-    failures = lab.files().failures if (lab.files().path / "failures.jsonl").exists() else []
-    assert is_stopped or {row_of_sample(failure) for failure in failures} == set(uids())
-    assert {(failure["status"], failure["score"]) for failure in failures} <= {("judge_failed", None)}
-    lab.judge.restore()
-    resumed = lab.finished("--resume")
-    assert resumed.without_run() == undisturbed.files.without_run() and resumed.failures == []
-
-
 def test_policy_down_gives_no_number(lab: Lab) -> None:
     lab.policy.disturb(lambda uid: DOWN)
     ended = lab.evaluate()
@@ -88,17 +72,29 @@ def test_policy_down_gives_no_number(lab: Lab) -> None:
     assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
 
 
+REJECTED = [(side, subject) for subject in SUBJECTS for side in (["judge"] if subject.has_judge else []) + ["policy"]]
+
+
 @slow_with_several_models
-def test_policy_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
-    lab.policy.disturb(lambda uid: unauthorised(POLICY_KEY))
+@pytest.mark.parametrize(
+    ("side", "subject"), REJECTED, ids=[f"{subject.title}-{side}" for side, subject in REJECTED], indirect=["subject"]
+)
+def test_endpoint_that_rejects_the_key_gives_no_number_and_costs_no_row(
+    lab: Lab, side: str, undisturbed: Undisturbed
+) -> None:
+    rejecting: Side = getattr(lab, side)
+    variable = {"judge": JUDGE_KEY, "policy": POLICY_KEY}[side]
+    rejecting.disturb(lambda uid: unauthorised(variable))
     ended = lab.evaluate()
     no_number(lab, ended)
-    assert "wrong API key" in ended.err and lab.policy.endpoint.base_url in ended.err
-    assert lab.judge.endpoint.requests == []
-    is_stopped = is_stopped_by_rejections(lab.policy, ended)
+    assert "wrong API key" in ended.err and rejecting.endpoint.base_url in ended.err
+    assert side == "judge" or lab.judge.endpoint.requests == []
+    is_stopped = is_stopped_by_rejections(rejecting, ended)
     failures = lab.files().failures if (lab.files().path / "failures.jsonl").exists() else []
     assert is_stopped or {row_of_sample(failure) for failure in failures} == set(uids())
-    lab.policy.restore()
+    if side == "judge":
+        assert {(failure["status"], failure["score"]) for failure in failures} <= {("judge_failed", None)}
+    rejecting.restore()
     resumed = lab.finished("--resume")
     assert resumed.without_run() == undisturbed.files.without_run() and resumed.failures == []
 

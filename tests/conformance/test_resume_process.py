@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -163,16 +162,6 @@ def test_file_without_a_run_directory_is_not_resumed(lab: Lab) -> None:
     assert ended.code == 2
     assert "groups.run is not there" in ended.err.replace("\n", " ")
     assert lab.groups_path().read_text() == "mine\n"
-
-
-def test_groups_name_their_calls(lab: Lab) -> None:
-    assert lab.process(*FLAGS).code == 0
-    calls = list(read_calls(lab.groups_path().with_suffix(".run")))
-    assert {call.group for call in calls} == set(range(GROUPS))
-    assert Counter(call.component == "policy" for call in calls)[True] == GROUPS
-    later = [call for call in calls if call.component.startswith("conversation_")]
-    assert len(later) == GROUPS * 2 * (lab.subject.turns - 1)
-    assert all(call.component.startswith(("policy", "rollout_", "group/")) or call in later for call in calls)
 
 
 def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:

@@ -35,7 +35,7 @@ def nothing_is_lost(outcome: Outcome, undisturbed: Outcome, *, by_time: bool = F
         assert outcome.answered == undisturbed.answered
 
 
-@pytest.mark.slow("timeout")
+@pytest.mark.slow("timeout", "huge_body")
 @each_verb
 @pytest.mark.parametrize("kind", [*kinds.TRANSIENT, *kinds.RIGHT])
 def test_fault_that_passes_leaves_no_trace(bench: Bench, verb: Verb, kind: str, undisturbed: Outcome) -> None:
@@ -125,7 +125,7 @@ NEVER_PASSING = [
 ]
 
 
-@pytest.mark.slow("timeout")
+@pytest.mark.slow("timeout", "huge_body")
 @pytest.mark.parametrize(("verb", "side", "kind"), sorted(NEVER_PASSING))
 def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: str, kind: str) -> None:
     """The request is sent once more, and then its row is listed."""

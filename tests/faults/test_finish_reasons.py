@@ -16,8 +16,7 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.llm.responses import finish_reasons
 from judgegym.llm.responses.finish_reasons import normalized
 from tests.arena import Arena, Run, for_model, model_is_a, uid_of
-from tests.command import in_process, serving, write_lines
-from tests.core.datasets.scoring import score
+from tests.command import in_process, serving
 from tests.scripted import Json, Reply, completion
 
 TABLE = [json.loads(line) for line in Path(__file__).with_name("data").joinpath("finish_reasons.jsonl").open()]
@@ -149,20 +148,3 @@ def test_word_that_is_known_to_end_no_whole_answer_cannot_be_accepted(tmp_path: 
     assert run.code == 2
     assert "judge_finish_reasons" in run.said and "Traceback" not in run.said
     assert run.judge.requests == []
-
-
-def test_score_has_the_same_rules(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Why?", "response": f"row-{n}"} for n in range(len(TABLE))])
-
-    def rated(request: Json, _: int) -> Reply:
-        word = WORDS[uid_of(request)]
-        return Reply(body=completion("[FEEDBACK] Because. [SCORE] 5", finish_reason=word))
-
-    out = tmp_path / "scored.jsonl"
-    with serving(rated) as judge:
-        ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", "--max_retries=1", "--retry_delay=0")
-    assert ended.code == 1, ended.said
-    scored = {
-        row["response"] for row in map(json.loads, out.read_bytes().splitlines()) if row["judge/score"] is not None
-    }
-    assert scored == {uid for uid, state in STATES.items() if state == "whole"}

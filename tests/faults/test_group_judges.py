@@ -58,7 +58,11 @@ def test_fault_of_the_judge_that_passes_leaves_no_trace(
 @pytest.mark.slow("tournament")
 @pytest.mark.parametrize(
     ("verb", "kind"),
-    [*(("process", kind) for kind in ("500", "drop", "malformed", "finish_error", "401")), ("serve", "401")],
+    [
+        *(("process", kind) for kind in ("500", "drop", "malformed", "finish_error", "401")),
+        ("serve", "401"),
+        *(pytest.param("process", kind, marks=pytest.mark.slow) for kind in kinds.LAST_WORD),
+    ],
 )
 @each_judge
 def test_judge_of_groups_that_never_answers_makes_no_group(bench: Bench, verb: Verb, kind: str) -> None:
@@ -66,15 +70,6 @@ def test_judge_of_groups_that_never_answers_makes_no_group(bench: Bench, verb: V
     assert outcome.ended.code == 1, outcome.ended.said
     assert outcome.result == []
     assert BROKEN_OFF not in outcome.ended.said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", kinds.LAST_WORD)
-@each_judge
-def test_judge_of_groups_without_verdict_makes_no_group(bench: Bench, kind: str) -> None:
-    outcome = bench.run("process", judge={"faults": {kind: 1}})
-    assert outcome.ended.code == 1, outcome.ended.said
-    assert outcome.result == []
 
 
 @pytest.mark.parametrize("verb", ["process"])

@@ -1,10 +1,9 @@
-"""Juries whose members fail, die or are stopped: no score below the quorum, and none with a failed member's default."""
+"""Juries whose members fail or die: no score below the quorum, and none with a failed member's default."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import signal
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,14 +17,12 @@ import pytest
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm import reachability
 from judgegym.llm.retries import retry
-from tests.command import Ended, Started, serving, write_lines
+from tests.command import Ended, serving, write_lines
 from tests.core.datasets.scoring import read_rows, score
-from tests.forking import ROOT
 from tests.scripted import Json, Reply, ScriptedEndpoint, refusing
 
 COUNT, AT_ONCE = 60, 4
 ROWS = [{"id": n, "prompt": f"Question {n}", "response": f"Response {n}."} for n in range(COUNT)]
-SCRIPT = ROOT / "judgegym" / "__main__.py"
 FAULTS = (Reply(status=400), Reply(status=500), Reply("I cannot say: 4 or 5."), Reply(drop=True))
 REJECTED = Reply(status=401, body={"error": {"message": "no such key"}})
 QUICK = ("--wait_for_endpoints=0.2", "--endpoint_away_deadline=0.2", "--endpoint_rejected_deadline=0.05")
@@ -51,17 +48,16 @@ class Member:
 
     name: str
     fault: Callable[[int], Reply | None] = lambda row: None
-    delay_s: float = 0.0
     answered: Counter[int] = field(default_factory=Counter)
-    refused: Counter[int] = field(default_factory=Counter)
 
     def __call__(self, request: Json, number: int) -> Reply:
         row = next(row["id"] for row in ROWS if row["response"] in request["messages"][-1]["content"])
         if (fault := self.fault(row)) is not None:
-            (self.refused if fault.drop or fault.status != 200 else self.answered)[row] += 1
+            if not fault.drop and fault.status == 200:
+                self.answered[row] += 1
             return fault
         self.answered[row] += 1
-        return Reply(f"[FEEDBACK] So. [SCORE] {rating(self.name, row)}", delay_s=self.delay_s)
+        return Reply(f"[FEEDBACK] So. [SCORE] {rating(self.name, row)}")
 
 
 @dataclass
@@ -73,35 +69,28 @@ class Jury:
     endpoints: dict[str, ScriptedEndpoint]
     urls: dict[str, str]
 
-    def words(self, *flags: str, out: str = "out") -> list[str]:
+    def words(self, *flags: str) -> list[str]:
         own = {"judge_max_concurrency": AT_ONCE}
         fields = [{"judge_model_name": name, "judge_base_url": url, **own} for name, url in self.urls.items()]
         data, limit = write_lines(self.path / "data.jsonl", ROWS), f"--judge_max_concurrency={AT_ONCE}"
-        return [str(data), f"--out={self.path / out}.jsonl", f"--judges={json.dumps(fields)}", limit, *flags]
+        return [str(data), f"--out={self.path / 'out.jsonl'}", f"--judges={json.dumps(fields)}", limit, *flags]
 
-    def score(self, *flags: str, out: str = "out") -> Ended:
-        ended = score(*self.words(*flags, out=out))
+    def score(self, *flags: str) -> Ended:
+        ended = score(*self.words(*flags))
         assert "Traceback" not in ended.said
         return ended
 
-    def scores(self, out: str = "out") -> dict[int, float | None]:
-        return {row["id"]: row["judge/score"] for row in read_rows(self.path / f"{out}.jsonl")}
+    def scores(self) -> dict[int, float | None]:
+        return {row["id"]: row["judge/score"] for row in read_rows(self.path / "out.jsonl")}
 
-    def sent(self, out: str = "out") -> int:
+    def sent(self) -> int:
         """Requests by the ledger."""
-        path = run_directory_of(self.path / f"{out}.jsonl") / "calls.jsonl"
+        path = run_directory_of(self.path / "out.jsonl") / "calls.jsonl"
         packed = path.with_suffix(".jsonl.gz")
         raw = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
         lines = map(json.loads, raw.splitlines())
         counted = Counter(name for line in lines for name in ("sent", "again", "unsent") if name in line)
         return counted["sent"] + counted["again"] - counted["unsent"]
-
-    def unfinished(self, out: str = "out") -> set[int]:
-        """The rows without a whole line in the run's samples."""
-        path = run_directory_of(self.path / f"{out}.jsonl") / "samples.jsonl"
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        uids = {json.loads(line)["uid"] for line in lines if line.endswith(b"\n")}
-        return {row for row in range(COUNT) if f"row-{row + 1}" not in uids}
 
     @property
     def requests(self) -> int:
@@ -176,32 +165,3 @@ def test_a_run_whose_quorum_is_gone_stops_and_goes_on_without_paying_twice(jury:
     assert ended.code == 0, ended.said
     assert jury.scores() == {row["id"]: pytest.approx(mean("abc", int(str(row["id"])))) for row in ROWS}
     assert all({*member.answered.values()} == {1} for member in jury.members.values())
-
-
-@pytest.mark.slow
-def test_a_killed_run_pays_twice_for_what_was_in_flight_alone(jury: Jury) -> None:
-    """A refused request is no answer and costs nothing: it is sent again for a row that has no sample yet."""
-    jury.members["b"].fault = faulty
-    flags = ("--judge_max_retries=0",)
-    assert jury.score(*flags, out="whole").code == 0
-    whole = (jury.path / "whole.jsonl").read_bytes()
-    once = {name: (member.answered, member.refused) for name, member in jury.members.items()}
-    for member in jury.members.values():
-        member.delay_s, member.answered, member.refused = 0.01, Counter(), Counter()
-    words = [str(SCRIPT), "score", *jury.words(*flags)]
-    kills: Counter[int] = Counter()  # by row, while it had no sample
-    for number in range(3):
-        begun = jury.requests
-        with Started(*words, *(["--resume"] if number else []), cwd=jury.path) as started:
-            started.until(lambda begun=begun: jury.requests >= begun + 30, "thirty requests")
-            started.send(signal.SIGKILL)
-            assert started.ended().code == -signal.SIGKILL
-        kills.update(jury.unfinished())
-    assert jury.score(*flags, "--resume").code == 0
-    assert (jury.path / "out.jsonl").read_bytes() == whole
-    for name, (answered, refused) in once.items():
-        member = jury.members[name]
-        assert answered.total() <= member.answered.total() <= answered.total() + 3 * AT_ONCE
-        assert set(member.answered) == set(answered)
-        assert set(member.refused) == set(refused)
-        assert all(refused[row] <= count <= refused[row] * (1 + kills[row]) for row, count in member.refused.items())

@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.command import RunFiles, in_process, write_lines
+from tests.command import RunFiles, in_process
 from tests.conformance.subjects import KEYS, Subject
-from tests.core.datasets.scoring import samples_of, score
 from tests.faults.bench import Bench, Endpoint, Loop, Outcome, stand_in
 from tests.faults.conftest import LEAN
 from tests.messages import MessagesEndpoint
@@ -80,21 +77,3 @@ def test_evaluation_is_that_of_openais_form(
     assert samples == undisturbed.result
     served = RunFiles(bench.path / "run").report["config_general"]["served_models"]
     assert sum(served["judge"].values()) >= bench.rows
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_scored_data_set_is_that_of_openais_form(tmp_path: Path, loop: Loop, form: str) -> None:
-    rows = [{"id": n, "prompt": f"Question {n}", "response": f"Response {n}"} for n in range(6)]
-    data, made = write_lines(tmp_path / "data.jsonl", rows), dict[str, Any]()
-    for name in ("openai", form):
-        with (
-            stand_in(loop, faults=FAULTS if name != "openai" else {}) as judging,
-            form_of(loop, name, judging.base_url) as url,
-        ):
-            out = tmp_path / f"{name.replace(':', '-')}.jsonl"
-            where = [f"--judge_base_url={url}", "--judge_api_key=sk-of-test", "--retry_delay=0"]
-            model = [] if ":" in name else ["--judge_model_name=judge"]
-            ended = score(data, "--out", out, *where, *model, *flags(name, "judge", "judge_"))
-            assert ended.code == 0, ended.said
-            made[name] = out.read_bytes(), [{**sample, "run": None} for sample in samples_of(out)]
-    assert made[form] == made["openai"]

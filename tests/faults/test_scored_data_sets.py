@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import signal
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -56,38 +54,6 @@ def whole(tmp_path: Path, data: Path) -> Iterator[bytes]:
 
 def url(judge: ScriptedEndpoint) -> str:
     return f"--judge_base_url={judge.base_url}"
-
-
-def slowly(response: str) -> Reply:
-    """A judge with 10 ms, so that a moment in mid-run can be met."""
-    return Reply(text=f"[FEEDBACK] Because. [SCORE] {by_text(response)}", delay_s=0.01)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_random_moments_it_gives_the_same_bytes_and_pays_twice_for_what_was_in_flight(
-    tmp_path: Path, data: Path, whole: bytes, seed: int
-) -> None:
-    numbers, out = random.Random(seed), tmp_path / "scored.jsonl"
-    stops = [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT]
-    with serving(rated(slowly)) as judge:
-        words = [str(SCRIPT), "score", str(data), f"--out={out}", url(judge), f"--judge_max_concurrency={AT_ONCE}"]
-        for number, stop in enumerate(stops):
-            begun = len(judge.requests)
-            after = begun + numbers.randint(1, DISTINCT // 5)
-            with Started(*words, *(["--resume"] if number else []), cwd=tmp_path) as started:
-                started.until(lambda after=after: len(judge.requests) >= after, f"request {after}")
-                started.send(stop)
-                ended = started.ended()
-            assert ended.code == (-stop if stop is signal.SIGKILL else 128 + stop), ended.said
-            assert "Traceback" not in ended.said
-            assert not out.exists()
-        ended = score(*words[2:], "--resume")
-        assert ended.code == 0, ended.said
-        asked = Counter(request.raw for request in judge.requests)
-    assert out.read_bytes() == whole
-    assert len(asked) == DISTINCT
-    assert asked.total() <= DISTINCT + AT_ONCE * len(stops)
 
 
 FAULTS: Mapping[int, tuple[Callable[[str], Reply | str], str, str]] = {
@@ -147,24 +113,6 @@ def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("budget", "bound"), [("--budget_calls=30", 30), ("--budget_usd=1333", 30 + AT_ONCE - 1)])
-def test_a_budget_is_passed_by_what_is_in_flight_at_most_and_more_of_it_goes_on(
-    tmp_path: Path, data: Path, whole: bytes, budget: str, bound: int
-) -> None:
-    """Every call has ten tokens of a dollar each; the most that one may cost, $1,033, is set aside for each."""
-    out = tmp_path / "scored.jsonl"
-    with serving(rated(slowly)) as judge:
-        words = (data, "--out", out, url(judge), f"--judge_max_concurrency={AT_ONCE}")
-        words = (*words, "--judge_price_input=1e6", "--judge_price_output=0")
-        ended = score(*words, budget)
-        assert (ended.code, out.exists()) == (3, False), ended.said
-        assert 30 <= len(judge.requests) <= bound
-        assert score(*words, "--resume").code == 0
-        assert len(judge.requests) == DISTINCT
-    assert out.read_bytes() == whole
-
-
-@pytest.mark.slow
 def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
     tmp_path: Path, data: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,28 +151,6 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
 
 
 @pytest.mark.slow
-def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(
-    tmp_path: Path, data: Path, whole: bytes
-) -> None:
-    out, before = tmp_path / "scored.jsonl", data.read_bytes()
-
-    def changing(response: str) -> int:
-        data.write_bytes(before.replace(b"Question 7", b"Question X"))
-        return by_text(response)
-
-    with serving(rated(changing)) as judge:
-        ended = score(data, "--out", out, url(judge), f"--judge_max_concurrency={AT_ONCE}")
-        assert_one_message(ended.code, ended.said, "the file has changed since it was opened")
-        assert not out.exists()
-        first = len(judge.requests)
-    data.write_bytes(before)
-    with serving(rated(by_text)) as judge:
-        assert score(data, "--out", out, url(judge), "--resume").code == 0
-        assert first + len(judge.requests) <= DISTINCT + AT_ONCE
-    assert out.read_bytes() == whole
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, number: signal.Signals) -> None:
     words = ["score", str(data), f"--out={tmp_path / 'scored.jsonl'}", "--offline", '--faults={"latency_ms": 100}']
@@ -235,20 +161,6 @@ def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, 
         started.send(number)
         assert started.ended().code == (-number if number is signal.SIGKILL else 128 + number)
         eventually(lambda: not Path(f"/proc/{stand_ins[0]}").exists(), "the end of the stand-in")
-
-
-@pytest.mark.slow
-def test_a_second_process_leaves_the_run_of_the_first_alone(tmp_path: Path, data: Path, whole: bytes) -> None:
-    out = tmp_path / "scored.jsonl"
-    with serving(rated(slowly)) as judge:
-        words = [str(data), f"--out={out}", url(judge), f"--judge_max_concurrency={AT_ONCE}"]
-        with Started(str(SCRIPT), "score", *words, cwd=tmp_path) as started:
-            started.until(lambda: len(judge.requests) > 1, "a request")
-            second = score(*words, "--resume")
-            assert_one_message(second.code, second.said, "another process")
-            assert started.ended().code == 0
-        assert len(judge.requests) == DISTINCT
-    assert out.read_bytes() == whole
 
 
 @pytest.mark.parametrize("flags", [(), ("--resume",)])
