@@ -153,20 +153,6 @@ def scored(path: Path, urls: Mapping[str, str], form: Sequence[str], *flags: str
     return sum(row["judge/score"] is not None for row in read_rows(path / "out.jsonl"))
 
 
-def scored_by_jury(path: Path, urls: Mapping[str, str], form: Sequence[str]) -> int:
-    own = {"judge_extra_body": json.loads(EXTRA)}
-    members = [{"judge_model_name": role, "judge_base_url": urls[role], **own} for role in ("judge", "gold")]
-    return scored(path, urls, form, f"--judges={json.dumps(members)}")
-
-
-def judged_in_python(path: Path, urls: Mapping[str, str], form: Sequence[str]) -> int:
-    own: dict[str, Any] = dict(each.split("=") for each in form)
-    rows = [{"question": f"Q{n}", "answer": f"R{n}"} for n in range(COUNT)]
-    body = json.loads(EXTRA)
-    with RubricJudge("Is it right?", judge_base_url=urls["judge"], judge_extra_body=body, **own) as judge:
-        return sum(score is not None for score in judge.many_sync(rows, progress=False).scores)
-
-
 def judged_by_server(path: Path, urls: Mapping[str, str], form: Sequence[str]) -> int:
     async def ask() -> int:
         async with running(f"--judge_base_url={urls['judge']}", f"--judge_extra_body={EXTRA}") as server:
@@ -186,8 +172,6 @@ DOORS = [
     ("user", processed, OF_POLICY),
     ("gold", processed, OF_JUDGE),
     ("judge", scored, OF_JUDGE),
-    ("judge", scored_by_jury, OF_JUDGE),
-    ("judge", judged_in_python, OF_JUDGE),
     ("judge", judged_by_server, OF_POLICY),
 ]
 CASES = [

@@ -62,20 +62,6 @@ def test_evaluate_writes_the_files_of_the_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_process_writes_the_files_of_the_script(tmp_path: Path) -> None:
-    flags = ["process", "--offline", "--env.total_steps=2", "--env.group_size=2"]
-    folders = tmp_path / "script", tmp_path / "command"
-    for folder in folders:
-        folder.mkdir()
-    assert as_process(*flags, script=script_of("rubric_absolute"), cwd=folders[0]).code == 0
-    assert judgegym("process", "rubric-absolute", *flags[1:], cwd=folders[1]).code == 0
-    script, command = (folder / "data" for folder in folders)
-    groups = "rubric_absolute.jsonl"
-    assert sorted(path.name for path in script.iterdir()) == sorted(path.name for path in command.iterdir())
-    assert sorted((script / groups).read_bytes().splitlines()) == sorted((command / groups).read_bytes().splitlines())
-
-
-@pytest.mark.slow
 def test_resume_command_of_a_stopped_run_can_be_pasted(tmp_path: Path) -> None:
     words = ["evaluate", "arena-hard", "--offline", "--limit=2", '--faults={"latency_ms": 600000}']
     with Started("-m", "judgegym", *words, cwd=tmp_path) as started:

@@ -36,11 +36,3 @@ async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("8 of 10 rows, ") and line.endswith("right 0.714, 1 failed, an endpoint is away")
     assert not [each for each in gc.get_objects() if isinstance(each, Sample) and "progress" in each.question]
-
-
-async def test_without_a_display_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = RunProgress("right", lambda: None, None)
-    progress.add(sample(0))
-    with progress.shown(Disk(), print, left=1):
-        progress.add(sample(1))
-    assert capsys.readouterr().err == ""

@@ -140,7 +140,6 @@ def test_what_is_public_has_no_secrets() -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        (),
         ("--limit=3", "--env.seed=5", "--env.custom_system_prompt=a: 'b' #c\nd é", "--env.judge_temperature=1e-07"),
         ('--env.judge_extra_body={"a": {"b": [1, null, "on"]}}', "--env.model_answers=some/file.jsonl"),
         ("--env.judge_cache=a/b.sqlite", "--openai.requests_per_minute=3", f"--openai.base_url={ONE},{TWO}"),

@@ -67,6 +67,7 @@ def sections() -> list[Section]:
     return [Section("env", EnvConfig, BaseEnvConfig), Section("openai", PolicySettings, APIServerConfig)]
 
 
+@pytest.mark.slow
 def test_settings_of_atropos_have_its_types_and_defaults() -> None:
     for section in sections():
         for field, atropos in section.theirs.model_fields.items():
@@ -83,6 +84,7 @@ def test_settings_of_atropos_have_its_types_and_defaults() -> None:
             assert name not in OTHER_DEFAULT or OTHER_DEFAULT[name] != default, f"{name} is listed as another"
 
 
+@pytest.mark.slow
 def test_ignored_settings_are_settings_of_atropos_and_not_ours() -> None:
     for section in sections():
         ignored = {name.partition(".")[2] for name in IGNORED if name.startswith(f"{section.name}.")}
@@ -150,6 +152,7 @@ def test_ignored_setting_on_the_command_line_is_refused(name: str) -> None:
 URLS = ["https://api.openai.com/v1", "https://openrouter.ai/api/v1", "http://localhost:8000/v1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", URLS)
 def test_reasoning_fields_are_those_of_atropos(url: str) -> None:
     from atroposlib.envs.server_handling.server_baseline import ReasoningConfig
@@ -159,6 +162,7 @@ def test_reasoning_fields_are_those_of_atropos(url: str) -> None:
         assert reasoning_body(url, effort=effort, max_reasoning_tokens=tokens) == theirs
 
 
+@pytest.mark.slow
 def test_reasoning_efforts_are_those_of_atropos() -> None:
     from atroposlib.envs.server_handling.server_baseline import VALID_REASONING_EFFORTS
 

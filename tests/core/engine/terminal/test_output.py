@@ -15,7 +15,6 @@ from judgegym.engine.terminal.output import LogFormatter, Table, show_table
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import install_command
 from judgegym.judges.config.sources import ConfigLine
-from judgegym.llm.errors import RunDirectoryError
 from tests.core.engine.terminal.odd import ODD
 from tests.core.engine.terminal.screen import screen
 
@@ -60,24 +59,6 @@ def test_settings_are_shown_with_their_source(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == f"env.a             {ODD}  [default]\nopenai.long_name    [my.yaml]\n"
 
 
-def test_the_notice_of_stand_ins() -> None:
-    assert terminal.offline_notice(["judge"]).startswith("The judge is an offline stand-in, ")
-    assert terminal.offline_notice(["judge", "policy"]).startswith("The judge and the policy are ")
-    assert terminal.offline_notice(["policy"]).endswith("these numbers are no benchmark result.")
-
-
-def test_a_commands_own_code_is_kept() -> None:
-    assert [exit_code(lambda: 0), exit_code(lambda: 1)] == [0, 1]
-
-
-def test_wrong_input_is_one_message_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    def command() -> int:
-        raise RunDirectoryError("runs/a: no such directory")
-
-    assert exit_code(command) == 2
-    assert capsys.readouterr() == ("", "runs/a: no such directory\n")
-
-
 def test_a_missing_extra_is_named_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> int:
         raise ModuleNotFoundError("No module named 'scipy.stats'", name="scipy.stats")
@@ -92,13 +73,6 @@ def test_another_missing_module_is_a_fault_of_the_program() -> None:
 
     with pytest.raises(ModuleNotFoundError):
         exit_code(command)
-
-
-def test_ctrl_c_ends_without_a_traceback() -> None:
-    def command() -> int:
-        raise KeyboardInterrupt
-
-    assert exit_code(command) == 130
 
 
 NAME = "a-name-that-is-longer-than-the-terminal-is-wide-" * 2
