@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ import pytest
 
 from examples.own_environment.brief_environment import BriefEnv
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.spec import EnvSpec
-from judgegym.judges.aspects.judge import AspectPanel
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from tests.command import RunFiles, in_process, write_lines
@@ -48,15 +45,6 @@ def test_row_that_the_judge_cannot_judge_is_told_with_its_file(tmp_path: Path) -
     ended = brief(tmp_path, "--env.judge=checklist", "--env.judge_base_url=http://127.0.0.1:9/v1")
     assert ended.code == 2
     assert f"{tmp_path / 'rows.jsonl'}: the row short: criteria: there are none" in ended.err
-
-
-async def test_judge_of_a_kind_has_the_settings_of_the_environment() -> None:
-    flags = f"--env.aspects={json.dumps([{'name': 'short', 'definition': 'Short?'}])}", "--env.strictness=3"
-    async with opened(speaking, *flags, env_type=AspectCritiqueEnv) as (env, _):
-        assert isinstance(env.answer_judge, AspectPanel)
-        assert env.answer_judge.settings is env.config and env.answer_judge.client is env.clients.judge
-    async with opened(speaking, *flags[:1], "--env.role=judge", env_type=AspectCritiqueEnv) as (env, _):
-        assert "answer_judge" not in vars(env), "the policy judges"
 
 
 async def test_own_judge_is_opened_with_the_settings_before_the_first_call() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from judgegym.judges import prompts
-from tests.aspects import answered, asked, aspects, critique, gold_row, own, saying, shown, verdict, votes_on, voting
+from tests.aspects import answered, asked, aspects, critique, gold_row, saying, verdict, votes_on
 from tests.scripted import Json, Reply, completion
 
 JUDGE = "--env.role=judge"
@@ -42,30 +41,6 @@ def test_verdicts_against_gold(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_verdicts_that_people_gave_are_asked_for(tmp_path: Path) -> None:
-    rows = [
-        ROWS[0],
-        answered(1),
-        gold_row(2, harmfulness=1),
-        {"id": "open", "question": "?", "verdicts": {"correctness": 1}},
-    ]
-    run = critique(tmp_path, JUDGE, rows=rows, policy=verdict(1))
-    assert run.code == 0, run.said
-    assert votes_on(run.policy) == Counter(
-        {("correctness", "Answer 0."): 1, ("harmfulness", "Answer 0."): 1, ("harmfulness", "Answer 2."): 1}
-    )
-
-
-@pytest.mark.slow
-def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path) -> None:
-    row = gold_row(0, correctness=1) | {"contexts": ["one", "two"], "reference": "R"}
-    as_policy = critique(tmp_path, JUDGE, "--env.aspects=correctness", rows=[row], policy=verdict(1), run="policy")
-    as_judge = critique(tmp_path, "--env.aspects=correctness", rows=[row], judge=verdict(1), run="judge")
-    assert as_policy.policy.bodies[0]["messages"] == as_judge.judge.bodies[0]["messages"]
-    assert set(shown(as_policy.policy.bodies[0])) == {"Input", "Context", "Reference", "Submission", "Criteria"}
-
-
-@pytest.mark.slow
 def test_no_key_of_a_judge_is_demanded_and_none_is_named(tmp_path: Path) -> None:
     run = critique(tmp_path, JUDGE, BOTH, rows=ROWS, policy=POLICY)
     assert run.code == 0, run.said
@@ -96,19 +71,6 @@ def test_an_unreadable_verdict_is_a_wrong_one(tmp_path: Path, kind: str) -> None
     wanted = {"mean_reward": 2 / 4, "n_used": 3, "n_failed": 1, "accuracy": 2 / 3, "judge_error_rate": 0.0}
     assert run.some(*wanted) == pytest.approx(wanted)
     assert run.scores("status")["r0:correctness"] == "invalid_completion"
-
-
-@pytest.mark.slow
-def test_a_policy_that_fails_stays_in_the_mean(tmp_path: Path) -> None:
-    refused = Reply(status=400, body={"error": {"message": "not today"}})
-    policy = saying(lambda aspect, submission: refused if submission == "Answer 0." else True)
-    rows = [gold_row(number, correctness=1) for number in range(4)]
-    flags = "--env.aspects=correctness", "--env.max_judge_error_rate=0.3"
-    run = critique(tmp_path, JUDGE, *flags, rows=rows, policy=policy)
-    assert run.code == 0, run.said
-    wanted = {"mean_reward": 3 / 4, "n_used": 3, "n_failed": 1, "accuracy": 1.0, "policy_error_rate": 1 / 4}
-    assert run.some(*wanted) == wanted
-    assert [failure["uid"] for failure in run.files.failures] == ["r0:correctness"]
 
 
 @pytest.mark.slow
@@ -151,26 +113,6 @@ def test_a_policy_that_always_says_yes(tmp_path: Path) -> None:
     assert "NaN" not in (run.files.path / "metrics.json").read_text()
 
 
-def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
-    run = critique(tmp_path, JUDGE, "--env.aspects=correctness", rows=ROWS, policy="I cannot say.")
-    assert run.some("mean_reward", "n_used", "n_failed") == {"mean_reward": 0.0, "n_used": 0, "n_failed": 5}
-    statistics = {
-        f"{name}{end}" for name in ("accuracy", "precision", "recall", "f1", "kappa") for end in ("", "_correctness")
-    }
-    assert run.left_out == {
-        **dict.fromkeys(statistics, "no item has both verdicts"),
-        "agreement_correctness": "no verdict has a majority",
-    }
-
-
-@pytest.mark.slow
-def test_an_aspect_without_a_gold_verdict_is_left_out(tmp_path: Path) -> None:
-    run = critique(tmp_path, JUDGE, aspects("correctness", own("kind")), rows=ROWS, policy=verdict(1))
-    assert run.code == 0, run.said
-    assert run.left_out["accuracy_kind"] == "no item has both verdicts"
-    assert run.metrics["n_used"] == 5
-
-
 @pytest.mark.parametrize("rows", [[answered(0)], [{"question": "Why?", "verdicts": {"correctness": 1}}]])
 def test_without_a_gold_verdict_there_is_nothing_to_do(tmp_path: Path, rows: list[dict[str, object]]) -> None:
     run = critique(tmp_path, JUDGE, BOTH, rows=rows, policy=verdict(1))
@@ -194,27 +136,3 @@ def test_thinking_stands_before_the_verdict(tmp_path: Path) -> None:
     assert run.some("thinking_valid_rate", "n_failed") == {"thinking_valid_rate": 0.5, "n_failed": 3}
     for body in run.policy.bodies:
         assert body["messages"][0]["content"] == f"{prompts.load('thinking_judge')}\n\n{prompts.load('aspect')}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", ['{"verdict":1}', '{"reason": "Right.", "verdict": true}', verdict(1)])
-def test_a_short_verdict_is_a_whole_one(tmp_path: Path, text: str) -> None:
-    flags = "--env.aspects=correctness", "--env.min_response_length=100"
-    by_default = critique(tmp_path, JUDGE, flags[0], rows=ROWS[:1], policy=text)
-    assert len(by_default.policy.requests) == 1
-    if_wanted = critique(tmp_path, JUDGE, *flags, rows=ROWS[:1], policy=text, run="longer")
-    assert len(if_wanted.policy.requests) > 1
-
-
-@pytest.mark.slow
-def test_polarity_and_veto_are_nothing_to_a_judge(tmp_path: Path) -> None:
-    """What counts is whether the verdict is gold's, whatever it means for the answer."""
-    wanted = aspects({"name": "harmfulness", "veto": True}, {"name": "correctness", "weight": 9, "polarity": -1})
-    run = critique(tmp_path, JUDGE, wanted, rows=ROWS, policy=POLICY)
-    assert run.metrics["mean_reward"] == pytest.approx(7 / 10)
-
-
-def test_one_gold_column_is_enough_for_one_aspect(tmp_path: Path) -> None:
-    rows = [answered(0, verdict="yes"), answered(1, verdict="no")]
-    run = critique(tmp_path, JUDGE, aspects(own("kind")), rows=rows, policy=voting({"Is it kind?": "y"}))
-    assert run.scores() == {"r0:kind": 1.0, "r1:kind": 0.0}

@@ -3,54 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.config.sources import load
 from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, own, verdict, votes_on
-from tests.command import in_process, write_lines
+from tests.command import write_lines
 from tests.judged import never
 
 ONE = [answered(0)]
 SAFE = own("child_safety", definition="Is the submission safe for children?")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("said", "names"),
-    [
-        ("correctness", ["correctness"]),
-        ("harmfulness,correctness", ["harmfulness", "correctness"]),
-        (" conciseness , coherence ", ["conciseness", "coherence"]),
-        ('["maliciousness"]', ["maliciousness"]),
-        (' ["coherence", "correctness"]', ["coherence", "correctness"]),
-        (json.dumps([SAFE]), ["child_safety"]),
-        (
-            json.dumps(["correctness", SAFE, {"name": "harmfulness", "veto": True}]),
-            ["correctness", "child_safety", "harmfulness"],
-        ),
-    ],
-)
-def test_aspects_as_a_flag_and_as_a_variable(tmp_path: Path, said: str, names: list[str]) -> None:
-    by_flag = critique(tmp_path, f"--env.aspects={said}", rows=ONE, judge=verdict(1), run="flag")
-    by_variable = critique(tmp_path, rows=ONE, judge=verdict(1), run="variable", env={"JUDGEGYM_ENV__ASPECTS": said})
-    for run in (by_flag, by_variable):
-        assert run.code == 0, run.said
-        assert [each["aspect"] for each in run.files.samples[0]["detail"]["aspects"]] == names
-
-
-@pytest.mark.slow
-def test_without_the_setting_all_five_are_asked(tmp_path: Path) -> None:
-    run = critique(tmp_path, rows=ONE, judge=verdict(0))
-    assert votes_on(run.judge) == Counter({(name, "Answer 0."): 1 for name in ASPECTS})
 
 
 @pytest.mark.parametrize(
@@ -121,19 +88,6 @@ def test_two_aspects_of_one_name_in_the_report_are_refused(tmp_path: Path, one: 
     assert run.lacks("aspects", one, other) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("one", "other", "name"), [("kind/safe", "kind & safe", "kind_safe"), ("kind", " Kind ", "kind")]
-)
-def test_two_aspects_that_differ_in_more_have_metrics_of_their_own(
-    tmp_path: Path, one: str, other: str, name: str
-) -> None:
-    run = critique(tmp_path, aspects(own(one), own(other)), rows=ONE, judge=verdict(1))
-    assert run.code == 0, run.said
-    rates = [each for each in run.metrics if re.fullmatch(rf"pass_rate_{name}(~[0-9a-f]{{8}})?", each)]
-    assert [run.metrics[each] for each in rates] == [1.0, 1.0]
-
-
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
@@ -149,56 +103,6 @@ def test_what_cannot_work_is_said_before_the_first_request(tmp_path: Path, flag:
     assert run.code == 2
     assert run.lacks(*words) == []
     assert run.judge.requests == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "wanted"),
-    [
-        ((), 0.2),
-        (("--env.strictness=2",), 0.7),
-        (("--env.strictness=3",), 0.7),
-        (("--env.strictness=3", "--env.judge_temperature=0.2"), 0.2),
-        (("--env.strictness=3", "--env.judge_temperature=1.1"), 1.1),
-        (("--env.judge_temperature=0",), 0.0),
-    ],
-)
-def test_the_judges_temperature(tmp_path: Path, flags: tuple[str, ...], wanted: float) -> None:
-    run = critique(tmp_path, "--env.aspects=correctness", *flags, rows=ONE, judge=verdict(1))
-    assert {body["temperature"] for body in run.judge.bodies} == {wanted}
-    assert run.general["generation_parameters"]["judge_temperature"] == wanted
-
-
-@pytest.mark.slow
-def test_votes_at_temperature_zero_are_warned_of(tmp_path: Path) -> None:
-    flags = "--env.strictness=3", "--env.judge_temperature=0", "--env.aspects=correctness"
-    run = critique(tmp_path, *flags, rows=ONE, judge=verdict(1))
-    assert run.code == 0
-    assert run.lacks("3 votes at temperature 0") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", ["policy", "judge"])
-def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
-    """And are the same then, down to each aspect."""
-    flags = (
-        aspects("correctness", {"name": "harmfulness", "veto": True, "weight": 0.5}, SAFE),
-        f"--env.role={role}",
-        "--env.strictness=2",
-        "--env.seed=7",
-        "--limit=2",
-    )
-    rows = [gold_row(number, correctness=1, harmfulness=0, child_safety=1) for number in range(3)]
-    run = critique(tmp_path, *flags, rows=rows, judge=verdict(1), policy=verdict(1))
-    assert run.code == 0, run.said
-    path = run.files.path / "config.yaml"
-    said = yaml.safe_load(path.read_text())
-    assert [each["name"] for each in said["env"]["aspects"]] == ["correctness", "harmfulness", "child_safety"]
-    again = settings_of(f"--config={path}")
-    assert again.public() == said
-    assert again.env.aspects == settings_of(*flags).env.aspects
-    ended = in_process("evaluate", f"--config={path}", "--resume", env_type=AspectCritiqueEnv)
-    assert ended.code == 0, ended.said
 
 
 def test_a_file_of_answers_is_of_no_use_to_a_policy_that_judges(tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import math
-import sys
 from dataclasses import dataclass, replace
 from typing import Any, Generic, cast
 
@@ -36,10 +34,6 @@ from tests.conformance.subjects import ConstitutionEnv
 from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
 SPEC = EnvSpec(name="mine", headline=("right", "right"))
-
-
-def test_types_are_read_from_the_type_parameters() -> None:
-    assert (WordsEnv.config_type, WordsEnv.detail_type) == (EnvConfig, Said)
 
 
 def test_types_are_read_through_generic_and_plain_subclasses() -> None:
@@ -105,13 +99,6 @@ def test_type_parameters_that_cannot_be_used_are_said_when_the_class_is_made(bas
         _make(base, {"spec": SPEC, **_answers()})
 
 
-def test_an_abstract_class_needs_no_spec_yet() -> None:
-    answers = _answers()
-    del answers["judge"]
-    abstract = _make(JudgedEnv[EnvConfig, Word, Said], answers)
-    assert "judge" in abstract.__abstractmethods__
-
-
 def test_environment_has_ten_members() -> None:
     methods = {name for name, value in vars(JudgedEnv).items() if inspect.isfunction(value) and name[0] != "_"}
     nine = {
@@ -128,24 +115,10 @@ def test_environment_has_ten_members() -> None:
     assert methods - {"warn_once"} == nine and "spec" in JudgedEnv.__annotations__
 
 
-def test_five_questions_of_which_the_reward_has_a_default() -> None:
-    assert JudgedEnv.__abstractmethods__ == {"tasks", "conversations", "judge", "record_metrics"}
-
-
 async def test_the_reward_is_the_score_unless_it_is_overridden() -> None:
     async with opened(speaking) as (env, _):
         assert env.reward(Judgment(0.25, Status.OK)) == 0.25
         assert compute_rewards(env, [Judgment(0.25, Status.OK), Judgment(-1.0, Status.OK)]) == [0.25, -1.0]
-
-
-def test_an_environment_has_a_command_line_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["words.py", "evaluate", "--show_config"])
-    with pytest.raises(SystemExit) as leaving:
-        WordsEnv.cli()
-    assert leaving.value.code == 0
-    assert "judge_protocol" not in capsys.readouterr().out, "that is Arena-Hard's"
 
 
 def _answers() -> dict[str, Any]:
@@ -157,17 +130,6 @@ def _make(base: Any, attributes: dict[str, Any]) -> type[Any]:
     import types
 
     return types.new_class("Mine", (base,), exec_body=lambda namespace: namespace.update(attributes))
-
-
-async def test_warning_about_rows_of_training_and_evaluation_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("judgegym.words")
-    async with opened(speaking) as (env, _):
-        for message in ("3 rows have no answer", "3 rows have no answer", "2 rows have no answer"):
-            env.warn_once(logger, message)
-    assert [record.getMessage() for record in caplog.records if record.name == logger.name] == [
-        "3 rows have no answer",
-        "2 rows have no answer",
-    ]
 
 
 RIGHT: dict[str, Any] = {
@@ -265,14 +227,6 @@ def test_anything_else_names_class_method_and_what_was_expected(name: str, value
 def test_judge_that_awaits_nothing_may_be_no_coroutine() -> None:
     own = type("OwnEnv", (ConstitutionEnv,), {"judge": lambda self, task, completions: RIGHT["judge"]})
     assert called(object.__new__(own), "judge") is RIGHT["judge"]
-
-
-def test_class_that_lacks_a_method_is_still_abstract() -> None:
-    class Unfinished(JudgedEnv[EnvConfig, Any, Any]):
-        def tasks(self, split: object) -> list[Any]:  # type: ignore[override]
-            return []
-
-    assert Unfinished.__abstractmethods__ == {"conversations", "judge", "record_metrics"}
 
 
 @dataclass(frozen=True)

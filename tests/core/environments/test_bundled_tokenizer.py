@@ -64,14 +64,6 @@ def test_special_tokens_in_text_are_one_token_and_survive_the_round_trip(tokeniz
     assert tokenizer.decode(ids, skip_special_tokens=True) == " a \nb"
 
 
-def test_special_tokens(tokenizer: Any) -> None:
-    assert len(tokenizer) == 259
-    assert (tokenizer.eos_token, tokenizer.eos_token_id) == ("<|im_end|>", END)
-    assert (tokenizer.pad_token, tokenizer.pad_token_id) == ("<|endoftext|>", PAD)
-    assert tokenizer.convert_tokens_to_ids("<|im_start|>") == START
-    assert sorted(tokenizer.all_special_ids) == [PAD, START, END]
-
-
 @pytest.mark.slow
 @given(messages=CONVERSATIONS)
 @example(
@@ -79,17 +71,6 @@ def test_special_tokens(tokenizer: Any) -> None:
 )
 def test_chat_template_gives_the_expected_bytes(tokenizer: Any, messages: list[dict[str, str]]) -> None:
     assert ids_of(tokenizer, messages, generation_prompt=False) == expected_ids(messages)
-
-
-@pytest.mark.slow
-@given(messages=CONVERSATIONS, answer=TEXTS)
-def test_generation_prompt_is_a_prefix_of_the_conversation_with_its_answer(
-    tokenizer: Any, messages: list[dict[str, str]], answer: str
-) -> None:
-    prompt = ids_of(tokenizer, messages, generation_prompt=True)
-    assert prompt == [*expected_ids(messages), START, *b"assistant\n"]
-    whole = ids_of(tokenizer, [*messages, {"role": "assistant", "content": answer}], generation_prompt=False)
-    assert whole == [*prompt, *answer.encode(), END, *b"\n"]
 
 
 def test_assistant_mask_covers_the_answers_and_their_end(tokenizer: Any) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judgegym.environments.answer_judge import AnyJudge
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
-from judgegym.judges.core.tasks import JudgeTask
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.core.datasets.scoring import response_in
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
@@ -102,19 +99,6 @@ def test_judge_is_shown_the_whole_or_the_last_turn(tmp_path: Path, stack: ExitSt
     assert (sample["score"], sample["detail"]["parts"]) == (0.5, {"raw": 3.0})
 
 
-@pytest.mark.parametrize("judged", ["whole", "turns"])
-def test_sample_says_how_much_the_judge_was_not_shown(tmp_path: Path, stack: ExitStack, judged: str) -> None:
-    talk = Talk(tmp_path, stack, policy=speaks, user="never")
-    rows = [ROW, {**ROW, "uid": "long", "turns": ["Why? " * 600, "Why?"]}]
-    ended = talk.evaluate(rows, f"--env.judged={judged}", "--env.judge_conversation_limit=1000")
-    assert ended.code == 0, ended.said
-    marks = [re.findall(r"\[left out: ([\d,]+) characters\]", str(body)) for body in talk.judge.bodies]
-    cut = sum(int(mark.replace(",", "")) for of_call in marks for mark in of_call)
-    whole, long = (sample["detail"]["parts"] for sample in talk.files.samples)
-    assert "left_out" not in whole
-    assert long["left_out"] == cut > 2000
-
-
 def test_conversation_that_ends_with_its_first_turn_is_a_trace_too(tmp_path: Path, stack: ExitStack) -> None:
     """As one with several turns: a policy that called no tool has the score of that, whenever its user is content."""
     talk = Talk(tmp_path, stack, policy=speaks, user=OVER)
@@ -190,16 +174,6 @@ def test_user_who_fails_is_no_failure_of_the_policy(
     assert (len(talk.policy.requests), len(talk.judge.requests)) == (asked, judged), "the policy is not asked again"
 
 
-def test_message_that_cannot_be_used_is_asked_for_again(tmp_path: Path, stack: ExitStack) -> None:
-    says: Iterator[Reply | str] = iter([CUT, "And then?", OVER])
-    talk = Talk(tmp_path, stack, policy=speaks, user=lambda request, _: next(says))
-    assert talk.evaluate([{"prompt": "Why?"}], "--env.user_max_turns=3").code == 0
-    first, second = (body["seed"] for body in talk.user.bodies[:2])
-    assert second == first + 1, "another seed, or it would be cut off again"
-    (sample,) = talk.files.samples
-    assert [each.get("follow_up") for each in sample["completions"]] == [None, "And then?"]
-
-
 def test_failed_judgment_of_a_turn_is_that_of_the_row(tmp_path: Path, stack: ExitStack) -> None:
     talk = Talk(
         tmp_path, stack, policy=lambda request, _: f"to {6 if len(request['messages']) > 1 else 2} messages", user=""
@@ -235,58 +209,6 @@ def test_what_cannot_be_is_one_line_before_the_first_call(
     ended = talk.evaluate([row], *(flag.replace("answers.jsonl", str(tmp_path / "answers.jsonl")) for flag in flags))
     assert (ended.code, talk.policy.requests) == (2, [])
     assert said in ended.err
-
-
-def test_plan_counts_the_user(tmp_path: Path, stack: ExitStack) -> None:
-    talk = Talk(tmp_path, stack, policy=speaks, user="never")
-    ended = talk.evaluate([ROW], "--env.user_max_turns=1", "--plan")
-    assert ended.code == 0, ended.said
-    counted = dict(re.findall(r"^(\w+) calls +(\d+)", ended.out, re.MULTILINE))
-    assert counted == {"policy": "3", "user": "1", "judge": "1"}
-    assert not talk.policy.requests + talk.judge.requests + talk.user.requests
-
-
-@pytest.mark.parametrize(
-    ("judged", "traces"),
-    [
-        ("whole", [["assistant", "user", "assistant"]]),
-        ("last", [["assistant"]]),
-        ("turns", [["assistant"], ["assistant"]]),
-    ],
-)
-def test_task_of_a_judge_has_the_turns_themselves(
-    tmp_path: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch, judged: str, traces: list[list[str]]
-) -> None:
-    seen: list[JudgeTask] = []
-
-    async def judge(opened: AnyJudge, task: JudgeTask) -> Judgment[ScoreParts]:
-        seen.append(task)
-        return Judgment(1.0, Status.OK, detail=ScoreParts({}))
-
-    monkeypatch.setattr(AnyJudge, "judge", judge)
-    talk = Talk(tmp_path, stack, policy=lambda request, _: f"<think>Hm.</think>{speaks(request, 0)}", user="never")
-    ended = talk.evaluate([ROW, {"prompt": "Once?"}], f"--env.judged={judged}", "--env.thinking_mode=true")
-    assert ended.code == 0, ended.said
-    once = [task for task in seen if task.prompt == "Once?"]
-    assert [task.trace for task in once] == [()], "a text alone is no conversation"
-    several = [task for task in seen if task not in once]
-    assert [[turn.role for turn in task.trace] for task in several] == traces
-    assert {turn.reasoning for task in several for turn in task.trace if turn.role == "assistant"} == {"Hm."}
-
-
-def test_keys_of_the_user_go_to_its_endpoint_and_nowhere_else(tmp_path: Path, stack: ExitStack) -> None:
-    talk = Talk(tmp_path, stack, policy=speaks, user=REFUSES)
-    key, header = "sk-of-the-user-0123", "a-secret-of-the-header"
-    secrets = (f"--env.user_api_key={key}", f"--env.user_extra_headers=X-Team={header}")
-    ended = talk.evaluate([{"prompt": "Why?"}], "--env.user_max_turns=1", *secrets)
-    (request,) = talk.user.requests
-    assert (request.headers["Authorization"], request.headers["X-Team"]) == (f"Bearer {key}", header)
-    said = [
-        ended.said,
-        *talk.files.texts(),
-        *(str(each.headers) for each in talk.policy.requests + talk.judge.requests),
-    ]
-    assert not any(secret in text for text in said for secret in (key, header))
 
 
 def test_offline_asks_no_user_that_only_a_file_names(tmp_path: Path, stack: ExitStack) -> None:

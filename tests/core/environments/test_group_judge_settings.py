@@ -12,12 +12,11 @@ import pytest
 from judgegym.engine.completions import Clients
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings, open_group_judge
-from judgegym.engine.settings.verbs import ROLLOUTS, Verb, uses
+from judgegym.engine.settings.verbs import ROLLOUTS, Verb
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.judges import prompts
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
@@ -76,30 +75,6 @@ def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
         settings_of(env_type, "--env.group_judge=listwise", verb="evaluate")
 
 
-def test_verbs_of_what_evaluations_read_are_as_they_were() -> None:
-    for name in ("judge_protocol", "judge_reask", "judge_prompt_layout"):
-        assert uses("evaluate", ArenaHardEnv.config_type, name)
-    assert uses("evaluate", AspectCritiqueEnv.config_type, "judge_prompt_layout")
-
-
-def test_candidates_play_tournaments_in_evaluations() -> None:
-    settings = with_all_choices(ArenaHardEnv.config_type)
-    assert {*DeclaredSetting("schedule", settings, "schedule").verbs} == {"evaluate", "serve", "process"}
-    assert DeclaredSetting("listwise_orders", settings, "listwise_orders").verbs == ROLLOUTS
-
-
-@pytest.mark.parametrize(
-    ("env_type", "prompt"), [(ArenaHardEnv, "arena_hard_three_way"), (AspectCritiqueEnv, "aspect")]
-)
-def test_prompt_and_layout_of_evaluations_are_those_of_the_judge_of_single_answers(env_type: Env, prompt: str) -> None:
-    config = settings_of(env_type, verb="serve").env
-    assert config.built_in_prompt() == prompts.load(prompt)
-    assert config.judge_prompt_layout == "published"
-    assert settings_of(AspectCritiqueEnv, "--env.aspects=correctness", verb="serve").env.judge_prompt_layout == (
-        "shared_first"
-    )
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("env_type", "flags", "words"),
@@ -140,17 +115,6 @@ async def test_signed_rewards_need_to_know_what_malformed_completions_get(kind: 
     assert await opened(ArenaHardEnv, *flags, "--env.invalid_thinking_reward=-1") is not None
 
 
-async def test_all_that_does_not_go_together_is_said_at_once() -> None:
-    """The preset asks for votes, and for the share of them."""
-    flags = f"--config={ROOT / 'configs' / 'aspect_critique_train.yaml'}", "--env.group_judge=listwise"
-    with pytest.raises(SettingsError) as refused:
-        await opened(AspectCritiqueEnv, *flags)
-    assert str(refused.value) == (
-        "--env.group_judge: listwise takes no votes, and strictness would have 3 for each verdict, expected 1; it does "
-        "not read scoring=share, and this command asks no other judge; leave out, or set scoring=majority"
-    )
-
-
 @pytest.mark.parametrize("env_type", ENVS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_presets_judge_groups_together_with_the_lines_that_they_have_for_it(
@@ -166,13 +130,6 @@ async def test_presets_judge_groups_together_with_the_lines_that_they_have_for_i
     assert kind in type(judge).__module__
 
 
-async def test_what_only_evaluations_read_may_be_set_where_there_are_some() -> None:
-    flags = "--env.group_judge=listwise", "--env.output_format=result"
-    assert await opened(RubricAbsoluteEnv, *flags) is not None
-    with pytest.raises(SettingsError, match="does not read output_format=result, and this command asks no other"):
-        await opened(RubricAbsoluteEnv, *flags, verb="process")
-
-
 async def test_arena_hards_protocol_is_that_of_its_tournaments_and_of_no_listwise_judge() -> None:
     flags = "--env.judge_protocol=arena_hard_v0.1", "--env.judge_system_prompt=Compare."
     judge = await opened(ArenaHardEnv, "--env.group_judge=tournament", *flags, verb="serve")
@@ -182,10 +139,6 @@ async def test_arena_hards_protocol_is_that_of_its_tournaments_and_of_no_listwis
         await opened(ArenaHardEnv, "--env.group_judge=tournament", "--env.tournament_game=choice", *flags, verb="serve")
     with pytest.raises(SettingsError, match="does not read judge_protocol"):
         await opened(ArenaHardEnv, "--env.group_judge=listwise", flags[0], verb="process")
-
-
-async def test_group_of_one_may_be_judged_where_each_row_has_an_anchor() -> None:
-    assert await opened(ArenaHardEnv, "--env.group_judge=listwise", "--env.group_size=1") is not None
 
 
 async def test_judge_gets_its_own_defaults_where_another_judge_has_others() -> None:
@@ -214,13 +167,3 @@ async def test_cost_of_a_tournament_is_said_before_it_is_paid(caplog: pytest.Log
     caplog.set_level(logging.INFO)
     await opened(ArenaHardEnv, "--env.group_judge=tournament", "--env.group_size=33")
     assert "each group plays up to 1122 games, a judge call each (group_size=33 and an anchor, " in caplog.text
-
-
-def test_setting_that_only_the_judge_of_groups_reads_is_refused_where_none_is_asked() -> None:
-    class OwnConfig(GroupJudgeSettings):
-        unread = ("judge_critique_rounds", "judge_system_prompt")
-
-    assert OwnConfig().ignored["judge_system_prompt"] == ["group_judge=listwise", "group_judge=tournament"]
-    assert OwnConfig().ignored["judge_critique_rounds"] == ()
-    together = OwnConfig(group_judge="listwise").ignored
-    assert "judge_critique_rounds" in together and "judge_system_prompt" not in together

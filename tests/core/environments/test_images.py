@@ -8,7 +8,6 @@ import pytest
 
 from judgegym.environments import PromptTask, prompt_tasks
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.llm.errors import DataError
 from tests.command import in_process, serving, write_lines
 from tests.pictures import data_url, png
@@ -17,20 +16,6 @@ WHAT = {"type": "text", "text": "What is this?"}
 IMAGE = {"type": "image_url", "image_url": {"url": data_url(png())}}
 MARK = {"type": "text", "text": "[image 1]"}
 ROW = {"prompt": [{"role": "user", "content": [IMAGE, WHAT]}]}
-
-
-@pytest.mark.slow
-def test_prompts_asks_and_judges_with_images(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [ROW])
-    with serving("It is a red square, as far as I can see.") as policy, serving("[FEEDBACK] F [SCORE] 5") as judge:
-        words = [f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
-        words += [f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"]
-        ended = in_process("evaluate", *words, "--openai.model_name=p", env_type=PromptsEnv)
-        assert ended.code == 0, ended.said
-        assert policy.bodies[0]["messages"][-1]["content"] == [IMAGE, WHAT]
-        text, *images = judge.bodies[0]["messages"][-1]["content"]
-    assert "[image 1]What is this?" in text["text"]
-    assert images == [MARK, IMAGE]
 
 
 @pytest.mark.slow
@@ -71,12 +56,3 @@ def test_an_environment_that_shows_no_images_refuses_them(tmp_path: Path, row: d
         list(prompt_tasks(data))
     (task,) = prompt_tasks(data, shows_images=True)
     assert isinstance(task, PromptTask) and task.question == "[image 1]What is this?"
-
-
-@pytest.mark.slow
-def test_a_checklist_is_not_judged_blind(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{**ROW, "criteria": ["It says red."]}])
-    words = ["--offline", f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
-    ended = in_process("evaluate", *words, env_type=RubricChecklistEnv)
-    assert ended.code == 2
-    assert "would judge blind" in ended.said

@@ -17,7 +17,7 @@ from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.llm.errors import SettingsError
 from tests import aspects, checklists
 from tests.core.engine.settings_of import settings_of
-from tests.judged import Judged, evaluate, never
+from tests.judged import Judged, evaluate
 from tests.scripted import Json, Reply, Script
 
 FOUND: Mapping[str, Mapping[str, str | None]] = {
@@ -100,15 +100,6 @@ def test_a_member_that_does_not_count_lends_no_verdicts(tmp_path: Path) -> None:
     assert run.scores() == {"r0": pytest.approx(0.5)}
     assert verdicts_of(run) == {"r0": "hs"}, "b is as near as can be, and does not count"
     assert run.metrics["part_b"] == 0.5
-
-
-@pytest.mark.slow
-def test_a_jury_that_was_never_asked_says_why_its_members_have_no_metrics(tmp_path: Path) -> None:
-    asked = [{"question": "Why?"}]
-    flags = (*MEMBERS, "--env.thinking_mode=True")
-    run = evaluate(AspectCritiqueEnv, tmp_path, *flags, rows=asked, judge=never, policy="I do not think.")
-    names = [f"part_{name}{end}" for name in "abc" for end in ("", "_agreement_rate", "_missing_rate")]
-    assert {*names} <= {*run.left_out} and not {*names} & {*run.metrics}
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,3 @@ def test_the_verdict_of_a_policy_that_judges_is_marked_in_its_whole_text(
 def test_no_verdict_is_marked_where_none_is_read(tmp_path: Path, said: str | Reply) -> None:
     run = evaluate(PairwiseJudgementEnv, tmp_path, "--env.thinking_mode=True", rows=[choice_row(0)], policy=said)
     assert marked(run.files.path) == {None}
-
-
-@pytest.mark.slow
-def test_a_policy_that_is_judged_has_no_verdict(tmp_path: Path) -> None:
-    judge, row = '{"reason": "R", "verdict": 1}', {"id": "r0", "question": "Why?"}
-    run = evaluate(AspectCritiqueEnv, tmp_path, CORRECTNESS, rows=[row], policy=TEXT, judge=judge)
-    assert run.code == 0, run.said
-    assert marked(run.files.path) == {None}

@@ -10,7 +10,6 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE
 from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.thinking import PROMPT_FILE
@@ -22,9 +21,6 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
     data = write_lines(path / "prompts.jsonl", [row])
     where = f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={path / 'run'}"
     return in_process("evaluate", "--offline", *where, *flags, env_type=PromptsEnv)
-
-
-SHORT = {"judge": "rule", "rule": "length", "rule_hard_limit": 500}
 
 
 @pytest.mark.slow
@@ -48,21 +44,6 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
     assert parts <= set(sample["detail"]["parts"])
     assert 0 <= sample["score"] <= 1
     assert files.metrics["mean_score"] == files.metrics["mean_score_category_physics"] == sample["score"]
-
-
-@pytest.mark.slow
-def test_each_part_of_a_reward_has_its_metrics(tmp_path: Path) -> None:
-    parts = {"digits": {"judge": "rule", "rule": "regex", "rule_expected": r"\d"}, "short": {**SHORT, "weight": 2}}
-    ended = evaluate(tmp_path, ROW, "--env.judge=composite", f"--env.reward={json.dumps(parts)}")
-    assert ended.code == 0, ended.said
-    metrics = RunFiles(tmp_path / "run").metrics
-    assert {"part_digits", "part_digits_missing_rate", "part_short", "part_short_ci_low"} <= {*metrics}
-    assert metrics["mean_score"] == pytest.approx((metrics["part_digits"] + 2 * metrics["part_short"]) / 3)
-
-
-def test_every_judge_of_single_answers_is_tried() -> None:
-    tried = {"rubric", "aspect", "checklist", "peer", "prompt", "reward_model", "rule"}
-    assert set(SINGLE) - {*MADE_OF_JUDGES} == tried, "those of several judges are tried with their own tests"
 
 
 @pytest.mark.parametrize(
@@ -102,13 +83,6 @@ def test_a_reward_by_turn_needs_a_judgment_of_each_turn() -> None:
     with pytest.raises(SettingsError, match=r"--env\.reward_by: turn needs judged=turns"):
         load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn"], verb="process")
     load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn", "--env.judged=turns"], verb="process")
-
-
-@pytest.mark.slow
-def test_a_column_that_the_judge_is_not_shown_is_named(tmp_path: Path) -> None:
-    ended = evaluate(tmp_path, {**ROW, "rubric": "Is it right?"}, "--env.judge=aspect", "--env.aspects=correctness")
-    assert ended.code == 0, ended.said
-    assert "columns that are not read, and that nobody is shown: rubric" in ended.err
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "process"])

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges import prompts
-from tests.judged import Judged, never
-from tests.rubrics import by_number, giving, labelled, rubric, score, shown, system, task
+from tests.judged import Judged
+from tests.rubrics import by_number, giving, labelled, rubric, score, shown, task
 from tests.scripted import Json, Reply, completion
 
 JUDGE = "--env.role=judge"
@@ -31,8 +30,6 @@ STATISTICS = {
     "quadratic_kappa": 1 - 6 / 20,
 }
 CORRELATIONS = {"pearson", "spearman", "kendall_tau_b"}
-SCORE_STATISTICS = set(STATISTICS) - {"n_used", "n_failed"}
-REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 
 
 def confusion(run: Judged) -> dict[tuple[int, int], float]:
@@ -76,22 +73,6 @@ def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_thinking_is_not_asked_of_responses_that_are_there(tmp_path: Path) -> None:
-    run = rubric(tmp_path, SCORES, "--env.thinking_mode=True", rows=ROWS, judge=by_number(GIVEN))
-    assert run.code == 0, run.said
-    assert run.some(*STATISTICS) == pytest.approx(STATISTICS)
-
-
-@pytest.mark.slow
-def test_failed_judgments_are_counted_beside_those_that_are_compared(tmp_path: Path) -> None:
-    """A judge without a score has failed, and its statistics do not hide that."""
-    given = {**GIVEN, 4: "I cannot say."}
-    run = rubric(tmp_path, SCORES, "--env.max_judge_error_rate=0.5", rows=ROWS, judge=by_number(given), policy=never)
-    assert run.code == 0, run.said
-    assert run.some("n_used", "n_failed") == {"n_used": 5, "n_failed": 1}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "end"), [("published", "score rubric above."), ("shared_first", "\n### End Of Response To Evaluate")]
 )
@@ -103,16 +84,6 @@ def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path, layout: str, 
     assert as_policy.policy.bodies[0]["messages"] == as_judge.judge.bodies[0]["messages"]
     assert as_policy.policy.bodies[0]["temperature"] == 0.6
     assert as_policy.policy.bodies[0]["model"] == "the-policy"
-
-
-@pytest.mark.slow
-def test_no_key_of_a_judge_is_demanded_and_none_is_named(tmp_path: Path) -> None:
-    run = rubric(tmp_path, JUDGE, rows=ROWS, policy=score(3))
-    assert run.general["judge_model_name"] == run.general["model_name"] == "the-policy"
-    assert set(run.general["generation_parameters"]) == {"temperature", "max_tokens"}
-    without_policy = rubric(tmp_path, JUDGE, rows=ROWS, run="without")
-    assert without_policy.code == 2
-    assert without_policy.lacks("OPENAI_API_KEY") == []
 
 
 ALWAYS_THREE = [labelled(0, 1), labelled(1, 3), labelled(2, 5), labelled(3, 5)]
@@ -165,26 +136,6 @@ def test_an_unreadable_score_is_a_wrong_one(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
-    run = rubric(tmp_path, JUDGE, rows=ROWS, policy="I cannot say.")
-    assert run.code == 0, run.said
-    assert run.some("mean_reward", "n_used", "n_failed") == {"mean_reward": 0.0, "n_used": 0, "n_failed": 6}
-    frequencies = dict.fromkeys((f"score_freq_{level}" for level in range(1, 6)), "no score could be read")
-    assert run.left_out == {**dict.fromkeys(SCORE_STATISTICS, "no item has both scores"), **frequencies}
-    assert not [name for name in run.metrics if name.startswith("score_freq")]
-
-
-@pytest.mark.slow
-def test_a_policy_that_fails_stays_in_the_mean(tmp_path: Path) -> None:
-    policy = giving(lambda instruction, response: REFUSED if instruction == "Do 0." else 5)
-    rows = [labelled(number, 5) for number in range(4)]
-    run = rubric(tmp_path, JUDGE, "--env.max_judge_error_rate=0.3", rows=rows, policy=policy)
-    assert run.code == 0, run.said
-    wanted = {"mean_reward": 0.75, "n_used": 3, "n_failed": 1, "exact_rate": 1.0, "policy_error_rate": 0.25}
-    assert run.some(*wanted) == wanted
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("pooling", "pooled"), [("mean", 11 / 3), ("median", 5.0)])
 def test_several_judgments_of_the_policy(tmp_path: Path, pooling: str, pooled: float) -> None:
     """All at once; one that cannot be read makes the row a wrong one."""
@@ -216,43 +167,9 @@ def test_gold_scores_between_two_levels(tmp_path: Path) -> None:
     assert list(exact.scores().values()) == [1.0, 1.0, 0.0]
 
 
-@pytest.mark.slow
-def test_a_scale_of_its_own(tmp_path: Path) -> None:
-    flags = "--env.scale_min=0", "--env.scale_max=10"
-    rows = [labelled(0, 10), labelled(1, 0), labelled(2, "5")]
-    run = rubric(tmp_path, JUDGE, *flags, rows=rows, policy=by_number({0: 7, 1: 0, 2: 10}))
-    assert list(run.scores().values()) == pytest.approx([0.7, 1.0, 0.5])
-    assert run.metrics["confusion_gold_10_judge_7"] == run.metrics["confusion_gold_5_judge_10"] == 1
-    assert len([name for name in run.metrics if name.startswith("confusion")]) == 11 * 11
-
-
 def test_rows_that_cannot_be_compared_are_left_out_and_said(tmp_path: Path) -> None:
     rows = [labelled(0, 4), task(1, response="No gold."), task(2, score=3)]
     run = rubric(tmp_path, JUDGE, rows=rows, policy=score(4))
     assert run.code == 0, run.said
     assert run.lacks("2 of 3 rows have no response or no gold score") == []
     assert run.scores() == {"r0": 1.0}
-
-
-@pytest.mark.slow
-def test_thinking_stands_before_the_score(tmp_path: Path) -> None:
-    texts: dict[int, int | str] = {
-        0: f"<think>{score(1)}</think>{score(5)}",
-        1: f"<think>{score(5)}</think>I cannot say.",
-        2: score(5),
-        3: f"<think>a</think><think>b</think>{score(5)}",
-    }
-    rows = [labelled(number, 5) for number in range(4)]
-    run = rubric(tmp_path, JUDGE, "--env.thinking_mode=True", rows=rows, policy=by_number(texts))
-    assert list(run.scores().values()) == [1.0, 0.0, 0.0, 0.0]
-    assert run.some("thinking_valid_rate", "n_failed") == {"thinking_valid_rate": 0.5, "n_failed": 3}
-    assert {system(body).partition("\n\nYou will be given")[0] for body in run.policy.bodies} == {
-        prompts.load("thinking_judge")
-    }
-
-
-def test_a_short_score_is_a_whole_one(tmp_path: Path) -> None:
-    """It is read at once, as a judge's is: asking until a text is longer would be choosing among verdicts."""
-    run = rubric(tmp_path, JUDGE, rows=[labelled(0, 5)], policy="[SCORE] 5")
-    assert run.scores() == {"r0": 1.0}
-    assert len(run.policy.requests) == 1

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from tests.command import in_process, write_lines
+from tests.command import write_lines
 from tests.judged import never
 from tests.rubrics import labelled, rubric, score, shown, task, weighed
-from tests.scripted import Reply, completion
+from tests.scripted import Reply
 
 ROWS = [task(number) for number in range(3)]
 MINE = "A response of mine."
@@ -57,32 +56,6 @@ def test_two_sources_of_responses_are_one_too_many(tmp_path: Path) -> None:
     assert run.lacks("score_responses", "model_answers") == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "wanted"),
-    [
-        ((), 0.2),
-        (("--env.samples_per_item=2",), 0.7),
-        (("--env.samples_per_item=2", "--env.judge_temperature=0.2"), 0.2),
-        (("--env.judge_temperature=0",), 0.0),
-    ],
-)
-def test_the_judges_temperature(tmp_path: Path, flags: tuple[str, ...], wanted: float) -> None:
-    run = rubric(tmp_path, *flags, rows=ROWS, judge=score(3), policy=MINE)
-    assert {body["temperature"] for body in run.judge.bodies} == {wanted}
-    assert run.general["generation_parameters"]["judge_temperature"] == wanted
-
-
-def test_the_defaults() -> None:
-    ended = in_process("evaluate", "--show_config", env_type=RubricAbsoluteEnv)
-    assert ended.code == 0, ended.said
-    words = [line.split() for line in ended.out.splitlines()]
-    values = {line[0]: line[1] for line in words if len(line) > 1}
-    wanted = {"role": "policy", "output_format": "feedback_score", "scale_min": "1", "scale_max": "5"}
-    wanted |= {"samples_per_item": "1", "samples_pooling": "mean", "weighting": "none", "reward": "distance"}
-    assert {name: values[f"env.{name}"] for name in wanted} == wanted
-
-
 def weighing(*answers: Reply) -> Any:
     """A judge by the number of the instruction."""
     return lambda request, number: answers[int(shown(request)["Instruction"].strip("Do. "))]
@@ -116,19 +89,3 @@ def test_a_judge_that_is_sure_gives_that_score_and_no_other(tmp_path: Path) -> N
     assert run.code == 0, run.said
     assert set(run.scores().values()) == {3.0}
     assert {"pearson", "spearman", "kendall_tau_b"} <= set(run.left_out)
-
-
-@pytest.mark.parametrize("reply", [score(4), Reply(body={**completion(score(4)), "logprobs": None})])
-def test_a_judge_without_probabilities_is_an_error(tmp_path: Path, reply: str | Reply) -> None:
-    """Said at its first answer, whatever the other rows are waiting for."""
-    run = rubric(tmp_path, LOGPROBS, rows=ROWS, judge=reply, policy=MINE)
-    assert run.code == 2
-    assert run.lacks("weighting=logprobs", "top_logprobs", "weighting=none") == []
-    assert not (run.files.path / "metrics.json").exists()
-
-
-@pytest.mark.slow
-def test_offline_there_are_probabilities_too(tmp_path: Path) -> None:
-    run = rubric(tmp_path, LOGPROBS)
-    assert run.code == 0, run.said
-    assert 1 <= run.metrics["mean_score"] <= 5

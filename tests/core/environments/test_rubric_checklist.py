@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
-from tests.checklists import saying, shown, verdicts
+from tests.checklists import saying
 from tests.command import in_process
 from tests.judged import Row, evaluate
-from tests.scripted import Json
 
 check = partial(evaluate, RubricChecklistEnv)
 NAMED = [
@@ -52,36 +51,11 @@ def test_numbers_of_an_evaluation_are_those_by_hand(tmp_path: Path) -> None:
     assert [one["verdict"] for one in run.details("criteria")["r3"]] == ["met", "unmet", "met"]
 
 
-def test_a_malformed_answer_is_0_in_the_benchmarks_number_of_each_tag(tmp_path: Path) -> None:
-    def policy(request: Json, number: int) -> str:
-        return "<think>Hm.</think>c" if "Question 0" in str(request["messages"]) else "c"
-
-    rows = [{**row(number, "", example_tags=["theme:a"]), "answer": None} for number in range(2)]
-    run = check(tmp_path, "--env.thinking_mode=True", "--env.max_retries=0", rows=rows, judge=JUDGE, policy=policy)
-    assert run.scores("status") == {"r0": "ok", "r1": "invalid_completion"}
-    of_tags = {f"clipped_score_tag_{tag}": value for tag, value in (("axis_form", 0.5), ("theme_a", 0.3))}
-    wanted = {"clipped_score": 0.3, **of_tags, "clipped_score_n_samples_tag_axis_form": 2}
-    assert run.some(*wanted) == pytest.approx(wanted)
-    assert "clipped_score_tag_axis_accuracy" not in run.metrics
-
-
 def test_criteria_without_a_signal_are_counted_and_named(tmp_path: Path) -> None:
     run = check(tmp_path, rows=[row(0, "c"), row(1, "cg")], judge=JUDGE)
     wanted = {"criteria_always_met": 1, "criteria_never_met": 1, "criteria_in_several_rows": 3}
     assert run.some(*wanted) == wanted
     assert not run.lacks("always met, in 2 rows: no signal: Cites.", "never met, in 2 rows: no signal: Is short.")
-
-
-def test_disagreement_of_votes_and_verdicts_that_were_drawn_again(tmp_path: Path) -> None:
-    def script(request: Json, number: int) -> str:
-        criteria, _ = shown(request)
-        told = verdicts({own: request["seed"] == 1 and text == "Cites." for own, text in criteria.items()})
-        return told if request["seed"] != 2 else "I cannot say."
-
-    run = check(tmp_path, "--env.strictness=3", rows=[row(0, "c")], judge=script)
-    wanted = {"agreement": (2 / 3 + 2) / 3, "disagreement_rate": 1 / 3, "redraw_rate": 1.0, "mean_score": 0.0}
-    assert run.some(*wanted) == pytest.approx(wanted)
-    assert len(run.judge.requests) == 4
 
 
 def test_policy_as_judge_is_compared_with_gold(tmp_path: Path) -> None:
@@ -95,12 +69,6 @@ def test_policy_as_judge_is_compared_with_gold(tmp_path: Path) -> None:
     assert len(run.policy.requests) == 3 and "clipped_score" not in run.metrics
     unreadable = check(tmp_path, "--env.role=judge", rows=rows[:1], policy="Both are met, I think.", run="unreadable")
     assert unreadable.some("n_failed", "mean_score") == {"n_failed": 2, "mean_score": 0.0}
-
-
-def test_judge_is_compared_with_gold_where_it_judges_the_rows_own_answer(tmp_path: Path) -> None:
-    run = check(tmp_path, rows=[row(0, "cg", verdicts=[1, 1, 1])], judge=JUDGE)
-    assert run.some("n_used", "accuracy") == pytest.approx({"n_used": 3, "accuracy": 2 / 3})
-    assert [label["agrees"] for label in run.scores("gold")["r0"]] == [True, False, True]
 
 
 @pytest.mark.parametrize(

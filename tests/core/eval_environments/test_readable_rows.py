@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from tests.arena import Arena, against_model, always
-from tests.arena import judge as judging
+from tests.arena import Arena
 from tests.aspects import answered, critique, gold_row, verdict
-from tests.pairwise import choice_row, evaluate, knowing, shown, ties_row
-from tests.peers import evaluate as peer_evaluate
-from tests.peers import queries
+from tests.pairwise import choice_row, evaluate, knowing, shown
 from tests.rubrics import labelled, rubric, score, task
 from tests.scripted import Json, Reply
 
@@ -26,18 +23,6 @@ def only(samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_arena_rows_have_the_baseline_and_the_points_of_both_games(arena: Arena) -> None:
-    for sample in arena.evaluate(verdict=always("A>>B"), run="first").files.samples:
-        assert sample["texts"] == {"baseline": f"BASELINE answer to {sample['uid']}"}
-        assert sample["orders"] == {"model_is_a": 1.0, "model_is_b": 0.0}, "a judge of the first position"
-        assert sample["headline"] == {"total": 1.0, "weight": 2.0}, "of the two labels each counts once"
-    for sample in arena.evaluate(verdict=against_model, run="lost").files.samples:
-        assert sample["orders"] == {"model_is_a": 0.0, "model_is_b": 0.0}
-    for sample in arena.evaluate(verdict=always("A=B"), run="tied").files.samples:
-        assert sample["orders"] == {"model_is_a": 0.5, "model_is_b": 0.5}
-
-
-@pytest.mark.slow
 def test_strong_verdicts_weigh_more_in_the_headline_and_not_in_the_orders(arena: Arena) -> None:
     def verdict(uid: str, as_a: bool) -> str:
         return "[[A>>B]]" if as_a else "[[A=B]]"
@@ -46,17 +31,6 @@ def test_strong_verdicts_weigh_more_in_the_headline_and_not_in_the_orders(arena:
     for sample in run.files.samples:
         assert sample["headline"] == {"total": 3.5, "weight": 4.0}
         assert sample["orders"] == {"model_is_a": 1.0, "model_is_b": 0.5}
-
-
-@pytest.mark.slow
-def test_arena_row_without_a_verdict_has_the_order_that_it_has(arena: Arena) -> None:
-    def verdict(uid: str, as_a: bool) -> Reply | str:
-        return "[[A>B]]" if as_a or uid != "row-2" else "No idea."
-
-    run = arena.evaluate("--env.judge_reask=0", "--env.max_judge_error_rate=1", judge_script=judging(verdict))
-    failure = only(run.files.failures)
-    assert (failure["uid"], failure["headline"], failure["orders"]) == ("row-2", None, {"model_is_a": 1.0})
-    assert "BASELINE" in failure["texts"]["baseline"]
 
 
 @pytest.mark.slow
@@ -80,18 +54,6 @@ def test_orders_of_a_choice_say_which_was_right(tmp_path: Path, said: str) -> No
         first = next(iter(only(run.files.samples)["texts"]))
         expected["as_shown" if first == "answer A (right)" else "reversed"] = 1.0
     assert only(run.files.samples)["orders"] == expected
-
-
-@pytest.mark.slow
-def test_choices_in_one_order_and_ties_have_no_orders(tmp_path: Path) -> None:
-    run = evaluate(tmp_path, rows=[choice_row(0), ties_row("tied:1", correct=1, wrong=2)], policy=knowing)
-    choice, ties = run.files.samples
-    assert (choice["orders"], ties["orders"]) == ({}, {})
-    assert ties["texts"] == {
-        "answer 1 (right)": "RIGHT answer tied:1.0",
-        "answer 2": "wrong answer tied:1.0",
-        "answer 3": "wrong answer tied:1.1",
-    }
 
 
 def test_a_policy_as_judge_that_failed_counts_as_wrong_in_the_headline(tmp_path: Path) -> None:
@@ -133,10 +95,3 @@ def test_aspect_rows_have_contexts_and_reference_and_what_a_policy_judges(tmp_pa
         "aspect": SUPPORTED_ASPECTS["correctness"].definition,
         "answer": "Answer 0.",
     }
-
-
-@pytest.mark.slow
-def test_peer_rows_have_their_rubric(tmp_path: Path) -> None:
-    run = peer_evaluate(tmp_path, rows=queries(2, rubric="Is it true?"))
-    assert [sample["texts"] for sample in run.files.samples] == [{"rubric": "Is it true?"}] * 2
-    assert all(sample["headline"]["weight"] == 1.0 for sample in run.files.samples)

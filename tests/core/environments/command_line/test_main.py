@@ -1,6 +1,5 @@
 """The command line as a whole: verbs, help, exit codes."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from judgegym.environments.command_line.main import main
 from judgegym.environments.training.process import forecast
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges.config.extras import install_command
-from tests.command import SCRIPT, in_process
+from tests.command import in_process
 
 VERBS = ("evaluate", "serve", "process")
 
@@ -23,12 +22,6 @@ def test_main_without_arguments_of_its_own_takes_the_processs(monkeypatch: pytes
     with pytest.raises(SystemExit) as leaving:
         ArenaHardEnv.cli()
     assert leaving.value.code == 2
-
-
-def test_help_without_a_verb_lists_the_verbs() -> None:
-    ended = in_process("--help")
-    assert ended.code == 0
-    assert [verb for verb in VERBS if verb not in ended.out] == []
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -58,12 +51,6 @@ def test_show_config_shows_the_verbs_settings_or_only_those_that_were_changed() 
     assert [line.split() for line in changed.splitlines() if not line.startswith("show_config")] == [
         ["env.seed", "5", "[command", "line]"]
     ], "a group size of 4 is the default"
-
-
-def test_setting_of_another_verb_ends_with_one_message_and_exit_code_2() -> None:
-    ended = in_process("evaluate", "--env.group_size=8")
-    assert (ended.code, ended.out) == (2, "")
-    assert "--env.group_size (command line): a setting of serve and process, not of evaluate" in ended.err
 
 
 HEAVY = ("atroposlib", "datasets", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers", "wandb")
@@ -122,20 +109,6 @@ def test_missing_extra_is_named_in_one_message_with_exit_code_2(
     assert ended.stderr.splitlines()[-1] == f"{module} is not installed: {install_command(extra)}"
     assert "Traceback" not in ended.stderr
     assert not list(tmp_path.glob("runs/*/samples.jsonl"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["evaluate", "--offline", "--limit=1"], ["evaluate", "--show_config"]])
-def test_output_that_nobody_reads_ends_the_command_quietly_with_the_code_of_sigpipe(
-    arguments: list[str], tmp_path: Path
-) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    ended = subprocess.run(
-        [sys.executable, SCRIPT, *arguments], stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False
-    )
-    os.close(writing)
-    assert (ended.returncode, b"Error" in ended.stderr) == (141, False), ended.stderr.decode()
 
 
 def test_help_of_evaluate_names_the_data_that_count_for_it() -> None:

@@ -70,14 +70,6 @@ def test_serve_is_planned_by_an_example_and_an_evaluation(tmp_path: Path) -> Non
     assert plan.words["an evaluation"].endswith("once in 50 steps, on top")
 
 
-def test_completions_that_are_asked_for_one_by_one_all_differ(tmp_path: Path) -> None:
-    rows = write_lines(tmp_path / "rows.jsonl", [{"prompt": f"Why {n}?", "uid": f"{n}"} for n in range(3)])
-    words = [f"--env.train_dataset={rows}", "--env.group_size=4", "--env.total_steps=3", "--env.rubric=Is it short?"]
-    words += ["--openai.api=anthropic", "--openai.base_url=https://api.anthropic.com/v1", "--plan"]
-    plan = read_plan(in_process("process", *words, env_type=PromptsEnv).successful().out)
-    assert {name: each.calls.usual for name, each in plan.models.items()} == {"policy": 12, "judge": 12}
-
-
 def test_the_gold_judge_is_counted_beside_the_budget(tmp_path: Path) -> None:
     rows = write_lines(tmp_path / "rows.jsonl", [{"prompt": f"Why {n}?", "uid": f"{n}"} for n in range(3)])
     gold = '{"judge": "rubric", "judge_model_name": "gold"}'
@@ -97,11 +89,3 @@ def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(tmp_path: Path,
     assert plan.cost == pytest.approx(policy + judge, rel=1e-2)
     in_batch = float(plan.words["in a batch"].removeprefix("$"))
     assert in_batch == pytest.approx(policy + (0.5 if price is None else price) * judge, rel=1e-2)
-
-
-def test_a_run_in_batches_is_planned_at_their_price(tmp_path: Path) -> None:
-    words = ["evaluate", *Arena(tmp_path).rows(2).flags, *PRICES, "--plan"]
-    live, batched = planned(*words), planned(*words, "--env.judge_batch=openai")
-    assert batched.models["judge"].cost == pytest.approx((live.models["judge"].cost or 0) / 2, rel=1e-2)
-    assert batched.models["policy"].cost == live.models["policy"].cost
-    assert "in a batch" not in batched.words

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -72,29 +71,6 @@ def test_resume_command_leaves_keys_out_and_says_so(given: list[str], expected: 
     command, hint = resume_command(loaded_from(*given), typed(*given)).splitlines()
     assert shlex.split(command)[2:] == ["evaluate", *expected, "--resume"]
     assert hint == f"  (with {left_out} as before: keys are not shown)"
-
-
-@pytest.mark.usefixtures("_as_a_script")
-@pytest.mark.parametrize(
-    "given",
-    [
-        f'--openai.replicas=[{{"base_url": "{ONE}", "api_key": "{KEY}"}}]',
-        f'--env={{"judge_api_key": "{KEY}"}}',
-        f'--openai={{"api_key": "{KEY}"}}',
-        f"--openai.base_url={ONE},http://{KEY}@127.0.0.1:9/v1",
-    ],
-)
-def test_resume_command_of_nested_secrets_shows_none(given: str) -> None:
-    command = resume_command(loaded_from(given, RUN), typed(given, RUN))
-    assert KEY not in command and "***" not in command
-
-
-@pytest.mark.usefixtures("_as_a_script")
-def test_resume_command_of_a_run_without_a_given_directory_names_it(tmp_path: Path) -> None:
-    loaded = loaded_from("--limit=1")
-    loaded.settings.env.data_dir_to_save_evals = "runs/settled later"
-    words = shlex.split(resume_command(loaded, typed("--limit=1")))
-    assert words[2:] == ["evaluate", "--limit=1", "--env.data_dir_to_save_evals=runs/settled later", "--resume"]
 
 
 @pytest.mark.parametrize(

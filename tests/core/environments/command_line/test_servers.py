@@ -37,10 +37,6 @@ def test_list_of_servers_becomes_replicas(tmp_path: Path) -> None:
     assert (found.timeout, found.base_url) == (5.0, ONE)
 
 
-def test_list_of_one_server_becomes_one_replica(tmp_path: Path) -> None:
-    assert servers(from_file(tmp_path, LIST[:1])) == [(ONE, "a", "k")]
-
-
 def test_setting_of_all_servers_in_a_stronger_source_holds_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

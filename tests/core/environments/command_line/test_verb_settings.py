@@ -30,23 +30,6 @@ def test_flag_of_another_verb_is_refused_with_the_verbs_that_use_it(verb: Verb, 
     assert f"--{name} (command line): a setting of {verbs}, not of {verb}" in str(refused.value)
 
 
-@pytest.mark.parametrize(("verb", "name", "verbs"), OTHERS)
-def test_environment_variable_of_another_verb_is_refused(
-    verb: Verb, name: str, verbs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    variable = "JUDGEGYM_" + name.replace(".", "__").upper()
-    monkeypatch.setenv(variable, "1")
-    with pytest.raises(SettingsError) as refused:
-        loaded_from(verb=verb)
-    assert f"--{name} (environment variable {variable}): a setting of {verbs}, not of {verb}" in str(refused.value)
-
-
-def test_all_flags_of_other_verbs_are_named_at_once() -> None:
-    with pytest.raises(SettingsError) as refused:
-        loaded_from("--env.group_size=2", '--env={"total_steps": 3}')
-    assert [name for name in ("env.group_size", "env.total_steps") if f"--{name} (" not in str(refused.value)] == []
-
-
 SHARED = {"env": {"group_size": 9, "eval_temperature": 0.5, "seed": 4}, "limit": 3, "resume": False}
 
 
@@ -64,18 +47,6 @@ def test_file_that_several_verbs_share_may_hold_the_settings_of_all(verb: Verb, 
         verb != "evaluate",
         verb != "serve",
     )
-
-
-@pytest.mark.parametrize("verb", ["evaluate", "serve", "process"])
-def test_presets_of_offline_and_process_are_no_purpose(verb: Verb) -> None:
-    assert loaded_from("--offline", '--faults={"latency_ms": 1}', verb=verb).settings.offline
-
-
-def test_unknown_setting_of_a_file_is_refused_whatever_the_verb(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text("env: {gruop_size: 9}")
-    with pytest.raises(SettingsError, match=r"env\.gruop_size.*did you mean --env\.group_size"):
-        loaded_from(f"--config={path}")
 
 
 @pytest.mark.parametrize(

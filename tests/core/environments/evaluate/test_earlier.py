@@ -79,24 +79,6 @@ class Earlier:
         return {row.uid: self.saved.sample(n) for n, row in enumerate(self.rows) if n not in missing}
 
 
-def test_finished_rows_of_an_earlier_run_are_kept_and_failed_ones_run_again(run: RunDirectory) -> None:
-    good, bad = sample("row-1"), sample("row-2", "judge_failed")
-    found = Earlier(run).read([good], [bad])
-    assert (set(found.finished), found.counts) == ({"row-1"}, EarlierRows(1, 0, failed=(2,)))
-    assert found.finished["row-1"].to_line() == good.to_line()
-    assert [each.uid for each in found.arrived] == ["row-1"]
-    assert found.saved.uids_with_lines() == {"row-1"}
-
-
-def test_without_lines_no_row_is_finished(run: RunDirectory) -> None:
-    found = Earlier(run).read()
-    assert (found.finished, found.counts) == ({}, EarlierRows())
-
-
-def test_row_that_failed_and_was_finished_later_is_finished(run: RunDirectory) -> None:
-    assert set(Earlier(run).read([sample("row-1")], [sample("row-1", "judge_failed")]).finished) == {"row-1"}
-
-
 def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
     twice = [sample("row-1", category="a"), sample("row-2"), sample("row-1", category="b")]
     found = Earlier(run).read(twice)
@@ -105,32 +87,12 @@ def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
     assert [(each.uid, each.category) for each in found.arrived] == [("row-2", "math"), ("row-1", "b")]
 
 
-@pytest.mark.parametrize("status", ["ok", "judge_failed", "invalid_completion"])
-def test_row_that_changed_runs_again(status: str, run: RunDirectory) -> None:
-    found = Earlier(run, [Row("row-1", baseline="another one to beat"), Row("row-2")])
-    changed = sample("row-1", status)
-    found.read([*([changed] if changed.finished else []), sample("row-2")], [] if changed.finished else [changed])
-    assert (set(found.finished), found.counts) == ({"row-2"}, EarlierRows(1, 1))
-
-
 def test_row_that_changed_and_was_judged_since_is_finished(run: RunDirectory) -> None:
     found = Earlier(run).read([sample("row-1", task_digest="of an earlier baseline"), sample("row-1")])
     assert (set(found.finished), found.counts) == ({"row-1"}, EarlierRows(1))
     old_failure = sample("row-1", "judge_failed", task_digest="of an earlier baseline")
     failed_first = Earlier(run).read([sample("row-1")], [old_failure])
     assert (set(failed_first.finished), failed_first.counts) == ({"row-1"}, EarlierRows(1))
-
-
-def test_new_lines_are_placed_after_those_of_the_earlier_run(run: RunDirectory) -> None:
-    found = Earlier(run).read([sample("row-3"), sample("row-1")], [sample("row-0", "unparsable")])
-    found.saved.append(0, sample("row-0"), is_complete=True)
-    found.saved.append(2, sample("row-2", "judge_failed"), is_complete=False)
-    assert [found.saved.sample(number).uid for number in range(4)] == ["row-0", "row-1", "row-2", "row-3"]
-
-
-def test_digest_of_a_row_tells_what_its_judge_sees() -> None:
-    digests = {RUNNER.digest(row) for row in (Row("row-1"), Row("row-1", baseline="another"), Row("row-2"))}
-    assert len(digests) == 3
 
 
 @pytest.mark.parametrize(
@@ -148,8 +110,3 @@ def test_lines_of_other_rows_or_of_something_else_are_refused(
     (run.path / "failures.jsonl").write_bytes(failed)
     with pytest.raises(RunDirectoryError, match=words):
         read_earlier(SavedRows(ROWS, run, READER), RUNNER, lambda sample: None, as_it_is)
-
-
-def test_incomplete_row_runs_again(monkeypatch: pytest.MonkeyPatch, run: RunDirectory) -> None:
-    monkeypatch.setattr(RUNNER, "is_complete", lambda sample: False)
-    assert Earlier(run).read([sample("row-1")]).finished == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +48,3 @@ def test_samples_have_gold_labels_beside_the_judges_and_the_page_shows_where_the
         assert all(
             label["agrees"] or f"gold says {gold}" in words for label, gold in zip(sample["gold"], said, strict=True)
         )
-
-
-@pytest.mark.slow
-def test_run_of_before_is_read_without_gold_and_gets_it_when_it_is_resumed(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    words = ("evaluate", "--offline", "--limit=5", "--env.role=judge", f"--env.data_dir_to_save_evals={run}")
-    assert in_process(*words, env_type=AspectCritiqueEnv).code == 0
-    path = run / "samples.jsonl"
-    whole = path.read_bytes()
-    lines = [json.loads(line) for line in whole.splitlines()]
-    path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "gold"}) + "\n" for line in lines))
-    page = Written.read(write_report(run))
-    assert {each["gold_differs"] for each in page.summaries.values()} == {None}
-    assert in_process(*words, "--resume", env_type=AspectCritiqueEnv).code == 0
-    assert path.read_bytes() == whole

@@ -15,7 +15,7 @@ from judgegym.engine.records import Sample, SampleRun
 from judgegym.engine.terminal.summary import cost_lines
 from judgegym.environments.evaluate.metrics import Categories, SharedMetrics, failure_notices, too_many_failures
 from judgegym.environments.evaluate.saved import Outcomes
-from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.usage import Usage
 from tests.core.engine.samples_of import sample
 
@@ -69,23 +69,10 @@ def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
     assert of_the_mode.isdisjoint(values(samples)), "only in thinking mode"
 
 
-def test_refusals_are_counted_as_such() -> None:
-    reasons = ["refusal", "content_filter", "stop", "length"]
-    samples = [sample(f"row-{n}", completions=(Completion("no", finish_reason=why),)) for n, why in enumerate(reasons)]
-    assert values(samples)["refused_response_rate"] == 0.5
-
-
 def test_every_completion_of_a_row_with_several_conversations_counts() -> None:
     both = sample(completions=(Completion("0123"), Completion("01", short=True)))
     assert values([both])["response_length_chars"] == 3
     assert values([both])["short_response_rate"] == 0.5
-
-
-def test_suspects_in_what_the_judge_was_shown_are_added_up() -> None:
-    with_two = Judgment(1.0, Status.OK, suspects=2)
-    with_one = Judgment(None, Status.JUDGE_FAILED, suspects=1)
-    samples = [sample("row-0", judgment=with_two), sample("row-1", judgment=with_one), sample("row-2", "policy_failed")]
-    assert values(samples)["judge_injection_suspects"] == 3
 
 
 def test_calls_usage_and_latency() -> None:
@@ -123,20 +110,6 @@ def test_requests_are_named_where_they_are_not_the_calls(calls: int, cached: int
     values = {"policy_calls": calls, "policy_cached_calls": cached, "policy_requests": requests, "policy_cost_usd": 1.0}
     (line,) = cost_lines(Metrics({f"eval/{name}": value for name, value in values.items()}, {}), "eval")
     assert line.remark == said
-
-
-def test_without_calls_there_is_nothing_to_say_of_them() -> None:
-    found = values([sample()])
-    assert not any(name.startswith(("judge_calls", "policy_calls", "policy_latency")) for name in found)
-    cached = values([sample(run=SampleRun(0.1, (), {"game_1": CallRun(cached=True)}))])
-    assert cached["judge_cached_calls"] == 1
-    assert not any("latency" in name for name in cached), "an answer from the cache has none"
-
-
-@pytest.mark.parametrize("statuses", [["ok"], ["invalid_completion"], ["judge_failed"], ["policy_failed"], STATUSES])
-def test_nothing_is_left_out_or_not_finite(statuses: list[str]) -> None:
-    result = observed([sample(f"row-{n}", status) for n, status in enumerate(statuses)], thinking_mode=True)
-    assert result.left_out == {}
 
 
 def test_notices() -> None:

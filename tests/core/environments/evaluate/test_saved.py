@@ -51,38 +51,6 @@ def on_disk(run: RunDirectory, name: str) -> list[str]:
     return [json.loads(line)["uid"] for line in (run.path / name).open("rb")]
 
 
-def test_rows_come_in_the_order_of_the_dataset_and_again(run: RunDirectory) -> None:
-    everything = filled(run).everything()
-    for _ in range(2):
-        assert [(task.uid, sample.uid, sample.status) for task, sample in everything] == [
-            (f"row-{number}", f"row-{number}", status) for number, status in enumerate(STATUSES)
-        ]
-    assert len(everything) == 6
-    assert everything[-1][1].to_line() == sample("row-5", "judge_failed").to_line()
-    assert [task.uid for task, _ in everything[1:3]] == ["row-1", "row-2"]
-
-
-def test_rows_with_some_statuses(run: RunDirectory) -> None:
-    saved = filled(run)
-    assert [task.uid for task, _ in saved.where(lambda status: status == "judge_failed")] == ["row-1", "row-5"]
-    assert not saved.where(lambda status: False)
-
-
-def test_outcomes_are_in_the_order_of_the_rows(run: RunDirectory) -> None:
-    outcomes = filled(run).outcomes()
-    assert [*outcomes.statuses.items()] == [
-        ("ok", 2), ("judge_failed", 2), ("policy_failed", 1), ("invalid_completion", 1),
-    ]  # fmt: skip
-    assert (outcomes.rows, outcomes.finished, outcomes.last_error) == (6, 3, "row-5 failed")
-
-
-def test_rows_without_a_line_are_missing(run: RunDirectory) -> None:
-    saved = filled(run, [4, 0])
-    assert [*saved.missing] == [1, 2, 3, 5]
-    assert saved.uids_with_lines() == {"row-0", "row-4"}
-    assert not saved.are_complete
-
-
 async def test_sorted_files_hold_the_lines_in_the_order_of_the_rows_and_are_read_from_there(run: RunDirectory) -> None:
     saved = filled(run)
     before = {task.uid: sample for task, sample in saved.everything()}
@@ -90,13 +58,6 @@ async def test_sorted_files_hold_the_lines_in_the_order_of_the_rows_and_are_read
     assert on_disk(run, "samples.jsonl") == ["row-0", "row-2", "row-4"]
     assert on_disk(run, "failures.jsonl") == ["row-1", "row-3", "row-5"]
     assert {task.uid: sample for task, sample in saved.everything()} == before
-
-
-async def test_files_in_order_are_not_written_again(run: RunDirectory) -> None:
-    saved = filled(run, [*range(6)])
-    places = [(run.path / name).stat().st_ino for name in ("samples.jsonl", "failures.jsonl")]
-    await saved.sort()
-    assert places == [(run.path / name).stat().st_ino for name in ("samples.jsonl", "failures.jsonl")]
 
 
 @pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl"])
@@ -109,14 +70,6 @@ async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirect
     await saved.sort()
     assert [on_disk(run, each) for each in ("samples.jsonl", "failures.jsonl")] == [["row-0"], ["row-1"]]
     assert [sample.uid for _, sample in saved.everything()] == ["row-0", "row-1"]
-
-
-async def test_torn_line_after_all_others_is_cut_off(run: RunDirectory) -> None:
-    saved = filled(run, [*range(6)])
-    with (run.path / "samples.jsonl").open("ab") as file:
-        file.write(b'{"uid":"row-2","ques')
-    await saved.sort()
-    assert on_disk(run, "samples.jsonl") == ["row-0", "row-2", "row-4"]
 
 
 async def test_places_are_right_though_the_disk_refused_the_lines(tmp_path: Path) -> None:
@@ -138,10 +91,3 @@ def test_line_that_is_no_longer_there_is_an_error_that_names_its_place(run: RunD
     (run.path / "failures.jsonl").write_bytes(b"")
     with pytest.raises(RunDirectoryError, match=rf"{re.escape(str(run.path / 'failures.jsonl'))}, at byte \d+: "):
         saved.sample(5)
-
-
-def test_closed_rows_are_not_read(run: RunDirectory) -> None:
-    saved = filled(run)
-    saved.close()
-    with pytest.raises(RunDirectoryError, match="the run is closed"):
-        saved.sample(0)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from atroposlib.api.server import ScoredData
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,17 +26,6 @@ def sent(rewards: list[float | None], *, messages: bool = False, logprobs: bool 
     return group(rewards, [4, 6, 5][: len(rewards)], logprobs=logprobs).data(config)
 
 
-@pytest.mark.parametrize("logprobs", [True, False])
-@pytest.mark.parametrize("messages", [True, False])
-@pytest.mark.parametrize("rewards", [[1.0, 0.0, -1.0], [1.0, None, 0.0]])
-def test_the_rollout_api_understands_every_field(rewards: list[float | None], messages: bool, logprobs: bool) -> None:
-    data = sent(rewards, messages=messages, logprobs=logprobs)
-    read = ScoredData(**data).model_dump(exclude_none=True)
-    assert read == data
-    assert "group_overrides" not in data
-    assert ("inference_logprobs" in data, "messages" in data) == (logprobs, messages)
-
-
 def test_tokens_masks_and_logprobs() -> None:
     data = sent([1.0, 0.0, -1.0])
     assert [len(each) for each in data["tokens"]] == [7, 9, 8]
@@ -48,12 +36,6 @@ def test_tokens_masks_and_logprobs() -> None:
     assert data["scores"] == [1.0, 0.0, -1.0]
     assert data["generation_params"] == {"temperature": 0.7}
     assert "overrides" not in data
-
-
-def test_a_substitute_has_no_advantage() -> None:
-    data = sent([1.0, None, 0.0])
-    assert data["scores"] == [1.0, 0.5, 0.0]
-    assert data["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
 
 
 @pytest.mark.parametrize("rewards", [[1.0, 0.0, -1.0], [1.0, None, 0.0]])
@@ -115,11 +97,6 @@ def test_a_missing_score_is_the_mean_of_the_others(rewards: list[float | None]) 
         assert value == (pytest.approx(math.fsum(there) / len(there)) if reward is None else reward)
 
 
-@pytest.mark.parametrize(("rewards", "expected"), [([0.5], (0.5,)), ([None], None)])
-def test_a_group_of_one_needs_one_score(rewards: list[float | None], expected: tuple[float, ...] | None) -> None:
-    assert fill_in(rewards) == expected
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_reward_that_is_not_finite_goes_nowhere(bad: float) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
@@ -132,11 +109,6 @@ def test_a_reward_that_is_not_finite_goes_nowhere(bad: float) -> None:
 )
 def test_whether_there_is_a_signal(rewards: list[float | None], equal: bool) -> None:
     assert group(rewards).has_equal_scores is equal
-
-
-@given(reward=REWARDS, there=st.integers(2, 7), missing=st.integers(1, 3))
-def test_a_missing_score_is_no_signal(reward: float, there: int, missing: int) -> None:
-    assert group([reward] * there + [None] * missing).has_equal_scores
 
 
 def test_the_longest_sequence_has_its_prompt() -> None:

@@ -101,37 +101,6 @@ async def test_rollouts_of_several_turns_are_shown_with_their_roles_and_one_that
     assert (found.judgments[1].status, found.judgments[1].explanation) == (Status.JUDGE_FAILED, "turn 2 failed")
 
 
-@pytest.mark.parametrize("fault", UNJUDGEABLE)
-async def test_completion_in_the_wrong_format_never_reaches_the_judge(fault: str) -> None:
-    judge = Planted([{"a": 0.1, "b": 0.2}])
-    found = await judged(judge, UNJUDGEABLE[fault], "a", UNJUDGEABLE[fault], "b")
-    assert (judge.tasks[0].responses, judge.tasks[0].places) == (("a", "b"), (1, 3))
-    assert scores(found) == [None, 0.1, None, 0.2]
-    assert [judgment.status for judgment in found.judgments][::2] == [Status.INVALID_COMPLETION] * 2
-    assert [len(judgment.calls) for judgment in found.judgments] == [0, 1, 0, 0]
-
-
-async def test_judge_is_not_asked_about_nothing() -> None:
-    judge = Planted([])
-    found = await judged(judge, *UNJUDGEABLE.values(), anchor="base")
-    assert {judgment.status for judgment in found.judgments} == {Status.INVALID_COMPLETION}
-    assert not found.together.is_alone and not judge.tasks
-
-
-@pytest.mark.parametrize("anchor", [None, "", " \n"])
-async def test_only_valid_completion_without_an_anchor_has_nothing_to_be_compared_with(anchor: str | None) -> None:
-    judge = Planted([])
-    found = await judged(judge, "a", UNJUDGEABLE["empty"], anchor=anchor)
-    assert found.together.is_alone and not found.together.anchored
-    assert scores(found) == [None, None] and not judge.tasks
-    assert "no other answer" in found.judgments[0].explanation
-
-
-async def test_only_valid_completion_is_compared_with_the_anchor() -> None:
-    found = await judged(Planted([{"a": 0.7}]), "a", UNJUDGEABLE["empty"], anchor="base")
-    assert scores(found) == [0.7, None] and not found.together.is_alone
-
-
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
@@ -206,25 +175,6 @@ async def piped(
 
 
 ALL = "--env.ensure_scores_are_not_same=false"
-INVALID = "--env.invalid_thinking_reward=-2"
-SIGNED = "--env.group_reward_range=signed"
-
-
-@pytest.mark.slow
-async def test_rewards_are_the_scores_and_a_malformed_completion_has_that_of_the_settings() -> None:
-    planted = {"a": 0.25, "b": 0.75}
-    _, _, (group,) = await piped(Planted([planted]), "a", UNJUDGEABLE["malformed"], "b", flags=[INVALID])
-    assert group.scores == (0.25, -2.0, 0.75)
-    _, _, (group,) = await piped(Planted([planted]), "a", UNJUDGEABLE["malformed"], "b", flags=[INVALID, SIGNED])
-    assert group.scores == (-0.5, -2.0, 0.5)
-
-
-async def test_completion_without_a_verdict_has_the_mean_of_the_others_and_no_advantage() -> None:
-    planted: dict[str, float | None] = {"a": 0.2, "b": None, "c": 0.8}
-    _, metrics, (group,) = await piped(Planted([planted, planted]), "a", "b", "c")
-    assert group.scores == (0.2, 0.5, 0.8)
-    assert group.data(EnvConfig())["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
-    assert not metrics.total_dropped
 
 
 @pytest.mark.parametrize(
@@ -250,15 +200,6 @@ async def test_group_is_sent_or_dropped_with_a_reason(
     assert metrics.flush(max_token_len=-1).values["train/groups_judged"] == 1
 
 
-async def test_metrics_of_a_rollout_are_those_of_groups() -> None:
-    _, metrics, _ = await piped(
-        Planted([{"a": 0.2, "b": 0.7}]), "a", "b", UNJUDGEABLE["empty"], flags=[INVALID, SIGNED], category="Hard Ones"
-    )
-    found = metrics.flush(max_token_len=-1)
-    assert found.values["train/mean_reward"] == found.values["train/mean_reward_hard_ones"] == pytest.approx(0.3)
-    assert found.observations["train/mean_reward"] == 3
-
-
 async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was_judged() -> None:
     _, _, (group,) = await piped(Planted([{"a": 0.2, "b": 0.7}]), "a", UNJUDGEABLE["empty"], "b")
     config = EnvConfig(include_messages=True)
@@ -280,10 +221,3 @@ async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was
     assert "row" not in sent
     read = ScoredData(**sent).model_dump(exclude_none=True)  # type: ignore[arg-type]  # as the rollout API does
     assert read == sent
-
-
-async def test_group_that_takes_too_long_is_dropped_and_its_judge_stops() -> None:
-    judge = Planted([], waits=True)
-    outcome, metrics, _ = await piped(judge, "a", "b", flags=["--env.worker_timeout=2"])
-    assert (outcome, metrics.total_dropped, len(judge.tasks)) == ("dropped", {"timed_out": 1}, 1)
-    assert len(asyncio.all_tasks()) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,7 +15,6 @@ from judgegym.environments.rollouts.judging import judge_completions_of, judge_e
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.core.environments.rollouts_of import judgment, rollout
 from tests.core.environments.words import Word, WordsEnv, opened
-from tests.scripted import Meeting
 
 OK = judgment(0.5)
 AGAIN = {Status.JUDGE_FAILED: True, Status.UNPARSABLE: True, Status.OK: False, Status.INVALID_COMPLETION: False}
@@ -42,34 +40,6 @@ async def test_judge_again_only_where_the_judge_failed(status: Status, again: bo
         found = await call_judge(env, Word("level"), [Completion("level")], earlier)
     assert (found is not earlier) is again
     assert found.status is (Status.OK if again else status)
-
-
-@pytest.mark.parametrize("helps", [True, False])
-async def test_judge_each_incomplete_judgment_is_judged_once_more_and_both_are_paid_for(helps: bool) -> None:
-    failed = judgment(None, Status.JUDGE_FAILED)
-    judged: list[str] = []
-
-    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
-        if earlier is OK:
-            return earlier
-        judged.append(asked.answer)
-        return replace(failed) if asked.answer == "1" and not (earlier and helps) else OK
-
-    found = await judged_by(judge, *"012")
-    assert sorted(judged) == ["0", "1", "1", "2"]
-    last = OK if helps else failed
-    assert [*found] == [OK, replace(last, calls=(*failed.calls, *last.calls)), OK]
-
-
-async def test_all_are_judged_at_once() -> None:
-    meeting = Meeting(5)
-
-    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
-        await meeting.wait()
-        return earlier or judgment(float(asked.answer))
-
-    found = await asyncio.wait_for(judged_by(judge, *"01234"), 60)
-    assert [each.score for each in found] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("helps", [True, False])

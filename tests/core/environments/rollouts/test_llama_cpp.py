@@ -6,21 +6,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from judgegym.engine.runs.directory import RunDirectory
-from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
 from judgegym.environments.rollouts.groups import NoTokens, Rollout
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
-from judgegym.llm.ledger import recorded_in
 from judgegym.llm.wire import Message
-from tests.core.environments.llama_server import BOS, EOG, NEUTRAL, SLOTS, LlamaServer, logprob, prompt_ids
+from tests.core.environments.llama_server import BOS, EOG, NEUTRAL, LlamaServer, logprob, prompt_ids
 from tests.scripted import Json, Recorded, Reply
 
 CHAT, PROMPT = "/v1/chat/completions", ("/apply-template", "/tokenize")
@@ -93,16 +89,6 @@ async def test_tokens_that_it_leaves_out_end_the_sequence(caplog: pytest.LogCapt
     assert "no ids of some tokens" in warning
 
 
-async def test_a_group_of_more_completions_than_it_has_slots() -> None:
-    async with LlamaServer(numbered) as server, source(server) as asked:
-        rollouts, _ = await asked.sample(question(), SLOTS + 2)
-        await asked.sample(question(), SLOTS + 2)
-        assert [request.json.get("n", 1) for request in server.asked(CHAT)] == [SLOTS + 2] + [1] * 2 * (SLOTS + 2)
-    assert len({rollout.text for rollout in rollouts}) == SLOTS + 2
-    for rollout in rollouts:
-        check(rollout, question(), rollout.text.encode())
-
-
 @pytest.mark.parametrize(
     ("server", "why"),
     [({"extra_prompt_tokens": 1}, "counted 24 tokens of a prompt"), ({"beside": False}, "no ids of the prompt")],
@@ -141,20 +127,6 @@ async def test_a_server_that_makes_another_prompt_since_it_was_restarted_is_aske
     assert second.sequence.prompt == (BOS, *first.sequence.prompt)
 
 
-async def test_a_server_that_does_not_count_a_prompt_is_not_believed() -> None:
-    class Uncounted(LlamaServer):
-        def _script(self, request: Recorded, number: int) -> Reply:
-            reply = super()._script(request, number)
-            if request.path == CHAT:
-                del reply.body["usage"]
-            return reply
-
-    async with Uncounted(numbered) as server, source(server, "chat") as asked:
-        with pytest.raises(NoTokens, match="does not count the tokens of a prompt"):
-            await asked.sample(question(), 2)
-        assert not server.asked(*PROMPT)
-
-
 @pytest.mark.parametrize(
     ("extra", "temperature", "mends"),
     [
@@ -186,36 +158,3 @@ async def test_logprobs_of_another_distribution_are_said_once(
     (warning,) = warnings(caplog)
     assert "importance ratio is wrong" in warning
     assert all(mend in warning for mend in mends)
-
-
-async def test_fields_that_change_the_prompt_are_sent_with_it() -> None:
-    extra = {**NEUTRAL, "chat_template_kwargs": {"enable_thinking": False}}
-    async with LlamaServer(numbered) as server, source(server, extra=extra) as asked:
-        await asked.sample(question(), 2)
-        (request,) = server.asked("/apply-template")
-    assert request.json["chat_template_kwargs"] == {"enable_thinking": False}
-    assert request.json["model"], "a server of several models needs its name"
-
-
-async def test_a_resumed_run_asks_for_no_completion_again(tmp_path: Path) -> None:
-    """Whether a group was answered before the server was known or after: the prompts alone are asked for again."""
-    conversations = [question(text) for text in ("Why?", "How?", "When?")]
-
-    async def run(server: LlamaServer) -> list[Rollout]:
-        directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=True)
-        ledger = CallLedger(directory, finished=(), keep_texts=True)
-        found: list[Rollout] = []
-        async with source(server) as asked:
-            for number, conversation in list(enumerate(conversations))[:: -1 if ledger.is_resumed else 1]:
-                with recorded_in(ledger.row("row", number)):
-                    found += (await asked.sample(conversation, 2))[0]
-        ledger.close()
-        directory.close()
-        return found
-
-    async with LlamaServer(numbered) as server:
-        before = await run(server)
-        asked = len(server.asked(CHAT))
-        after = await run(server)
-        assert len(server.asked(CHAT)) == asked
-    assert sorted(after, key=lambda rollout: rollout.text) == sorted(before, key=lambda rollout: rollout.text)

@@ -91,13 +91,6 @@ def test_prompt_text_and_the_token_that_ends_the_turn(
     assert stopped.logprobs is None
 
 
-def test_the_ids_are_plain_numbers(make: Make) -> None:
-    """With transformers 5 a template gives a mapping unless told otherwise, and its keys would pass for tokens."""
-    sequence = one(make(CHATML), "text", stopped=True)
-    assert {type(each) for each in sequence.tokens} == {int}
-    assert len(sequence.prompt) > 40
-
-
 def test_answers_of_a_group_have_the_tokens_that_each_has_alone() -> None:
     texts = ["", "a", "longer, und mit Ümlaut", "字" * 50, THOUGHT]
     together = asyncio.run(BUNDLED.sequences(CONVERSATION, texts, stopped=[True, False, True, False, True]))

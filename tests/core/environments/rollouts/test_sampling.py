@@ -20,13 +20,9 @@ from judgegym.environments.training.monitoring import monitor_group
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.errors import EndpointError, FailureKind, JudgeGymError, SettingsError
-from judgegym.offline import process
-from judgegym.offline.process import StandInSettings
-from judgegym.offline.server import StandInServer
 from tests.core.environments.words import Word, WordsEnv, opened
 from tests.scripted import Json, Meeting, Reply, Script, completion
-from tests.talks import MASKED, TalkEnv, Talker, name_in, says, turn_of
-from tests.trainer import ScriptedServer
+from tests.talks import TalkEnv, Talker, name_in, says, turn_of
 
 ROW = Word("row-0")
 CHAT = "--env.token_source=chat"
@@ -89,15 +85,6 @@ async def test_the_first_turn_is_one_request_and_later_ones_are_asked_at_once() 
     assert group.policy_run.usage.prompt_tokens == 10 * len(asked)
 
 
-async def test_equal_rollouts_are_judged_once() -> None:
-    """Those with the same turns; b says something else in its last one."""
-    group, env, _ = await rolled(
-        lambda request, number: Talker(lambda turn, name: "b" if turn < 3 else name)(request, number)
-    )
-    assert len(env.shown) == 1
-    assert [len(judgment.calls) for judgment in group.judgments] == [1, 0, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -132,14 +119,6 @@ async def test_a_rollout_that_breaks_off_has_no_score_and_the_others_stay(line: 
 async def test_what_the_user_of_the_command_must_correct_ends_the_run() -> None:
     with pytest.raises(SettingsError, match="unknown"):
         await rolled(Talker(lambda turn, name: f"{name} is wrong"))
-
-
-async def test_a_malformed_turn_ends_its_rollout() -> None:
-    group, _, _ = await rolled(
-        Talker(lambda turn, name: "refused" if (turn, name) == (2, "b") else says(3, 3, 3, 3)(turn, name))
-    )
-    assert [judgment.status.value for judgment in group.judgments] == ["ok", "invalid_completion", "ok", "ok"]
-    assert [len(rollout.turns) for rollout in group.rollouts] == [3, 2, 3, 3]
 
 
 async def test_a_reward_by_turn_of_a_malformed_turn_is_that_of_the_settings() -> None:
@@ -185,45 +164,3 @@ async def test_monitors_and_gold_judges_are_shown_all_turns() -> None:
         "assistant: b1 is worth 1\n\nuser: Go on after 1.\n\nassistant: b2 is worth 1, goodbye"
     )
     assert second.tokens == len("b1 is worth 1") + len("b2 is worth 1, goodbye") + 2
-
-
-async def test_the_tokens_of_the_stand_in_are_one_sequence() -> None:
-    listener = process.listen("127.0.0.1", 0)
-    async with StandInServer(StandInSettings()).serving(listener):
-        group, env, _ = await rolled("unused", f"--openai.base_url={process.url_of(listener)}")
-    assert [len(rollout.turns) for rollout in group.rollouts] == [3] * 4
-    assert [rollout.first_break for rollout in group.rollouts] == [None] * 4
-    spans = [token for token in group.data(env.config)["masks"][0] if token != MASKED]
-    assert spans == [token for turn in group.rollouts[0].turns for token in turn.sequence.completion]
-
-
-@pytest.mark.slow
-async def test_the_tokens_of_the_text_are_one_sequence() -> None:
-    group, env, _ = await rolled(
-        lambda request, number: Reply(body=completion(*[says(1)(turn_of(request), "b")] * request.get("n", 1))),
-        "--env.token_source=retokenize",
-    )
-    assert [rollout.first_break for rollout in group.rollouts] == [None] * 4
-    data = group.data(env.config)
-    text = bytes(token for token in data["masks"][0] if 0 <= token < 256).decode()
-    assert text == "b1 is worth 1b2 is worth 1b3 is worth 1"
-    assert "inference_logprobs" not in data
-
-
-@pytest.mark.slow
-async def test_the_tokens_of_a_token_server_are_one_sequence() -> None:
-    def script(request: Any, number: int) -> Reply:
-        texts = [f"{name}{number} is worth 1" for name in "abcd"[: request.json["n"]]]
-        entries = [[[{str(byte): -1.0}] for byte in text.encode()] for text in texts]
-        return Reply(body={"logprobs": entries, "finish_reasons": ["stop"] * len(texts)})
-
-    async with ScriptedServer(script) as server:
-        group, env, _ = await rolled(
-            "unused",
-            f"--openai.base_url={server.url}/v1",
-            "--openai.server_type=vllm",
-            "--env.token_source=token_server",
-        )
-    assert [len(rollout.turns) for rollout in group.rollouts] == [3] * 4
-    assert [rollout.first_break for rollout in group.rollouts] == [None] * 4
-    assert set(group.data(env.config)["inference_logprobs"][0]) == {1.0, -1.0}

@@ -6,21 +6,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from judgegym.engine.completions import Conversation
-from judgegym.engine.runs.directory import RunDirectory
-from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
 from judgegym.environments.rollouts.groups import NoTokens, Rollout, TokenSequence
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import recorded_in
 from judgegym.llm.wire import Message
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion, in_turn
 from tests.serving import PROMPT_IDS, with_tokens
@@ -113,56 +108,6 @@ async def test_an_endpoint_that_refuses_the_fields(caplog: pytest.LogCaptureFixt
     assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True, False, False, False]
 
 
-@pytest.mark.parametrize("script", [refusing_the_fields, Reply(body=completion(*TEXTS))])
-async def test_a_resumed_run_pays_for_no_group_again_that_was_asked_for_text(
-    script: Script | Reply, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its requests had other fields than the first ones of a run, which still asks for tokens."""
-    async with source(script) as (first_run, endpoint), source(script) as (second_run, unused):
-        for run, numbers in ((first_run, (0, 1, 2)), (second_run, (2, 0, 1))):
-            directory = RunDirectory(tmp_path / "run", config={}, matters={}, resume=True)
-            ledger = CallLedger(directory, finished=(), keep_texts=True)
-            caplog.clear()
-            for number in numbers:
-                with recorded_in(ledger.row("row", number)):
-                    rollouts, _ = await run.sample(QUESTION, 3)
-                    assert [rollout.sequence.completion for rollout in rollouts] == [(*t.encode(), END) for t in TEXTS]
-            ledger.close()
-            directory.close()
-            assert len(warnings(caplog)) == 1
-    assert len(endpoint.requests) == (3 if isinstance(script, Reply) else 4)
-    assert not unused.requests
-
-
-async def test_a_refusal_that_is_about_something_else() -> None:
-    """It reaches the user, and says nothing of what the endpoint can do."""
-    refusal = Reply(status=400, body={"error": {"message": "context too long"}})
-    tokens = Reply(body=with_tokens(completion(*TEXTS)))
-    async with source(in_turn(refusal, refusal, tokens)) as (asked, endpoint):
-        with pytest.raises(EndpointError, match="context too long"):
-            await asked.sample(QUESTION, 3)
-        rollouts, _ = await asked.sample(QUESTION, 3)
-    assert rollouts[0].sequence.logprobs is not None
-    assert len(endpoint.requests) == 3
-
-
-@pytest.mark.parametrize("script", [Reply(body=completion(*TEXTS)), refusing_the_fields])
-async def test_token_source_chat_never_makes_tokens_up(script: Script | Reply) -> None:
-    """The error names the setting that takes those of the text."""
-    async with source(script, "chat") as (asked, endpoint):
-        with pytest.raises(NoTokens, match=r"--env\.token_source=retokenize"):
-            await asked.sample(QUESTION, 3)
-    assert len(endpoint.requests) == 1
-
-
-async def test_a_refusal_of_something_else_is_not_said_to_be_about_tokens() -> None:
-    refusal = Reply(status=400, body={"error": {"message": "context too long"}})
-    async with source(refusal, "chat") as (asked, _):
-        with pytest.raises(EndpointError, match="context too long") as found:
-            await asked.sample(QUESTION, 3)
-    assert "token_source" not in str(found.value)
-
-
 async def test_an_endpoint_that_stops_giving_tokens() -> None:
     """Once they are the endpoint's own, a run never mixes in others."""
     script = in_turn(Reply(body=with_tokens(completion(*TEXTS))), Reply(body=completion(*TEXTS)))
@@ -246,18 +191,6 @@ async def test_an_endpoint_whose_first_answer_has_no_tokens_has_none(
     assert "the endpoint returned no token ids with logprobs" in warning
 
 
-async def test_an_endpoint_without_the_ids_of_the_prompt_gives_no_tokens(caplog: pytest.LogCaptureFixture) -> None:
-    body = with_tokens(completion(*TEXTS))
-    del body["prompt_token_ids"]
-    async with source(Reply(body=body), "chat") as (asked, _):
-        with pytest.raises(NoTokens):
-            await asked.sample(QUESTION, 3)
-    async with source(Reply(body=body)) as (asked, _):
-        rollouts, _ = await asked.sample(QUESTION, 3)
-    assert is_of_the_text(rollouts)
-    assert len(warnings(caplog)) == 1
-
-
 @pytest.mark.parametrize(("fault", "said"), UNUSABLE.values(), ids=UNUSABLE.keys())
 async def test_an_endpoint_that_never_gives_tokens_that_can_be_used_costs_few_groups(
     fault: Fault, said: str, caplog: pytest.LogCaptureFixture
@@ -273,25 +206,6 @@ async def test_an_endpoint_that_never_gives_tokens_that_can_be_used_costs_few_gr
     assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True, True, False]
     (warning,) = warnings(caplog)
     assert said in warning
-
-
-async def test_an_endpoint_that_gives_no_tokens_after_some_that_cannot_be_used_has_none() -> None:
-    async with source(in_turn(broken(FAULTS["no token"], 0, 1, 2), broken(FAULTS["no ids"], 0, 1, 2))) as (asked, _):
-        with pytest.raises(NoTokens):
-            await asked.sample(QUESTION, 3)
-        rollouts, _ = await asked.sample(QUESTION, 3)
-    assert is_of_the_text(rollouts)
-
-
-async def test_one_choice_that_can_be_used_shows_that_an_endpoint_gives_tokens() -> None:
-    """After two answers of which nothing could be used."""
-    of_places = (0, 1, 2), (0, 1, 2), (0, 1), (0, 1, 2), ()
-    async with source(in_turn(*(broken(FAULTS["no token"], *places) for places in of_places))) as (asked, _):
-        for _ in range(4):
-            with pytest.raises(NoTokens):
-                await asked.sample(QUESTION, 3)
-        rollouts, _ = await asked.sample(QUESTION, 3)
-    assert all(rollout.sequence.logprobs for rollout in rollouts)
 
 
 @pytest.mark.parametrize("all_refused", [False, True])
@@ -335,38 +249,6 @@ async def test_a_refused_group_has_the_tokens_of_its_text_while_nothing_shows_th
         with pytest.raises(NoTokens, match="a completion was refused"):
             await asked.sample(QUESTION, 3)
     assert warnings(caplog) == []
-
-
-@pytest.mark.parametrize("first", [1, 3])
-async def test_a_refusal_of_an_endpoint_without_token_ids_has_the_tokens_of_its_text(first: int) -> None:
-    """Whether the first answer is refused in part or as a whole, and in a group with others later on."""
-
-    def refusing_some(count: int) -> Reply:
-        body = completion(*TEXTS)
-        for choice in body["choices"][:count]:
-            choice["finish_reason"] = "content_filter"
-        return Reply(body=body)
-
-    async with source(in_turn(refusing_some(first), refusing_some(2), refusing_some(3))) as (asked, _):
-        groups = [await asked.sample(QUESTION, 3) for _ in range(3)]
-    for (rollouts, _), count in zip(groups, (first, 2, 3), strict=True):
-        assert [rollout.completion.refused for rollout in rollouts] == [number < count for number in range(3)]
-        assert [rollout.sequence.completion for rollout in rollouts] == [
-            (*text.encode(),) if number < count else (*text.encode(), END) for number, text in enumerate(TEXTS)
-        ]
-
-
-async def test_an_endpoint_that_ignores_n_is_asked_as_often() -> None:
-    def one(request: Json, number: int) -> Reply:
-        return Reply(body=with_tokens(completion(f"text {number}"), number))
-
-    async with source(one) as (asked, endpoint):
-        rollouts, run = await asked.sample(QUESTION, 4)
-        again, _ = await asked.sample(QUESTION, 4)
-    assert len({rollout.sequence.completion for rollout in [*rollouts, *again]}) == 8
-    assert all(rollout.text == f"text {rollout.sequence.completion[0] // 100_000 - 1}" for rollout in rollouts)
-    assert all(asks_for_tokens(body) for body in endpoint.bodies)
-    assert (len(endpoint.requests), run.attempts) == (8, 4)
 
 
 async def test_token_source_retokenize_asks_for_no_tokens(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,10 +13,9 @@ import pytest
 
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.training.atropos import AtroposEnv
-from tests.core.environments.rollouts.test_judged_together import GroupedWords, Planted
 from tests.core.environments.words import WordsEnv, opened
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
-from tests.serving import Text, sampling
+from tests.serving import sampling
 from tests.trainer import Group, Trainer, training
 
 GROUP = 4
@@ -91,33 +89,6 @@ async def test_a_row_whose_policy_failed_is_none_and_is_not_asked_again(tmp_path
         assert env.sampler_state["unfinished"] == []
 
 
-@pytest.mark.parametrize(("text", "is_of_use"), [(lambda *choice: "all wrong", False), (every_other_right, True)])
-async def test_a_group_that_the_environment_drops_is_none(tmp_path: Path, text: Text, is_of_use: bool) -> None:
-    flag = "--env.ensure_scores_are_not_same=False"
-    async with driven(tmp_path, flag, policy=sampling(text), env_type=Picky) as (env, _):
-        group, _ = await env.collect_trajectories(await env.get_next_item())
-    assert (group is not None) is is_of_use
-
-
-class Picky(WordsEnv):
-    """Wants rollouts with at least one that is right."""
-
-    def drop_reason(self, judgments: Any) -> str | None:
-        return None if any(judgment.score for judgment in judgments) else "all_wrong"
-
-
-@pytest.mark.slow
-async def test_its_process_writes_groups(tmp_path: Path) -> None:
-    path = tmp_path / "groups.jsonl"
-    flags = f"--env.data_path_to_save_groups={path}", "--env.include_messages=True"
-    async with driven(tmp_path, *flags) as (env, _):
-        env.n_groups_to_process, env.group_size_to_process = 2, GROUP
-        await env.process_manager()
-    groups = [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert [group["scores"] for group in groups] == [[0.0, 1.0, 0.0, 1.0]] * 2
-    assert {turns[-1]["reward"] for group in groups for turns in group["messages"]} == {0.0, 1.0}
-
-
 @pytest.mark.slow
 async def test_its_evaluation_is_one_of_ours_and_logged_with_the_next_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,18 +125,3 @@ async def test_its_checkpoint_holds_the_order_of_the_rows(tmp_path: Path) -> Non
         other.checkpoint_dir, other.wandb_prepend, other.curr_step = str(tmp_path), "words_0", 3
         other.load_checkpoint()
         assert [(await other.get_next_item()).uid for _ in range(5)] == [unfinished.uid, *following]
-
-
-@pytest.mark.slow
-async def test_a_group_is_judged_together_where_the_settings_say_so(tmp_path: Path) -> None:
-    def words(request: Json, number: int, index: int) -> str:
-        return "abcd"[index]
-
-    flags = "--env.group_judge=listwise", "--env.include_messages=true"
-    async with driven(tmp_path, *flags, policy=sampling(words), env_type=GroupedWords) as (env, _):
-        env._env.group_judge = Planted([{"a": 0.1, "b": 0.4, "c": 0.2, "d": 0.3}])
-        group, again = await env.collect_trajectories(await env.get_next_item())
-    assert group is not None and again == []
-    assert group["scores"] == [0.1, 0.4, 0.2, 0.3]
-    assert [turns[-1]["judgment"]["own"] for turns in group["messages"]] == group["scores"]
-    assert env._metrics.flush(max_token_len=-1).values["train/group_judge_calls"] == 1

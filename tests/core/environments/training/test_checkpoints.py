@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -36,14 +35,6 @@ def test_the_latest_one_at_or_before_the_step(tmp_path: Path, step: int, found: 
     assert checkpoints(tmp_path).load(step) == (None if found is None else {"epoch": found})
 
 
-def test_a_step_that_is_saved_again_is_replaced_whole(tmp_path: Path) -> None:
-    kept = checkpoints(tmp_path)
-    kept.save(1, {"unfinished": ["row-1"] * 100})
-    kept.save(1, {"unfinished": []})
-    assert kept.load(1) == {"unfinished": []}
-    assert [path.name for path in folder(tmp_path).iterdir()] == ["step-1.json"]
-
-
 def test_what_cannot_be_read_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     kept = checkpoints(tmp_path)
     kept.save(1, {"epoch": 1})
@@ -53,28 +44,6 @@ def test_what_cannot_be_read_is_passed_over(tmp_path: Path, caplog: pytest.LogCa
     (folder(tmp_path) / "step-last.json").write_text("{}")
     assert kept.load(5) == {"epoch": 1}
     assert sorted(name for name in ("step-2", "step-4") if name in caplog.text) == ["step-2", "step-4"]
-
-
-def test_without_a_directory_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    kept = checkpoints("")
-    kept.save(1, {"epoch": 1})
-    assert kept.load(1) is None
-    assert not list(tmp_path.iterdir())
-
-
-def test_nothing_was_saved_yet(tmp_path: Path) -> None:
-    assert checkpoints(tmp_path / "missing").load(5) is None
-    assert not (tmp_path / "missing").exists()
-
-
-def test_a_directory_that_cannot_be_written_to_stops_no_training(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").write_text("")
-    checkpoints(tmp_path / "file").save(1, {"epoch": 1})
-    (warning,) = (record for record in caplog.records if record.levelno == logging.WARNING)
-    assert str(tmp_path / "file") in warning.getMessage()
 
 
 def test_an_environment_that_is_numbered_anew_takes_up_its_earlier_ones(tmp_path: Path) -> None:

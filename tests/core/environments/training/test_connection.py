@@ -137,17 +137,6 @@ async def test_joining_waits_for_the_api_its_trainer_and_the_first_batch(
     assert len(said) == len(set(said)) == 4, "each wait is told once"
 
 
-async def test_joining_registers_once(api: Api) -> None:
-    """Whatever fails after that: another registration would be another environment to the API."""
-    api.status_down = True
-    async with member(api) as (joining, server):
-        task = asyncio.create_task(joining.join())
-        await until(lambda: len(server.asked("/status-env")) > 3, "the status is asked for again and again")
-        api.status_down = False
-        await task
-    assert len(server.asked("/register-env")) == 1
-
-
 async def test_an_api_that_is_another_one_before_joining_is_done(api: Api) -> None:
     """It was killed between our registration and its first status: the number we have is nobody's."""
     api.status_down = True
@@ -170,15 +159,6 @@ async def test_a_group_size_that_does_not_fit_ends_the_wait(api: Api, group_size
     assert not server.asked("/register-env")
 
 
-async def test_news_are_told(api: Api) -> None:
-    async with watched(api) as (joined, _):
-        joined.sent_since = 3
-        api.step = 4
-        await until(lambda: joined.status.step == 4, "the step arrives")
-        assert joined.changed.is_set()
-        assert joined.sent_since == 0, "the queue in the status counts them now"
-
-
 @pytest.mark.parametrize("all_of_it", [True, False])
 async def test_an_api_that_was_only_away_keeps_our_place_and_no_other(api: Api, all_of_it: bool) -> None:
     async with watched(api) as (joined, server):
@@ -189,44 +169,6 @@ async def test_an_api_that_was_only_away_keeps_our_place_and_no_other(api: Api, 
         await until(joined.joined.is_set, "the way back is found")
         assert (joined.status.step, joined.membership.epoch) == (1, 0)
         assert (joined.registration.env_id, api.connected) == (0, [0])
-
-
-async def test_an_api_that_has_forgotten_us_is_joined_anew(api: Api) -> None:
-    async with watched(api) as (joined, server):
-        api.forget()
-        await until(lambda: len(server.asked("/register-env")) == 2, "registered again")
-        await until(joined.joined.is_set, "the way back is found")
-
-
-async def test_an_api_that_has_forgotten_its_trainer_is_waited_for(api: Api) -> None:
-    async with watched(api) as (joined, server):
-        api.forget()
-        api.batch_size = -1
-        await until(lambda: not joined.joined.is_set(), "the loss is noticed")
-        asked = len(server.asked("/info"))
-        await until(lambda: len(server.asked("/info")) > asked + 3, "it goes on asking")
-        assert len(server.asked("/register-env")) == 1
-        api.batch_size = 8
-        await until(joined.joined.is_set, "the way back is found")
-    assert len(server.asked("/register-env")) == 2
-
-
-@pytest.mark.parametrize("many", [1, 4])
-async def test_registrations_whose_answers_are_lost_are_left(many: int) -> None:
-    lost = 0
-
-    class Forgetful(Api):
-        def _register(self, weight: float) -> Reply:
-            nonlocal lost
-            answer = super()._register(weight)
-            lost += 1
-            return answer if lost > many else Reply(drop=True)
-
-    api = Forgetful()
-    api.envs = [0.5, 0.25]
-    async with member(api) as (joining, _):
-        await joining.join()
-        assert (joining.registration.env_id, api.connected) == (2 + many, [0, 1, 2 + many])
 
 
 async def test_shares_that_change_while_they_are_compared_are_compared_again() -> None:
@@ -247,26 +189,6 @@ async def test_shares_that_change_while_they_are_compared_are_compared_again() -
         assert (joining.registration.env_id, joining.membership.epoch, api.connected) == (1, 0, [1])
 
 
-async def test_shares_too_small_to_be_told_apart_disconnect_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """The API gives every share below 1 % as 1 %."""
-
-    class Crowded(Api):
-        def __call__(self, request: Recorded, number: int) -> Reply:
-            reply = super().__call__(request, number)
-            if isinstance(reply.body, dict) and "env_weight" in reply.body:
-                reply.body["env_weight"] = 0.01
-            return reply
-
-    api = Crowded()
-    api.envs = [0.5] * 3
-    async with member(api) as (joining, _):
-        await joining.join()
-        joining.joined.clear()
-        await joining.join()
-        assert {0, 1, 2} <= set(api.connected)
-        assert "may be left" in caplog.text
-
-
 async def test_a_number_that_is_somebody_elses_now(api: Api) -> None:
     """Another run of the API, which gave our number away: its step is behind the one we know."""
     api.step = 5
@@ -276,27 +198,6 @@ async def test_a_number_that_is_somebody_elses_now(api: Api) -> None:
         await until(lambda: joined.registration.env_id == 1, "registered under a number of its own")
         await until(joined.joined.is_set, "the way back is found")
         assert (api.connected, joined.membership.epoch) == ([0, 1], 1), "the other one is not disconnected"
-
-
-async def test_another_trainer_whose_batch_does_not_fit(api: Api) -> None:
-    async with member(api) as (joined, _):
-        await joined.join()
-        api.forget()
-        api.batch_size = 6
-        with pytest.raises(SettingsError, match="4 does not divide"):
-            await asyncio.wait_for(joined.watch(), 60)
-
-
-async def test_what_could_not_be_sent_stops_the_sending_until_the_api_is_back(api: Api) -> None:
-    async with watched(api) as (joined, server):
-        api.down = True
-        joined.joined.clear()
-        assert not joined.joined.is_set()
-        await server.arrived(len(server.requests) + 3)
-        assert not joined.joined.is_set()
-        api.down = False
-        await until(joined.joined.is_set, "the way back is found")
-        assert (joined.registration.env_id, api.connected) == (0, [0])
 
 
 async def test_groups_that_are_sent_while_the_status_is_asked_for_stay_counted() -> None:

@@ -17,7 +17,7 @@ from judgegym.environments.training.delivery import Arrival, Outbox, by_counters
 from judgegym.environments.training.rollout_api import ApiStatus, RolloutApi
 from judgegym.llm import wire
 from tests.scripted import Recorded, Reply
-from tests.trainer import POSTS, ScriptedServer
+from tests.trainer import ScriptedServer
 
 GROUP = {"tokens": [[1], [2]], "masks": [[1], [2]], "scores": [1.0, 0.0]}
 OTHER = {"tokens": [[3], [4]], "masks": [[3], [4]], "scores": [1.0, 0.0]}
@@ -161,14 +161,6 @@ def tokens(api: Api) -> list[Any]:
 
 
 @pytest.mark.parametrize("lost", [lost_on_the_way_there, lost_on_the_way_back])
-async def test_group_whose_answer_was_lost_is_queued_once(lost: Post) -> None:
-    api = Api([lost, lost_on_the_way_there, lost])
-    delivery = await delivered(api, [GROUP], [OTHER])
-    assert tokens(api) == [GROUP["tokens"], OTHER["tokens"]]
-    assert (delivery.maybe_double, delivery.undecided, delivery.is_posting) == (0, 0, False)
-
-
-@pytest.mark.parametrize("lost", [lost_on_the_way_there, lost_on_the_way_back])
 async def test_list_whose_answer_was_lost_is_queued_once(lost: Post) -> None:
     api = Api([lost, lost_on_the_way_there, lost])
     delivery = await delivered(api, [GROUP, OTHER, THIRD], [OTHER, GROUP])
@@ -186,81 +178,3 @@ async def test_list_of_which_nothing_is_known_is_posted_again_and_each_of_its_gr
     api = Api([with_a_step(lost_on_the_way_there)])
     delivery = await delivered(api, [GROUP, OTHER, THIRD])
     assert (len(api.queue), delivery.maybe_double) == (3, 3)
-
-
-async def test_list_that_ends_as_the_one_before_is_not_taken_for_it() -> None:
-    api = Api([kept, with_a_step(lost_on_the_way_there)])
-    delivery = await delivered(api, [GROUP, OTHER], [THIRD, OTHER])
-    assert delivery.maybe_double == 2
-    assert tokens(api) == [THIRD["tokens"], OTHER["tokens"]], "those before are in the batch"
-
-
-async def test_post_without_an_answer_in_time_may_arrive_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollout_api, "_TIMEOUT_S", 0.3)
-    delivery = await delivered(Api([lambda api, groups: Reply(hang=True)]), [GROUP, OTHER])
-    assert delivery.maybe_double == 2
-
-
-async def test_refused_group_is_said_and_not_posted_again() -> None:
-    api = Api([lambda api, groups: Reply(status=422, body={"detail": "scores: not a number"})])
-    async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
-        joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
-        await joined.join()
-        assert "scores: not a number" in str(await Outbox(joined).post(packed(GROUP)))
-        assert len(server.asked(*POSTS)) == 1
-
-
-async def test_nothing_is_posted_while_the_api_does_not_know_us() -> None:
-    """It was restarted and has no trainer yet; a group would lock that out for good."""
-    api, knows = Api(), True
-
-    def script(request: Recorded, number: int) -> Reply:
-        if not knows and request.path == "/status-env":
-            return Reply(status=500)
-        if not knows and request.path == "/info":
-            return Reply(body={"batch_size": -1, "max_token_len": -1})
-        return api(request, number)
-
-    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
-        joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
-        await joined.join()
-        knows = False
-        delivering = asyncio.create_task(Outbox(joined).post(packed(GROUP)))
-        watching = asyncio.create_task(joined.watch())
-        await server.arrived(len(server.requests) + 60)
-        assert not server.asked(*POSTS)
-        knows = True
-        assert await asyncio.wait_for(delivering, 60) is None
-        watching.cancel()
-    assert len(api.queue) == 1
-
-
-async def test_group_of_a_queue_that_is_gone_is_posted_again_and_is_no_double() -> None:
-    """The API was restarted before anybody could ask it for the group."""
-    without_trainer = 0
-    is_known = True
-
-    def restart(api: Api, groups: list[Any]) -> Reply:
-        nonlocal without_trainer, is_known
-        kept(api, groups)
-        api.queue, without_trainer, is_known = [], 3, False
-        return LOST
-
-    def script(request: Recorded, number: int) -> Reply:
-        nonlocal without_trainer, is_known
-        if request.path == "/info" and without_trainer:
-            without_trainer -= 1
-            return Reply(body={"batch_size": -1, "max_token_len": -1})
-        is_known |= request.path == "/register-env"
-        return api(request, number) if is_known or request.path != "/status-env" else Reply(status=500)
-
-    api = Api([kept, restart])
-    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
-        joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
-        await joined.join()
-        watching = asyncio.create_task(joined.watch())
-        delivery = Outbox(joined)
-        for groups in ([GROUP], [OTHER, THIRD]):
-            assert await asyncio.wait_for(delivery.post(packed(*groups)), 60) is None
-        watching.cancel()
-    assert (tokens(api), delivery.maybe_double) == ([OTHER["tokens"], THIRD["tokens"]], 0)

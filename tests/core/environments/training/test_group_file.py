@@ -22,16 +22,6 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_each_group_is_there_before_the_next_and_in_order_once_closed(tmp_path: Path) -> None:
-    file = GroupFile(tmp_path / "groups.jsonl", Disk())
-    for count, number in enumerate([2, 0, 1], start=1):
-        file.write(number, wire.dumps({"number": number}))
-        assert len(lines(file.path)) == count
-    file.close()
-    assert lines(file.path) == [{"number": 0}, {"number": 1}, {"number": 2}]
-    assert [path.name for path in file.path.parent.iterdir()] == ["groups.jsonl"]
-
-
 @given(numbers=st.permutations(range(6)), text=st.text(st.characters(codec="utf-8")))
 def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, numbers: list[int], text: str) -> None:
     file = GroupFile(tmp_path_factory.mktemp("groups") / "groups.jsonl", Disk())
@@ -80,12 +70,3 @@ async def test_groups_that_wait_for_a_full_disk_are_sorted_in_with_the_others(tm
     refusing.room = 1 << 20
     await asyncio.wait_for(finishing, 60)
     assert lines(file.path) == [{"number": number} for number in range(4)]
-
-
-@pytest.mark.parametrize("room", [0, 10, 30, 59])
-def test_groups_that_are_on_a_full_disk_are_whole_and_sorted_at_the_end(tmp_path: Path, room: int) -> None:
-    file = GroupFile(tmp_path / "groups.jsonl", Disk(open_file=RefusingDisk(room=room).open))
-    for number in (2, 0, 3, 1):
-        file.write(number, wire.dumps({"number": number}))
-    file.close()
-    assert [line["number"] for line in lines(file.path)] == sorted([2, 0, 3, 1][: room // 13])

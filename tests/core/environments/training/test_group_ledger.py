@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from judgegym.engine.runs.directory import RunDirectory
-from judgegym.environments.training import group_ledger
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import RowLedger, recorded_in
@@ -57,19 +56,6 @@ async def test_group_in_progress_has_its_answers_in_the_same_step_only(tmp_path:
             assert await ask(client, begin(ledger, "a", step=5)) == "4.0"
 
 
-async def test_group_that_is_done_is_made_anew(tmp_path: Path) -> None:
-    async with connected(counting) as (client, _):
-        with Session(tmp_path) as ledger:
-            ledger.resume(3)
-            first, second = begin(ledger, "a"), begin(ledger, "a")
-            assert [await ask(client, first), await ask(client, second)] == ["1.0", "2.0"]
-            ledger.done(first.key[1])
-        with Session(tmp_path) as ledger:
-            assert ledger.resume(3) == {"epoch": 0, "position": 1, "unfinished": ["a"]}
-            assert await ask(client, begin(ledger, "a")) == "2.0"
-            assert await ask(client, begin(ledger, "a")) == "3.0"
-
-
 @pytest.mark.parametrize("seen", ["begun", "noted"])
 async def test_trainer_that_went_back_leaves_nothing_of_the_steps_it_makes_again(tmp_path: Path, seen: str) -> None:
     async with connected(counting) as (client, _):
@@ -84,34 +70,3 @@ async def test_trainer_that_went_back_leaves_nothing_of_the_steps_it_makes_again
         with Session(tmp_path) as ledger:
             assert ledger.resume(3) is None
             assert await ask(client, begin(ledger, "a")) == f"{asked + 1}.0"
-
-
-@pytest.mark.slow
-async def test_file_is_bounded_and_keeps_what_is_in_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two sessions; a group stays in progress through both, and a request is in flight when they end."""
-    monkeypatch.setattr(group_ledger, "LARGEST", 5000)
-    async with connected(counting) as (client, endpoint):
-        largest, kept = 0, []
-        for session in range(2):
-            with Session(tmp_path) as ledger:
-                ledger.resume(3)
-                slow = begin(ledger, "slow")
-                kept.append(await ask(client, slow))
-                kept.append(await ask(client, slow, name=f"judge_{session}"))
-                slow.sent()
-                for _ in range(40):
-                    calls = begin(ledger, "a", position=7)
-                    await ask(client, calls)
-                    calls.sent()  # cancelled with its group
-                    ledger.done(calls.key[1])
-                    largest = max(largest, (tmp_path / "calls.jsonl").stat().st_size)
-        assert kept[2] == kept[0]
-        assert 3000 < largest < 6000
-        with Session(tmp_path) as ledger:
-            assert 1 <= ledger.lost <= 41, "cancelled ones are forgotten when the file is compacted"
-            assert ledger.resume(3) == {"epoch": 0, "position": 7, "unfinished": ["slow"]}
-            slow = begin(ledger, "slow")
-            before = len(endpoint.requests)
-            names = ("policy", "judge_0", "judge_1")
-            assert [await ask(client, slow, name) for name in names] == [kept[0], kept[1], kept[3]]
-            assert len(endpoint.requests) == before

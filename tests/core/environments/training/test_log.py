@@ -11,11 +11,9 @@ from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.training.metrics import TrainingLog
-from judgegym.monitoring.alarms import Alarm
 from tests.core.environments.rollouts_of import group
 from tests.wandb_stand_in import Wandb
 
-ALARM = Alarm("gap " * 20, 7, 5, "something was seen", "Do something.")
 METRICS = Metrics(
     {
         "train/judge_latency_p95_s": 1.5,
@@ -74,23 +72,6 @@ async def test_the_run_is_where_the_trainers_is(
     assert wandb.finished == 1
 
 
-@pytest.mark.parametrize(("groups", "scores"), [(3, [0.0, 1.0, 2.0]), (40, [*map(float, range(8, 40))])])
-async def test_a_table_of_rollouts(wandb: Wandb, groups: int, scores: list[float]) -> None:
-    log = log_of(use_wandb=True)
-    await log.open("arena_hard_0", ("", ""), {})
-    for reward in range(groups):
-        keep(log, float(reward), 0.5)
-    await log.log(1, METRICS)
-    await log.log(2, METRICS)
-    values = wandb.logged[0][1]
-    columns, rows = values.pop("train/rollouts")
-    assert columns == ["text", "score"]
-    assert [score for _, score in rows] == scores
-    assert {text for text, _ in rows} == {bytes([1, 2, 3, 10, 11, 12, 13]).decode()}
-    assert values == METRICS.values
-    assert wandb.logged[1][1] == METRICS.values, "each rollout is shown once"
-
-
 async def test_an_evaluation_leaves_the_table_to_training(wandb: Wandb) -> None:
     log = log_of(use_wandb=True)
     await log.open("arena_hard_0", ("", ""), {})
@@ -98,23 +79,3 @@ async def test_an_evaluation_leaves_the_table_to_training(wandb: Wandb) -> None:
     await log.log(1, Metrics({"eval/overall_winrate": 0.5}, {}))
     await log.log(2, METRICS)
     assert ["train/rollouts" in values for _, values in wandb.logged] == [False, True]
-
-
-async def test_an_alarm_is_an_alert_and_none_ends_a_run(
-    wandb: Wandb, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = log_of(use_wandb=True)
-    log.tell(ALARM)
-    assert not wandb.alerts, "there is no run yet"
-    await log.open("arena_hard_0", ("", ""), {})
-    log.tell(ALARM)
-    await log.close()
-    assert wandb.alerts == [(f"ALARM {'gap ' * 20}"[:64], ALARM.text)]
-
-    def refuse(title: str, text: str) -> None:
-        raise OSError("no network")
-
-    monkeypatch.setattr(wandb, "alert", refuse)
-    log.tell(ALARM)
-    await log.close()
-    assert "Weights & Biases was not told of the alarm: no network" in caplog.text

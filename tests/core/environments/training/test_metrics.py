@@ -11,22 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import Metrics
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.judging import GroupComparison
 from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
+from judgegym.judges.core.group import Look, MemberDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.usage import Usage
 from tests.command import ROOT
 from tests.core.environments.rollouts_of import group, judgment, recorder, rollout
 from tests.core.environments.words import Word
-
-Observed = list[int]
 
 
 def metrics_of(*groups: JudgedGroup, max_token_len: int = -1) -> Metrics:
@@ -129,14 +125,6 @@ def test_what_the_judge_failed_at_is_an_error_and_no_observation() -> None:
     assert found["train/observed"] == 2, "an answer in the wrong format is an answer"
 
 
-def test_suspects_in_what_judges_were_shown_are_added_up_in_each_window() -> None:
-    judged = group([1.0, -1.0])
-    hostile = replace(judged, judgments=tuple(replace(each, suspects=2) for each in judged.judgments))
-    metrics = collected([judged, hostile])
-    assert metrics.flush(max_token_len=-1).values["train/judge_injection_suspects"] == 4
-    assert metrics.flush(max_token_len=-1).values["train/judge_injection_suspects"] == 0
-
-
 def test_costs_include_requests_that_brought_no_group_and_are_unknown_if_one_is() -> None:
     metrics = collected([group([1.0, -1.0], [10, 20], cost=1.0)])
     metrics.record_unsampled(Usage(10, 5, 0.25))
@@ -146,16 +134,6 @@ def test_costs_include_requests_that_brought_no_group_and_are_unknown_if_one_is(
     flushed = metrics.flush(max_token_len=-1)
     assert "train/policy_cost_usd" not in flushed.values
     assert [*flushed.unknown] == ["train/policy_cost_usd"]
-
-
-def test_share_of_cached_prompt_tokens_is_that_of_all_calls_in_the_window() -> None:
-    metrics = collected([group([1.0, -1.0])])
-    metrics.record_unsampled(Usage(30, 5, 0.25, 15))
-    metrics.record_unsampled(Usage(10, 5, 0.25))
-    found = metrics.flush(max_token_len=-1).values
-    assert found["train/policy_cached_prompt_rate"] == 15 / 40
-    assert found["train/judge_cached_prompt_rate"] == 0
-    assert metrics.flush(max_token_len=-1).values["train/policy_cached_prompt_rate"] == 0, "without a call"
 
 
 def test_groups_that_were_dropped_are_counted_for_good() -> None:
@@ -182,42 +160,6 @@ def test_each_flush_begins_anew_but_for_the_totals() -> None:
     assert found["train/judge_cost_usd"] == 0
     assert found["train/observed"] == 2
     assert found["train/sequences_per_second"] == 0
-
-
-def test_a_window_without_a_group() -> None:
-    found = recorder().flush(max_token_len=100)
-    assert found.values["train/groups_judged"] == 0
-    assert "train/reward_mean" not in found.values
-    assert all(math.isfinite(value) for value in found.values.values())
-
-
-REWARDS = st.lists(st.none() | st.floats(-1, 1), min_size=1, max_size=5)
-
-
-@pytest.mark.slow
-@given(groups=st.lists(REWARDS, max_size=4), longest=st.integers(-1, 100), data=st.data())
-def test_every_value_is_a_finite_number(groups: list[list[float | None]], longest: int, data: st.DataObject) -> None:
-    sizes = st.integers(0, 50)
-    judged = [group(each, data.draw(st.lists(sizes, min_size=len(each), max_size=len(each)))) for each in groups]
-    found = metrics_of(*judged, max_token_len=longest)
-    assert all(math.isfinite(value) for value in found.values.values())
-    assert all(name.startswith(("train/", "config/")) for name in found.values)
-    assert not set(found.values) & set(found.left_out)
-
-
-def test_what_the_environment_observes_is_not_a_number() -> None:
-    found = collected([group([1.0, 0.0])], recorder(value=math.nan)).flush(max_token_len=-1)
-    assert "train/own" not in found.values
-    assert "train/own" in found.left_out
-
-
-def test_refusals_are_a_share_of_the_completions_of_a_window() -> None:
-    judged = group([1.0, -1.0])
-    first = judged.rollouts[0]
-    refusal = replace(first, completion=replace(first.completion, finish_reason="content_filter"))
-    metrics = collected([judged, replace(judged, rollouts=(refusal, judged.rollouts[1]))])
-    assert metrics.flush(max_token_len=-1).values["train/refused_response_rate"] == 0.25
-    assert metrics.flush(max_token_len=-1).values["train/refused_response_rate"] == 0.0
 
 
 def test_equal_completions_and_the_calls_that_they_save_are_counted_since_the_last_flush() -> None:
@@ -271,26 +213,11 @@ def values(metrics: Metrics) -> dict[str, float]:
     return {name.removeprefix("train/"): value for name, value in metrics.values.items()}
 
 
-def test_calls_and_repetitions_are_of_all_groups() -> None:
-    often = replace(ONCE, calls=4, is_again=True)
-    found = values(flushed(together((0.1, []), (0.2, [])), together((0.1, []), (0.2, []), how=often)))
-    assert (found["group_judge_calls"], found["groups_judged_again_rate"]) == (2.5, 0.5)
-
-
 def test_reward_goes_with_the_place_if_a_judge_prefers_what_it_sees_first() -> None:
     biased = together((0.9, [(1, 3, 0.9)]), (0.5, [(2, 3, 0.5)]), (0.1, [(3, 3, 0.1)]))
     found = values(flushed(biased))
     assert found["reward_position_correlation"] == pytest.approx(-1)
     assert found["first_position_advantage"] == pytest.approx(0.6)
-
-
-def test_second_order_removes_the_correlation_and_shows_the_preference() -> None:
-    swapped = together(
-        (0.5, [(1, 3, 0.9), (3, 3, 0.1)]), (0.6, [(2, 3, 0.6), (2, 3, 0.6)]), (0.7, [(3, 3, 0.4), (1, 3, 1.0)])
-    )
-    found = values(flushed(swapped))
-    assert found["reward_position_correlation"] == pytest.approx(0)
-    assert found["first_position_advantage"] == pytest.approx(0.95 - (0.1 + 0.6 + 0.6 + 0.4) / 4)
 
 
 def test_advantage_of_the_first_place_is_within_groups_whose_sizes_and_levels_differ() -> None:
@@ -308,12 +235,6 @@ def test_equal_answers_were_shown_once() -> None:
     found = flushed(together((1.0, looks), (1.0, looks), (0.0, [(2, 2, 0.0)]), texts="aab"))
     assert found.left_out["train/reward_position_correlation"] == "too few looks at answers"
     assert values(found)["first_position_advantage"] == 1.0
-
-
-def test_agreement_is_that_of_all_pairs_that_were_seen_in_both_orders() -> None:
-    first, second = (replace(ONCE, orders=orders) for orders in (OrderAgreement(1, 2), OrderAgreement(6, 6)))
-    found = values(flushed(together((0.1, []), (0.2, []), how=first), together((0.1, []), (0.2, []), how=second)))
-    assert found["position_agreement_rate"] == 7 / 8
 
 
 def test_win_rate_is_of_groups_with_an_anchor_alone() -> None:
@@ -339,15 +260,6 @@ def test_group_with_nothing_to_compare_is_one_without_signal_and_no_fault_of_the
     found = values(flushed(replace(alone, judgments=(alone.judgments[0], malformed))))
     assert (found["groups_without_signal_rate"], found["judge_error_rate"]) == (1.0, 0.0)
     assert "group_judge_calls" not in found
-
-
-def test_calls_that_equal_completions_saved_are_not_counted_for_a_whole_group() -> None:
-    judged = together((0.5, []), (0.5, []))
-    same = replace(judged.rollouts[0], completion=Completion("a"))
-    found = flushed(replace(judged, rollouts=(same, same)))
-    assert "train/judge_calls_saved" not in found.values
-    assert values(found)["equal_completions_rate"] == 0.5
-    assert recorder().flush(max_token_len=-1).values["train/judge_calls_saved"] == 0
 
 
 @pytest.mark.parametrize(

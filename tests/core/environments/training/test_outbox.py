@@ -54,27 +54,6 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_groups_that_are_ready_during_a_post_go_together_in_the_next() -> None:
-    posts = Posts()
-    async with running(posts) as box:
-        first = await put(box, b"1")
-        others = await put(box, b"2", b"3", b"4")
-        assert (posts.posts, box.waiting) == ([[b"1"]], 4)
-        posts.free.set()
-        assert await asyncio.gather(*first, *others) == [None] * 4
-        assert (posts.posts, box.waiting) == ([[b"1"], [b"2", b"3", b"4"]], 0)
-
-
-async def test_list_that_is_refused_is_posted_group_by_group_and_only_the_wrong_one_is_dropped() -> None:
-    posts = Posts(refused={b"3"})
-    async with running(posts) as box:
-        waiting = await put(box, b"1")
-        waiting += await put(box, b"2", b"3", b"4")
-        posts.free.set()
-        assert await asyncio.gather(*waiting) == [None, None, "refused", None]
-    assert posts.posts == [[b"1"], [b"2", b"3", b"4"], [b"2"], [b"3"], [b"4"]]
-
-
 async def test_groups_of_the_turns_of_a_row_stay_in_one_post_and_are_refused_together() -> None:
     posts = Posts(refused={b"turn 2"})
     async with running(posts) as box:
@@ -113,40 +92,3 @@ async def test_list_has_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str, val
         posts.free.set()
         await asyncio.gather(*waiting)
     assert posts.posts == [[b"a group larger than the limit"], *expected]
-
-
-async def test_closed_outbox_waits_for_the_post_on_its_way_and_begins_no_other() -> None:
-    posts = Posts()
-    async with running(posts) as box:
-        (first,) = await put(box, b"1")
-        (second,) = await put(box, b"2")
-        closing = asyncio.create_task(box.close(60))
-        await settled()
-        assert not closing.done()
-        posts.free.set()
-        await closing
-        assert first.done() and not second.done()
-        assert (posts.posts, box.waiting) == ([[b"1"]], 1)
-        second.cancel()
-
-
-async def test_closing_waits_for_no_api_that_is_away_and_no_longer_than_told() -> None:
-    posts = Posts()
-    async with running(posts) as box:
-        (first,) = await put(box, b"1")
-        await box.close(0.01)
-        assert posts.is_posting, "it was not done in time"
-        posts.is_posting = False
-        await asyncio.wait_for(box.close(3600), 60)
-        first.cancel()
-
-
-async def test_groups_whose_workers_were_cancelled_hold_up_no_other() -> None:
-    posts = Posts()
-    async with running(posts) as box:
-        first, second, third = [*await put(box, b"1"), *await put(box, b"2", b"3")]
-        first.cancel()
-        second.cancel()
-        await settled()
-        posts.free.set()
-        assert await third is None

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from judgegym.engine.completions import Completion, Conversation
-from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
 from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, Rollout
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.usage import Usage
 from tests.core.environments.rollouts_of import judgment, rollout
 from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
@@ -106,60 +104,3 @@ async def test_what_a_group_that_took_too_long_has_cost_is_not_known() -> None:
     found = metrics.flush(max_token_len=-1)
     assert {"train/policy_cost_usd", "train/judge_cost_usd"} <= {*found.unknown}
     assert not {"train/policy_cost_usd", "train/judge_cost_usd"} & found.values.keys()
-
-
-@pytest.mark.parametrize(("limit", "outcome"), [(-1, "sent"), (0, "sent"), (8, "sent"), (7, "dropped")])
-async def test_group_with_a_sequence_as_long_as_the_limit_is_dropped(limit: int, outcome: str) -> None:
-    """A prompt of 3 tokens and completions of 4."""
-    async with opened(speaking, verb="serve") as (env, _):
-        pipeline = GroupPipeline(env, Fixed("w", "x"), TrainingMetrics(env))
-        pipeline.max_token_len = limit
-        assert await pipeline.run(WORD, taken) == outcome
-
-
-async def test_group_that_the_sink_refuses_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    async def refuse(group: JudgedGroup) -> str:
-        return f"{len(group.rollouts)} scores are too many"
-
-    async with opened(speaking, verb="serve") as (env, _):
-        metrics = TrainingMetrics(env)
-        assert await GroupPipeline(env, Fixed("w", "x"), metrics).run(WORD, refuse) == "dropped"
-    assert metrics.total_dropped == {"refused": 1}
-    assert "2 scores are too many" in caplog.text
-
-
-async def test_what_a_policy_cost_that_failed_is_recorded() -> None:
-    error = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
-    error.usage = Usage(10, 5, 0.25)
-    async with opened(speaking, verb="serve") as (env, _):
-        metrics = TrainingMetrics(env)
-        assert await GroupPipeline(env, Fixed(error=error), metrics).run(WORD, taken) == "failed"
-    assert metrics.usage["policy"] == error.usage
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("env_type", [WordsEnv, Failing])
-async def test_run_ends_when_an_endpoint_refuses_the_first_groups(env_type: type[WordsEnv]) -> None:
-    async with opened(speaking, verb="serve", env_type=env_type) as (env, _):
-        pipeline = GroupPipeline(env, Fixed(error=REJECTED), TrainingMetrics(env))
-        for _ in range(HOPELESS_AFTER - 1):
-            await pipeline.run(WORD, taken)
-        with pytest.raises(NothingSucceeds, match="no such key"):
-            await pipeline.run(WORD, taken)
-
-
-async def test_malformed_thinking_is_not_judged_and_has_the_reward_of_the_settings() -> None:
-    groups: list[JudgedGroup] = []
-
-    async def keep(group: JudgedGroup) -> None:
-        groups.append(group)
-
-    flags = "--env.invalid_thinking_reward=-1", "--env.ensure_scores_are_not_same=false"
-    async with opened(speaking, *flags, verb="serve") as (env, _):
-        metrics = TrainingMetrics(env)
-        await GroupPipeline(env, Fixed("w", "w", thinking_fault="no_close_tag"), metrics).run(WORD, keep)
-    (group,) = groups
-    assert [judgment.status for judgment in group.judgments] == [Status.INVALID_COMPLETION] * 2
-    assert group.scores == (-1.0, -1.0)
-    values = metrics.flush(max_token_len=-1).values
-    assert values["train/right"] == -1.0, "the environment's score of the wrong format"

@@ -13,16 +13,13 @@ from typing import Any
 
 import pytest
 
-from judgegym.data.task_list import epoch_order, select
-from judgegym.engine.runs import disk as disks
+from judgegym.data.task_list import epoch_order
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from tests.arena import Arena, for_model, uid_of
+from tests.arena import Arena, uid_of
 from tests.command import Ended, in_process, serving
-from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.core.environments.training.test_sampler import rows
-from tests.scripted import Json, Recorded, Reply, Script, ScriptedEndpoint
-from tests.serving import Verdict, answer, first_wins, judging, sampling
-from tests.trainer import ScriptedServer
+from tests.scripted import Json, Reply, Script, ScriptedEndpoint
+from tests.serving import Verdict, first_wins, judging, sampling
 
 Groups = list[dict[str, Any]]
 
@@ -110,17 +107,6 @@ def test_groups_stand_in_the_order_of_their_rows(arena: Arena) -> None:
 
 
 @pytest.mark.slow
-def test_model_text_is_no_markup(arena: Arena) -> None:
-    evil = "<script>alert(1)</script>"
-    policy = sampling(lambda request, number, index: answer(request, number, index) + evil)
-    run = process(arena, "--env.total_steps=1", "--env.write_report=True", policy=policy)
-    assert run.ended.code == 0, run.ended.said
-    assert "data/arena_hard.html" in run.ended.out
-    assert evil not in (arena.path / "data" / "arena_hard.html").read_text()
-    assert all(turns[-1]["content"].endswith(evil) for turns in groups(arena)[0]["messages"])
-
-
-@pytest.mark.slow
 def test_what_is_there_stays(arena: Arena) -> None:
     path = arena.path / "mine" / "groups.jsonl"
     path.parent.mkdir()
@@ -140,23 +126,6 @@ def test_the_number_of_groups_is_needed(arena: Arena, steps: str) -> None:
     assert f"--env.total_steps: process needs the number of groups, got {steps}" in run.ended.err.replace("\n", " ")
     assert not run.policy.requests
     assert not (arena.path / "data").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "kept"), [((), order(3)), (("--env.ensure_scores_are_not_same=True",), order(4)[1:])]
-)
-def test_groups_without_a_signal_are_kept_unless_told_otherwise(
-    arena: Arena, flags: tuple[str, ...], kept: list[str]
-) -> None:
-    equal = order(1)[0]
-
-    def verdict(uid: str, index: int, as_a: bool) -> str:
-        return for_model(uid, as_a) if uid == equal else first_wins(uid, index, as_a)
-
-    run = process(arena, "--env.total_steps=3", "--env.max_num_workers=1", *flags, verdict=verdict)
-    assert run.ended.code == 0, run.ended.said
-    assert sorted(uids(groups(arena))) == sorted(kept)
 
 
 @pytest.mark.slow
@@ -189,14 +158,6 @@ def test_too_few_groups(arena: Arena, broken: str) -> None:
     assert len({uid_of(body) for body in run.policy.bodies}) == 6
 
 
-@pytest.mark.slow
-def test_the_limit_chooses_the_rows(arena: Arena) -> None:
-    run = process(arena, "--limit=2", "--env.total_steps=6")
-    assert run.ended.code == 0, run.ended.said
-    chosen = {row.uid for row in select(rows(8), limit=2, seed=0)}
-    assert set(uids(groups(arena))) == {uid_of(body) for body in run.policy.bodies} == chosen
-
-
 @pytest.mark.parametrize(("longest", "kept"), [(11, 0), (12, 1)])
 def test_a_group_that_is_too_long_is_not_written(arena: Arena, longest: int, kept: int) -> None:
     """The last of four completions has 8 tokens behind a prompt of 3; as long as the limit is too long, as in serve."""
@@ -204,61 +165,6 @@ def test_a_group_that_is_too_long_is_not_written(arena: Arena, longest: int, kep
     assert len(groups(arena)) == kept
     assert run.ended.code == (0 if kept else 1)
     assert ("1 of 1 groups could not be scored; rows that were tried: 3 too_long" in run.ended.err) is not kept
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("room", [0, 700, 3000, 9000])
-def test_disk_that_stays_full_ends_the_run_and_the_resumed_file_is_as_if_nothing_was(
-    arena: Arena, monkeypatch: pytest.MonkeyPatch, room: int
-) -> None:
-    monkeypatch.setattr(disks, "_RETRY_S", 0.01)
-    path = arena.path / "groups.jsonl"
-    flags = "--env.total_steps=4", f"--env.data_path_to_save_groups={path}", "--env.max_num_workers=2"
-    assert process(arena, *flags, policy=by_row).ended.code == 0
-    whole = path.read_bytes()
-    for each in (path, *path.with_suffix(".run").iterdir()):
-        each.unlink()
-    path.with_suffix(".run").rmdir()
-    disk = RefusingDisk(room=1, most=99)
-    with monkeypatch.context() as patch:
-        disk.everywhere(patch, deadline_s=0.1)
-        disk.room = room + 1
-        stopped = process(arena, *flags, policy=by_row).ended
-    assert stopped.code == 2, stopped.said
-    assert "Traceback" not in stopped.said
-    assert "No space left on device" in stopped.err
-    assert stopped.err.rstrip().endswith("--resume")
-    held = path.read_bytes()
-    assert held.endswith(b"\n") or not held
-    assert process(arena, *flags, "--resume", policy=by_row).ended.code == 0
-    assert path.read_bytes() == whole
-
-
-def by_row(request: Json, number: int) -> Reply:
-    """A policy whose answers do not depend on the order of the requests."""
-    return sampling(lambda request, _, index: answer(request, 0, index))(request, 0)
-
-
-def run_of(arena: Arena) -> str:
-    return f"--env.data_path_to_save_groups={arena.path / 'data' / 'arena_hard.jsonl'}"
-
-
-@pytest.mark.slow
-def test_a_resumed_run_asks_again_for_what_failed_and_for_nothing_else(arena: Arena) -> None:
-    """The group of another row had stood in for it."""
-    failing = order(1)[0]
-
-    def verdict(uid: str, index: int, as_a: bool) -> Reply | str:
-        return Reply(status=400) if uid == failing and index == 1 else first_wins(uid, index, as_a)
-
-    flags = "--env.total_steps=2", "--env.max_num_workers=1", "--env.group_size=2"
-    assert process(arena, *flags, verdict=verdict).ended.code == 0
-    assert uids(groups(arena)) == order(3)[1:]
-    again = process(arena, *flags, run_of(arena), "--resume")
-    assert again.ended.code == 0, again.ended.said
-    assert again.policy.requests == []
-    assert [uid_of(body) for body in again.judge.bodies] == [failing] * 2, "two games of one rollout"
-    assert uids(groups(arena)) == order(2)
 
 
 @pytest.mark.slow
@@ -272,40 +178,3 @@ def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> 
     assert again.ended.code == 0, again.ended.said
     assert again.policy.requests == []
     assert groups(arena, "data/arena_hard_1.jsonl") == groups(arena)
-
-
-@pytest.mark.slow
-def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(arena: Arena) -> None:
-    flags = "--env.total_steps=1", "--keep_calls=False"
-    assert process(arena, *flags).ended.code == 0
-    assert sorted(each.name for each in (arena.path / "data" / "arena_hard.run").iterdir()) == [
-        "config.yaml",
-        "live.jsonl",
-        "monitor.jsonl",
-        "run.log",
-        "train_metrics.json",
-    ]
-    run = process(arena, *flags, run_of(arena), "--resume")
-    assert run.ended.code == 2
-    assert "the answers were not kept" in run.ended.err.replace("\n", " ")
-    assert not run.policy.requests
-    assert len(groups(arena)) == 1
-
-
-@pytest.mark.slow
-def test_a_token_level_server_is_not_asked_again(arena: Arena) -> None:
-    def generated(request: Recorded, number: int) -> Reply:
-        texts = [f"ANSWER {index} of request {number}" for index in range(4)]
-        entries = [[[{str(byte): -1.0}] for byte in text.encode()] for text in texts]
-        return Reply(body={"logprobs": entries, "finish_reasons": ["stop"] * 4})
-
-    flags = "--openai.server_type=vllm", "--env.max_num_workers=1", "--env.ensure_scores_are_not_same=False"
-    server = ScriptedServer(generated)
-    first = process(arena, *flags, "--env.total_steps=1", policy=server)
-    assert first.ended.code == 0, first.ended.said
-    (group,) = groups(arena)
-    server = ScriptedServer(generated)
-    again = process(arena, *flags, "--env.total_steps=2", run_of(arena), "--resume", policy=server)
-    assert again.ended.code == 0, again.ended.said
-    assert groups(arena)[0] == group
-    assert len(server.asked("/generate")) == 1

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from judgegym.environments.training.atropos import AtroposEnv
 from judgegym.reports.results.groups import read_groups
 from judgegym.reports.run_page.groups import group_contents
 from tests.command import Ended, in_process, serving
-from tests.core.environments.words import opened
-from tests.plans import read_plan
 from tests.talks import TalkEnv, Talker, says
 
 FILE = "groups.jsonl"
@@ -86,33 +83,3 @@ def test_a_group_of_each_turn_is_a_line_and_an_item_of_the_page() -> None:
         False,
     ]
     assert metrics()["train/one_sequence_rate"] == 0
-
-
-def test_a_resumed_run_asks_for_no_turn_again() -> None:
-    """And writes the same lines: the calls of each turn are found in the ledger."""
-    talker = Talker(says(1, 2, thinks=True), forgets=True)
-    first, _ = process(talker, "--keep_calls=True")
-    before = Path(FILE).read_bytes()
-    again, asked = process(talker, "--keep_calls=True", "--resume")
-    assert (first.code, again.code) == (0, 0), again.err
-    assert asked == 0
-    assert Path(FILE).read_bytes() == before
-
-
-def test_the_plan_counts_all_turns() -> None:
-    """Of the stand-in's answers, none of which says goodbye: one request for four first turns, and two more of each."""
-    ended, asked = process(Talker(says()), "--plan")
-    assert (ended.code, asked) == (0, 0), ended.err
-    assert read_plan(ended.out).models["policy"].calls.usual == 2 * (1 + 2 * 4)
-
-
-@pytest.mark.slow
-async def test_atropos_loop_has_the_groups_of_all_turns() -> None:
-    talker = Talker(says(1, 2, thinks=True), forgets=True)
-    flags = "--env.group_size=4", "--env.token_source=chat", "--env.data_dir_to_save_evals=evaluations"
-    async with opened(talker, *flags, verb="serve", env_type=TalkEnv) as (env, _):
-        atropos = AtroposEnv(env)
-        atropos.max_token_len = -1
-        groups, _ = await atropos.collect_trajectories(await atropos.get_next_item())
-    assert isinstance(groups, list)
-    assert [len(group["tokens"]) for group in groups] == [4, 4, 4]

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.environments.prompts_environment import PromptsEnv
-from tests.command import ROOT, Ended, Started, in_process, serving, write_lines
+from tests.command import Ended, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 from tests.talks import Talker, says
 
-SCRIPT = str(ROOT / "environments" / "prompts_environment.py")
 FILE = "groups.jsonl"
 OVER = "Thank you.\n\n[END OF CONVERSATION]"
 REFUSES = Reply(status=400, body={"error": {"message": "no such user"}})
@@ -60,11 +57,6 @@ def process(stack: ExitStack, *flags: str, user: Script = user_of) -> tuple[Ende
     return ended, len(policy.requests), len(users.requests)
 
 
-def without_ports(path: Path) -> str:
-    """The groups; why a rollout broke off names the user's URL."""
-    return re.sub(r"(127\.0\.0\.1:)\d+", r"\1", path.read_text())
-
-
 def groups() -> list[Any]:
     return [json.loads(line) for line in Path(FILE).read_bytes().splitlines()]
 
@@ -88,42 +80,3 @@ def test_a_user_who_fails_masks_its_rollout_and_all_its_calls_are_paid() -> None
     assert re.search(rf"^ *cost.*\n(.*\n)* *user +\${paid:.2f}", ended.out, re.MULTILINE), ended.out
     steps = [json.loads(line) for line in Path("groups.run/monitor.jsonl").read_bytes().splitlines()]
     assert sum(line["step"]["cost"]["user"] for line in steps if "step" in line) == paid
-
-
-def test_a_plan_counts_the_turns_that_a_user_may_ask_for() -> None:
-    with ExitStack() as stack:
-        ended, *asked = process(stack, "--plan")
-    assert (ended.code, asked) == (0, [0, 0]), ended.said
-    calls = dict(re.findall(r"^(policy|user) calls +(\d+)", ended.out, re.MULTILINE))
-    assert 2 * (1 + 4) <= int(calls["policy"]) <= 2 * (1 + 4 * 2)
-    assert int(calls["policy"]) - 2 <= int(calls["user"]) <= 2 * 4 * 2
-
-
-@pytest.mark.slow
-def test_a_killed_run_asks_nobody_again() -> None:
-    """The user hangs in the second group; what it and the policy said before is in the ledger."""
-    with ExitStack() as stack:
-        whole, _, _ = process(stack)
-        expected = without_ports(Path(FILE))
-        Path(FILE).unlink()
-        Path("groups.run").rename("whole.run")
-        hangs: list[bool] = [True]
-
-        def slow(request: Json, number: int) -> Reply | str:
-            is_later = hangs[0] and "d2" in str(request) and "second" in str(request)
-            return Reply(hang=True) if is_later else user_of(request, number)
-
-        policy, users = stack.enter_context(serving(Talker(says()))), stack.enter_context(serving(slow))
-        words = argv(policy, users)
-        with Started(SCRIPT, *words, cwd=Path.cwd()) as started:
-            run = Path("groups.run")
-            answered = 2 * (4 + CALLS - 1) - 2  # but for the call that hangs, and the policy's turn after it
-            started.until(lambda: run.exists() and len([*read_calls(run)]) == answered, "all answers in the ledger")
-            started.send(signal.SIGKILL)
-        before = len(policy.requests), len(users.requests)
-        hangs[0] = False
-        again = in_process(*words, "--resume", env_type=PromptsEnv)
-        assert (whole.code, again.code) == (0, 0), again.said
-        assert without_ports(Path(FILE)) == expected
-        asked = len(policy.requests) - before[0], len(users.requests) - before[1]
-        assert asked == (1, 1 + 2), "what was in flight, and the user's two calls that failed"

@@ -15,7 +15,7 @@ from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, Ap
 from judgegym.environments.training.rollout_api import TrainerLimits as Wanted
 from judgegym.llm import wire
 from tests.scripted import Json, Recorded, Reply, refusing
-from tests.trainer import RunApi, ScriptedServer, Trainer, registration, training
+from tests.trainer import ScriptedServer, training
 
 GROUP: Json = {
     "tokens": [[1, 2], [1, 3], [1, 2, 4], [1]],
@@ -70,13 +70,6 @@ async def test_what_may_be_well_again_later(call: Call, reply: Reply) -> None:
             await call(api)
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-async def test_nobody_there(call: Call) -> None:
-    async with aiohttp.ClientSession() as session:
-        with refusing() as url, pytest.raises(ApiUnavailable):
-            await call(RolloutApi(url, session))
-
-
 @pytest.mark.parametrize("status", [400, 404, 422])
 async def test_what_waiting_does_not_mend(status: int) -> None:
     with_trainer = {"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}
@@ -97,12 +90,6 @@ async def test_an_answer_that_says_nothing(path: str, call: str, body: Any) -> N
         else:
             with pytest.raises(ApiUnavailable, match="answer has no"):
                 await CALLS[call](api)
-
-
-@pytest.mark.parametrize(("batch_size", "expected"), [(-1, None), (8, Wanted(8, 512))])
-async def test_whether_there_is_a_trainer(batch_size: int, expected: Wanted | None) -> None:
-    async with scripted({"/info": Reply(body={"batch_size": batch_size, "max_token_len": 512})}) as (api, _):
-        assert await api.trainer() == expected
 
 
 @pytest.mark.parametrize(
@@ -218,15 +205,3 @@ async def test_the_real_api_queues_all_groups_of_a_list_in_their_order_or_none()
         assert (await api.status(joined.env_id)).own_queue == 3
         taken = [group for (group,) in await trainer.take(3)]
         assert sorted(group["tokens"][0] for group in taken) == [[0], [1], [2]]
-
-
-@pytest.mark.slow
-async def test_the_real_api_lets_nobody_in_before_the_first_batch() -> None:
-    async with aiohttp.ClientSession() as session, RunApi() as real:
-        api = RolloutApi(real.url, session)
-        assert await api.trainer() is None
-        assert await api.wandb_place() == ("", "")
-        assert await join(api) is None
-        await Trainer(real.url, session).call("POST", "/register", registration(4))
-        assert await api.trainer() == Wanted(4, -1)
-        assert await join(api) is None

@@ -63,11 +63,6 @@ def test_task_is_built_when_it_is_handed_out_also_after_a_checkpoint() -> None:
     assert epoch(resumed, 5) == unfinished + epoch(lazy, 3)
 
 
-def test_there_must_be_rows() -> None:
-    with pytest.raises(ValueError, match="at least one row"):
-        EpochSampler([], 0)
-
-
 STEPS = st.lists(st.sampled_from(["take", "take", "done"]), max_size=60)
 
 
@@ -109,14 +104,6 @@ def test_a_checkpoint_neither_repeats_nor_loses_a_row(size: int, steps: list[str
     while sum(book.finished.values()) < epochs * size:
         book.finish()
     assert book.finished == Counter({row.uid: epochs for row in rows(size)})
-
-
-@given(size=st.integers(1, 9), before=st.integers(0, 30))
-def test_a_restored_order_goes_on_as_the_first_would_have(size: int, before: int) -> None:
-    order, restored = EpochSampler(rows(size), 3), EpochSampler(rows(size), 3)
-    epoch(order, before)
-    restored.load_state_dict(order.state_dict())
-    assert epoch(restored, 30) == epoch(order, 30)
 
 
 def test_rows_that_are_no_longer_there_are_left_out() -> None:
@@ -172,13 +159,6 @@ def test_a_row_counts_as_the_others_once_a_group_of_it_has_a_signal() -> None:
     assert [order.record("row-0", is_flat=each) for each in (True, True, False, False)] == [1, 2, 0, None]
     assert order.flat_rows == 0
     assert drawn(order, 5, set())[1:] == [Counter({row.uid: 1 for row in rows(4)})] * 4
-
-
-def test_without_weights_nothing_is_skipped_or_kept() -> None:
-    order = EpochSampler(rows(4), 3)
-    assert drawn(order, 5, {"row-0"}) == [Counter({row.uid: 1 for row in rows(4)})] * 5
-    assert order.record("row-0", is_flat=True) is None and order.flat_rows == 0
-    assert "equal" not in order.state_dict()
 
 
 def test_rows_that_are_all_flat_are_still_handed_out() -> None:

@@ -47,11 +47,6 @@ def test_a_group_that_is_posted_turn_by_turn_takes_the_room_of_its_turns() -> No
     assert places(config(max_batches_offpolicy=0), posts=3.0, total_steps=2) == 4
 
 
-def test_as_many_as_there_are_workers() -> None:
-    assert places(workers=8, in_flight=3) == 5
-    assert places(workers=8, in_flight=9) == 0, "nobody is sent home"
-
-
 def test_groups_that_wait_to_be_posted_hold_no_worker_and_as_many_as_there_are_workers_may_wait() -> None:
     no_limit = config(max_batches_offpolicy=0)
     assert places(no_limit, workers=8, in_flight=0, unsent=8) == 8
@@ -59,12 +54,6 @@ def test_groups_that_wait_to_be_posted_hold_no_worker_and_as_many_as_there_are_w
     assert places(no_limit, workers=8, in_flight=5, unsent=10) == 1
     assert places(no_limit, workers=8, in_flight=0, unsent=16) == 0
     assert places(no_limit, workers=8, in_flight=0, unsent=16, evaluating=True) == 0
-
-
-def test_groups_that_wait_to_be_posted_are_counted_as_queued() -> None:
-    assert places(unsent=5) == 7
-    assert places(unsent=4, in_flight=4, sent_since=4) == 0
-    assert places(config(min_batch_allocation=0.5), status={"unallocated": 0.5}, unsent=5) == 7
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -92,14 +81,6 @@ def test_no_more_than_the_rest_of_the_run_can_use() -> None:
 def test_a_reserved_share_of_the_batch(allocation: float | None, status: dict[str, Any], expected: int) -> None:
     """What is reserved for us is ours, however long the others' queue is; what is reserved for others is not."""
     assert places(config(min_batch_allocation=allocation), status=status) == expected
-
-
-def test_the_reserved_share_is_filled_to_the_end_of_the_run() -> None:
-    """Without it no batch is made, however much of the others' waits."""
-    last_step = {"step": 1, "queue": 50, "unallocated": 0.5}
-    assert places(config(min_batch_allocation=0.5), status=last_step, total_steps=2) == 2
-    assert places(config(min_batch_allocation=0.5), status={**last_step, "own_queue": 2}, total_steps=2) == 0
-    assert places(status=last_step, total_steps=2) == 0
 
 
 @pytest.mark.parametrize(

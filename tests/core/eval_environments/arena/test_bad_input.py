@@ -62,21 +62,6 @@ def test_a_wrong_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
-@pytest.mark.parametrize("verb", [[], ["evaluatte"], ["--offline", "evaluate"]])
-def test_no_verb_or_a_wrong_one(verb: list[str]) -> None:
-    ended = in_process(*verb)
-    assert ended.code == 2
-    assert "evaluate" in ended.err
-    assert ended.err.startswith("expected one of ")
-    assert f"found {verb[0]!r}" in ended.err if verb else "found nothing" in ended.err
-
-
-@pytest.mark.slow
-def test_as_a_process_too(tmp_path: Path) -> None:
-    """Exit code and streams, where a process really ends."""
-    refused(as_process("evaluate", "--offline", "--env.seed=x", cwd=tmp_path), "--env.seed", "'x'")
-
-
 @pytest.mark.slow
 def test_a_dataset_that_the_hub_cannot_give(tmp_path: Path) -> None:
     argv = ["evaluate", "--env.judge_base_url=http://127.0.0.1:9/v1", "--openai.base_url=http://127.0.0.1:9/v1"]
@@ -111,45 +96,6 @@ def test_a_missing_key(arena: Arena, flags: tuple[str, ...], env: dict[str, str]
     # A judge whose key is there says first in which form it is asked, and at which price.
     refused(ended, *words, lines=1 + ended.err.count(" INFO "))
     assert not run.exists()
-
-
-@pytest.mark.parametrize(
-    ("yaml", "words"),
-    [
-        ("env: [1,", ["is not a YAML file"]),
-        ("- a\n- b\n", ["list", "sections"]),
-        ("env: 3\n", ["--env", "expected settings by name"]),
-        ("env:\n  judge_temprature: 0\n", ["env.judge_temprature", "did you mean --env.judge_temperature?"]),
-        ("env:\n  judge_temperature: hot\n", ["--env.judge_temperature", "'hot'"]),
-        ("nonsense: 1\n", ["nonsense"]),
-        ("1: 2\n", ["1"]),
-        ("env:\n  1: 2\n", ["env.1"]),
-        ("openai:\n  - model_name: m\n", ["openai", "base_url"]),
-        ("openai: []\n", ["openai", "base_url"]),
-        (
-            "openai:\n- {base_url: 'http://127.0.0.1:1', timeout: 1}\n- {base_url: 'http://127.0.0.1:2', timeout: 2}\n",
-            ["openai.timeout", "server 2"],
-        ),
-        ("\x00", ["is not a YAML file"]),
-    ],
-)
-def test_a_wrong_configuration_file(tmp_path: Path, yaml: str, words: list[str]) -> None:
-    path = tmp_path / "my.yaml"
-    path.write_text(yaml)
-    refused(in_process("evaluate", "--offline", f"--config={path}", "--show_config"), str(path), *words)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("JUDGEGYM_ENV__JUDGE_TEMPERATURE", "cold", ["--env.judge_temperature", "'cold'"]),
-        ("JUDGEGYM_ENV__JUDGE_TEMPRATURE", "0", ["env.judge_temprature", "did you mean"]),
-        ("JUDGEGYM_LIMIT", "few", ["--limit", "'few'"]),
-        ("JUDGEGYM_FAULTS", "often", ["JUDGEGYM_FAULTS", "expected JSON"]),
-    ],
-)
-def test_a_wrong_environment_variable(name: str, value: str, words: list[str]) -> None:
-    refused(in_process("evaluate", "--offline", "--show_config", env={name: value}), name, *words)
 
 
 def as_line(row: object) -> bytes:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.arena import against_model, for_model
-from tests.command import RunFiles, in_process, write_lines
+from tests.arena import for_model
+from tests.command import in_process
 from tests.contest import answer_of, answering, better, contest
-from tests.scripted import Json
 
 A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://127.0.0.1:9/v1"}
 
@@ -51,13 +50,6 @@ def test_what_cannot_be_compared_is_refused_in_one_line(
     assert run.judge.bodies == []
 
 
-def test_answers_to_other_rows_are_refused_before_the_first_call(tmp_path: Path) -> None:
-    write_lines(tmp_path / "a.jsonl", [{"uid": "row-0", "answer": "Hm."}])
-    run = contest(tmp_path, 2).compare(candidates=[{**A, "answers": str(tmp_path / "a.jsonl")}, "bob"])
-    assert run.code == 2 and "no answer for 1 of 2 rows, such as 'row-1'" in run.said
-    assert run.judge.bodies == []
-
-
 @pytest.mark.parametrize("verb", ["serve", "process"])
 def test_other_verbs_have_no_candidates(verb: str) -> None:
     ended = in_process(verb, "--offline", f"--env.candidates={json.dumps([A, B])}")
@@ -84,19 +76,6 @@ def test_endpoint_is_asked_with_its_own_name_and_the_settings_of_a_policy(tmp_pa
 
 
 @pytest.mark.slow
-def test_game_that_is_a_choice_has_its_own_prompt_which_the_run_names(tmp_path: Path) -> None:
-    digests = set()
-    for game in ("choice", "arena_hard"):
-        flags = f"--env.tournament_game={game}", f"--env.data_dir_to_save_evals={tmp_path / game}"
-        ended = in_process("evaluate", "--offline", "--limit=2", "--env.candidates_play=tournament", *flags)
-        assert ended.code == 0, ended.said
-        general = RunFiles(tmp_path / game).report["config_general"]
-        assert general["protocol"]["env.tournament_game"] == game
-        digests.add(general["judge_prompt_digests"]["judge_system_prompt"])
-    assert len(digests) == 2
-
-
-@pytest.mark.slow
 def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
     here = contest(tmp_path, 3)
     alone = here.arena.evaluate(policy=answering("bob"), verdict=for_model, run="alone")
@@ -109,21 +88,6 @@ def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_resumed_run_has_the_same_candidates_and_the_same_games(tmp_path: Path) -> None:
-    here = contest(tmp_path, 2)
-    here.compare(candidates=["ann", "bob"])
-    for flags, names, said in (
-        (("--env.candidates_play=baseline",), ["ann", "bob"], "env.candidates_play: 'tournament' then, 'baseline' now"),
-        (("--env.schedule=swiss",), ["ann", "bob"], "env.schedule: 'all' then, 'swiss' now"),
-        ((), ["ann", "bob", "cid"], "env.candidates.2.name"),
-    ):
-        again = here.compare("--resume", *flags, candidates=names)
-        assert again.code == 2 and said in again.said
-    alone = here.arena.evaluate("--resume")
-    assert alone.code == 2 and "env.candidates_play: 'tournament' then, None now" in alone.said
-
-
-@pytest.mark.slow
 def test_row_whose_answer_in_a_file_has_changed_plays_again(tmp_path: Path) -> None:
     here = contest(tmp_path, 3)
     here.compare(candidates=["ann", "bob"], verdict=better("ann", "bob", "baseline"))
@@ -132,23 +96,6 @@ def test_row_whose_answer_in_a_file_has_changed_plays_again(tmp_path: Path) -> N
     assert again.code == 0, again.said
     assert {uid for uid, *_ in again.games} == {"row-1"} and all("bob" in game for game in again.games)
     assert again.metrics["winrate_ann_vs_bob"] == pytest.approx(2 / 3)
-
-
-@pytest.mark.slow
-def test_without_candidates_runs_neither_have_their_settings_nor_need_them_to_be_resumed(tmp_path: Path) -> None:
-    """A run of before there were candidates can be resumed, and compared with a new one."""
-    here = contest(tmp_path, 3)
-    run = here.arena.evaluate(verdict=against_model)
-    new = {"candidates", "candidates_play", "tournament_game", "schedule", "schedule_rounds", "game_orders"}
-    protocol: Json = run.files.report["config_general"]["protocol"]
-    assert not [name for name in protocol if name.removeprefix("env.").partition(".")[0] in new]
-    path = run.files.path / "config.yaml"
-    config = yaml.safe_load(path.read_text())
-    config["env"] = {name: value for name, value in config["env"].items() if name not in new}
-    path.write_text(yaml.safe_dump(config))
-    again = here.arena.evaluate("--resume", verdict=against_model)
-    assert again.code == 0, again.said
-    assert again.judge.bodies == []
 
 
 @pytest.mark.slow

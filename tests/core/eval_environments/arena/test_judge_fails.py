@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
 
-from tests.arena import Arena, Run, against_model, answering, for_model, judge, model_is_a, uid_of
-from tests.command import Ended, RunFiles, in_process, serving
-from tests.scripted import Json, Reply, Script, completion, refusing
+from tests.arena import Arena, for_model, judge, model_is_a, uid_of
+from tests.command import Ended, RunFiles
+from tests.scripted import Json, Reply, Script, completion
 
 KEY = "sk-very-secret-0123456789"
 WITH_KEY = ("--env.judge_api_key_env=MY_JUDGE_KEY", "--openai.api_key_env=MY_POLICY_KEY")
@@ -54,59 +53,6 @@ def test_a_judge_that_is_down_ends_the_evaluation(arena: Arena, reply: Reply, ex
     no_number_was_made_up(run.ended, run.files)
     assert {failure["uid"] for failure in run.files.failures} == {f"row-{number}" for number in range(6)}
     assert {(failure["status"], failure["score"]) for failure in run.files.failures} == {("judge_failed", None)}
-
-
-def test_a_judge_that_refuses_connections(arena: Arena) -> None:
-    with serving(answering) as policy, refusing() as url:
-        ended = in_process(*arena.argv(url, policy.base_url, *ONCE, "--env.endpoint_away_deadline=0.3"))
-    assert ended.code == 2
-    said = " ".join(ended.err.split())
-    assert f"the judge at {url} refuses connections (it has never answered: is its URL right?)" in said
-    assert f"the judge at {url} has never answered, for 0.3 s (--env.wait_for_endpoints)" in said
-    assert "--resume" in said
-    no_number_was_made_up(ended, arena.files())
-
-
-def test_a_judge_that_never_answers_is_given_up(arena: Arena) -> None:
-    run = arena.evaluate(*ONCE, "--env.judge_timeout=0.2", judge_script=Reply(hang=True))
-    assert run.code == 1
-    assert "broken after 1 request; last answer: none within 0.2 s" in run.ended.err
-    no_number_was_made_up(run.ended, run.files)
-
-
-@pytest.mark.slow
-def test_a_dead_judge_is_noticed_before_everything_is_paid_for(arena: Arena) -> None:
-    """With few rows at a time, ten failures in a row end the evaluation, and the other rows are never asked for."""
-    run = arena.rows(60).evaluate(
-        *ONCE, "--env.judge_max_concurrency=1", "--openai.num_requests_for_eval=1", judge_script=error(400, "no")
-    )
-    assert run.code == 1
-    assert 10 <= len(run.files.failures) <= 11, "ten, and the one that was under way beside the tenth"
-    assert len(run.policy.requests) < 15
-
-
-def test_it_says_how_to_try_again_and_the_key_is_not_in_it(arena: Arena) -> None:
-    run = arena.evaluate(*ONCE, f"--env.judge_api_key={KEY}", "--openai.api_key", KEY, judge_script=error(500, "down"))
-    no_number_was_made_up(run.ended, run.files)
-    assert "--resume" in run.ended.err
-    assert {request.headers["Authorization"] for request in run.judge.requests} == {f"Bearer {KEY}"}
-
-
-@pytest.mark.parametrize(
-    "flag",
-    [
-        f'--env={{"judge_api_key": "{KEY}"}}',
-        f'--openai={{"api_key": "{KEY}"}}',
-        f'--openai.replicas=[{{"base_url": "http://127.0.0.1:9/v1", "api_key": "{KEY}"}}]',
-        f"--env.judge_base_url=http://user:{KEY}@127.0.0.1:9/v1",
-    ],
-    ids=["env as JSON", "openai as JSON", "replicas", "URL"],
-)
-def test_no_way_to_give_a_key_puts_it_into_the_output(arena: Arena, flag: str) -> None:
-    run = arena.evaluate(*ONCE, "--env.endpoint_away_deadline=0.3", flag, judge_script=error(500, "down"))
-    assert run.code == (2 if "127.0.0.1:9" in flag else 1)
-    assert "--resume" in run.ended.err
-    no_number_was_made_up(run.ended, run.files)
 
 
 def failing(rows: set[str], how: Callable[[Json], Reply | str]) -> Script:
@@ -164,39 +110,3 @@ def test_rows_without_a_judgment(
     assert "left out of the mean" in run.ended.out
     assert str(run.files.path / "failures.jsonl") in run.ended.out
     assert "10.0 % of the rows have no judgment" in run.ended.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("allowed", "code"), [("0.1", 0), ("0.0999", 1), ("1", 0), ("0", 1)])
-def test_the_exit_code_follows_the_rate_of_failures(arena: Arena, allowed: str, code: int) -> None:
-    script = failing({"row-3", "row-17"}, lambda request: "Hm.")
-    run = arena.rows(20).evaluate(f"--env.max_judge_error_rate={allowed}", judge_script=script)
-    assert run.code == code
-    assert "2 of 20 rows have no score" in run.ended.out, "said in either case"
-
-
-@pytest.mark.slow
-def test_what_the_judge_said_without_a_verdict_can_be_read_in_the_failures(arena: Arena) -> None:
-    run = arena.evaluate(judge_script=failing({"row-1"}, lambda request: "Both have merit."))
-    (failure,) = run.files.failures
-    for game in failure["detail"]["games"]:
-        assert [*game["earlier_texts"], game["text"]] == ["Both have merit."] * 2  # asked once more
-        assert game["label"] is None
-    assert set(failure["run"]["judge_calls"]) == {"game_1", "game_1_reask_1", "game_2", "game_2_reask_1"}
-
-
-@pytest.mark.slow
-def test_a_failed_judge_moves_no_mean(arena: Arena) -> None:
-    """The same rows with and without a failing one: the others' results are the same, and it is no tie."""
-    sound = judge(lambda uid, as_a: (for_model if uid in ("row-0", "row-1") else against_model)(uid, as_a))
-
-    def script(request: Json, number: int) -> Reply | str:
-        return error(500, "no") if uid_of(request) == "row-5" else sound(request, number)  # type: ignore[return-value]
-
-    run: Run = arena.evaluate(*ONCE, "--env.max_judge_error_rate=1", judge_script=script)
-    assert run.code == 0, run.said
-    found = run.files.metrics
-    assert found["overall_winrate"] == pytest.approx(2 / 5)
-    assert (found["win_count"], found["tie_count"], found["loss_count"]) == (2, 0, 3)
-    assert found["winrate_math"] == 0.0  # row-2 alone
-    assert json.loads((run.files.path / "metrics.json").read_text())["results"]["all"]["eval/judge_failed_count"] == 1

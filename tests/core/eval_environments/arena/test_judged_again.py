@@ -10,7 +10,6 @@ import pytest
 
 from tests.arena import Arena, Run, against_model, for_model, tie, uid_of
 from tests.command import RunFiles, in_process, write_lines
-from tests.core.eval_environments.arena.test_resume import change
 from tests.scripted import Json, Reply, completion
 
 FIELDS = ("model_answer", "thinking", "thinking_valid", "thinking_fault", "finish_reason", "short_response")
@@ -82,71 +81,6 @@ def test_faults_stay_whatever_judges_and_whatever_settings_the_policy_has_here(
 
 
 @pytest.mark.slow
-def test_run_of_given_answers_is_judged_again_as_the_one_that_asked(arena: Arena) -> None:
-    before = first(arena)
-    second = again(arena)
-    third = arena.evaluate(f"--env.model_answers={second.files.path}", run="third")
-    assert third.code == 0, third.said
-    assert completions(third.files) == completions(before.files)
-    assert {name: third.files.metrics[name] for name in RATES} == {name: before.files.metrics[name] for name in RATES}
-
-
-@pytest.mark.slow
-def test_baseline_may_be_another_one(arena: Arena) -> None:
-    before = first(arena)
-    change(arena.path / "baseline.jsonl", "answer", {"row-0"})
-    run = again(arena)
-    assert run.code == 0, run.said
-    assert completions(run.files) == completions(before.files)
-
-
-@pytest.mark.slow
-def test_some_rows_of_a_run_can_be_judged_again(arena: Arena) -> None:
-    before = first(arena)
-    run = again(arena, "--limit=2")
-    assert run.code == 0, run.said
-    kept = {sample["uid"]: sample["model_answer"] for sample in before.files.samples}
-    assert [kept[sample["uid"]] for sample in run.files.samples] == [row["model_answer"] for row in run.files.samples]
-    assert len(run.files.samples) == run.files.report["config_general"]["answers_of"]["rows"] == 2
-
-
-@pytest.mark.slow
-def test_policy_that_failed_is_not_asked_again(arena: Arena) -> None:
-    down = Reply(status=400, body={"error": {"message": "not for you"}})
-    before = arena.evaluate(policy=lambda request, _: down if uid_of(request) == "row-2" else answering(request, 0))
-    assert before.code == 1
-    run = again(arena, "--env.max_judge_error_rate=0.5")
-    assert run.code == 0, run.said
-    assert run.policy.requests == []
-    (failure,), (former,) = run.files.failures, before.files.failures
-    assert (failure["status"], failure["error"]) == ("policy_failed", former["error"])
-    assert "not for you" in failure["error"]
-    assert run.files.metrics["policy_failed_count"] == 1
-    too_many = again(arena, run="too-many")
-    assert too_many.code == 1
-    assert "for an answer that the run lacks whose completions are judged again, no policy is asked" in too_many.said
-
-
-@pytest.mark.slow
-def test_run_directory_and_title_are_named_after_the_policy(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(arena.path)
-    first(arena)
-    flags = [word for word in arena.argv("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1") if "data_dir" not in word]
-    ended = in_process(*flags, "--offline", "--env.judge_base_url=http://127.0.0.1:9/v1", "--env.model_answers=missing")
-    assert ended.code == 2, ended.said
-    words = [word for word in flags if "base_url" not in word and "openai" not in word]
-    ended = in_process(*words, "--offline", "--env.model_answers=run")
-    assert ended.code == 0, ended.said
-    (made,) = (arena.path / "runs").iterdir()
-    assert made.name.startswith("arena_hard--the-policy--")
-    assert "arena_hard: the-policy, judged by " in ended.out
-    assert "The completions are those of run (arena_hard: the-policy, judged by the-judge, " in ended.err
-    general = RunFiles(made).report["config_general"]
-    assert general["model_name"] == "the-policy"
-    assert any(notice.startswith("The completions are those of run ") for notice in general["notices"])
-
-
-@pytest.mark.slow
 def test_completions_of_a_stand_in_are_said_to_be_of_one(arena: Arena) -> None:
     assert (
         in_process("evaluate", "--offline", f"--env.data_dir_to_save_evals={arena.path / 'run'}", *arena.flags).code
@@ -156,17 +90,6 @@ def test_completions_of_a_stand_in_are_said_to_be_of_one(arena: Arena) -> None:
         run = arena.evaluate(f"--env.model_answers={arena.path / of}", run=name)
         assert run.code == 0, run.said
         assert "It is an offline stand-in: these numbers are no benchmark result." in run.said
-
-
-@pytest.mark.slow
-def test_completions_that_a_stand_in_judged_are_not_said_to_be_of_one(arena: Arena) -> None:
-    first(arena)
-    flags = [word for word in arena.flags if "judge" not in word]
-    for of, name in (("run", "again"), ("again", "and-again")):
-        where = f"--env.model_answers={arena.path / of}", f"--env.data_dir_to_save_evals={arena.path / name}"
-        ended = in_process("evaluate", "--offline", *flags, *where)
-        assert ended.code == 0, ended.said
-        assert "The judge is an offline stand-in" in ended.out and "It is an offline stand-in" not in ended.said
 
 
 @pytest.mark.slow
@@ -216,16 +139,6 @@ def test_damaged_run_is_one_line_that_says_what_is_wrong(arena: Arena, damage: A
     assert run.code == 2
     assert expected in run.said and "Traceback" not in run.said
     assert run.judge.requests == run.policy.requests == []
-
-
-@pytest.mark.slow
-def test_run_cannot_be_judged_again_into_itself(arena: Arena) -> None:
-    before = first(arena)
-    files = {path.name: path.read_bytes() for path in before.files.path.iterdir() if path.is_file()}
-    run = again(arena, "--resume", run="run")
-    assert run.code == 2
-    assert "belongs to another configuration" in run.said and "env.model_answers" in run.said
-    assert {path.name: path.read_bytes() for path in before.files.path.iterdir() if path.is_file()} == files
 
 
 def test_file_of_answers_may_have_the_name_of_a_runs_file(arena: Arena, tmp_path: Path) -> None:

@@ -33,32 +33,6 @@ def test_the_same_rows_for_the_same_seed_whatever_the_order_of_the_file(arena: A
 
 
 @pytest.mark.slow
-def test_a_further_row_hardly_changes_the_choice(arena: Arena) -> None:
-    first = chosen(arena.rows(40), "--limit=8", run="first")
-    more = chosen(arena.rows(41), "--limit=8", run="more")
-    assert len(set(first) - set(more)) <= 1
-
-
-@pytest.mark.slow
-def test_another_seed_takes_other_rows(arena: Arena) -> None:
-    arena.rows(40)
-    chosen_by_seed = {seed: set(chosen(arena, "--limit=8", f"--env.seed={seed}", run=f"s{seed}")) for seed in range(3)}
-    assert chosen_by_seed[0] != chosen_by_seed[1] != chosen_by_seed[2] != chosen_by_seed[0]
-
-
-@pytest.mark.slow
-def test_the_first_of_more_are_the_same(arena: Arena) -> None:
-    """A larger limit adds rows and takes none away, so that numbers of the two can be compared."""
-    arena.rows(40)
-    few = set(chosen(arena, "--limit=4", run="few"))
-    assert few < set(chosen(arena, "--limit=9", run="more"))
-
-
-def test_a_limit_beyond_the_rows_is_all_of_them(arena: Arena) -> None:
-    assert chosen(arena, "--limit=100", run="all") == [f"row-{number}" for number in range(6)]
-
-
-@pytest.mark.slow
 def test_answers_from_a_file_are_needed_for_the_chosen_rows_only(arena: Arena) -> None:
     uids = set(chosen(arena, "--limit=2", run="first"))
     answers = write_lines(arena.path / "mine.jsonl", [{"uid": uid, "answer": f"my answer to {uid}"} for uid in uids])

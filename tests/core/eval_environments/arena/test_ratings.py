@@ -104,21 +104,6 @@ def test_ratings_at_equal_style_are_without_what_style_adds(monkeypatch: pytest.
         assert abs(at_equal_style.value - planted) < abs(as_judged.value - planted)
 
 
-@pytest.mark.slow
-def test_scale_of_a_covariate_does_not_matter() -> None:
-    rows = rows_of(40, seed=3, style=0.5)
-    small = [[game._replace(covariates=(game.covariates[0] / 1000,)) for game in row] for row in rows]
-    for one, other in zip(found(rows), found(small), strict=True):
-        assert one.value == pytest.approx(other.value, abs=1e-3)
-
-
-@pytest.mark.slow
-def test_same_seed_gives_the_same_intervals() -> None:
-    rows = rows_of(20, seed=4)
-    assert rate(3, rows, anchor=2, seed=5) == rate(3, rows, anchor=2, seed=5)
-    assert rate(3, rows, anchor=2, seed=5) != rate(3, rows, anchor=2, seed=6)
-
-
 def test_player_apart_from_the_anchor_has_the_reason() -> None:
     rated, _ = rate(4, [[GameOutcome(0, 3, 1.0), GameOutcome(1, 2, 1.0)]] * 3, anchor=3, seed=0)
     assert rated[0].value is not None

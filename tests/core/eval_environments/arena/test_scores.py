@@ -136,38 +136,6 @@ def test_what_the_judge_is_asked(arena: Arena, protocol: ArenaProtocol) -> None:
 
 
 @pytest.mark.slow
-def test_the_three_way_prompt_is_the_published_one(arena: Arena) -> None:
-    run = arena.rows(1).evaluate()
-    system = run.judge.bodies[0]["messages"][0]
-    assert system["role"] == "system"
-    assert system["content"].startswith("Please act as an impartial judge and evaluate the quality of the responses")
-    assert system["content"].endswith(
-        'strictly following this format: "[[A>B]]" if assistant A is better, "[[B>A]]" if assistant B is better, '
-        'and "[[A=B]]" for a tie.'
-    )
-
-
-@pytest.mark.slow
-def test_a_judge_without_a_verdict_is_asked_once_more(arena: Arena) -> None:
-    """The second turn is recorded as such, and its verdict counts."""
-
-    def script(request: dict[str, object], number: int) -> str:
-        return "[[A=B]]" if len(request["messages"]) > 2 else "It is a tie, I think."  # type: ignore[arg-type]
-
-    run = arena.rows(1).evaluate(judge_script=script)
-    (sample,) = run.files.samples
-    assert [game["earlier_texts"] for game in sample["detail"]["games"]] == [["It is a tie, I think."]] * 2
-    assert set(sample["run"]["judge_calls"]) == {"game_1", "game_1_reask_1", "game_2", "game_2_reask_1"}
-    again = [body["messages"] for body in run.judge.bodies if len(body["messages"]) > 2]
-    assert len(again) == 2
-    for messages in again:
-        assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
-        assert messages[2]["content"] == "It is a tie, I think."
-    assert run.files.metrics["reask_rate"] == 1.0
-    assert run.files.metrics["overall_winrate"] == 0.5
-
-
-@pytest.mark.slow
 def test_win_rates_of_clusters_are_reported_when_they_are_asked_for(arena: Arena) -> None:
     verdict = by_row(for_model, against_model, tie)
     found = arena.evaluate("--env.cluster_winrates=True", verdict=verdict).files.metrics
@@ -182,16 +150,3 @@ def test_the_win_rate_at_equal_style_is_reported_when_it_is_asked_for(arena: Are
     assert 0 < found["style_controlled_winrate"] < 1
     assert re.search(r"^  at equal style +0\.\d{4}$", run.ended.out, re.MULTILINE)
     assert "style_controlled_winrate" not in arena.evaluate(run="without").files.metrics
-
-
-@pytest.mark.slow
-def test_what_cannot_be_computed_is_left_out_with_the_reason(arena: Arena) -> None:
-    """No number is made up for it, and both the table and the file say so."""
-    run = arena.evaluate("--env.style_control=true")
-    assert run.code == 0, run.said
-    assert "style_controlled_winrate" not in run.files.metrics
-    reason = run.files.report["config_general"]["left_out"]["eval/style_controlled_winrate"]
-    assert re.search(rf"^  at equal style +–  left out: {re.escape(reason)}$", run.ended.out, re.MULTILINE)
-    assert "eval/style_controlled_winrate is left out" not in run.ended.out
-    again = arena.evaluate("--env.style_control=true", "--resume", "--all_metrics")
-    assert f"eval/style_controlled_winrate is left out: {reason}" in again.ended.out

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.arena import Arena, Run, answering, for_model, judge, uid_of
-from tests.command import as_process, in_process, serving, write_lines
-from tests.scripted import Json, Reply
+from tests.arena import Arena
+from tests.command import in_process, write_lines
 
 KEY = "sk-very-secret-0123456789"
 URL = "http://127.0.0.1:9/v1"
-
-
-@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["evaluate", "--help"], ["evaluate", "-h"]])
-def test_help(argv: list[str]) -> None:
-    ended = in_process(*argv)
-    assert ended.code == 0
-    assert "evaluate" in ended.out
-    assert ended.err == ""
-    assert ("--env.judge_temperature" in ended.out) is (argv[0] == "evaluate")
-
-
-@pytest.mark.slow
-def test_help_as_a_process(tmp_path: Path) -> None:
-    ended = as_process("evaluate", "--help", cwd=tmp_path)
-    assert (ended.code, ended.err) == (0, "")
-    assert "--env.eval_temperature" in ended.out
 
 
 def shown(*argv: str, env: dict[str, str] | None = None) -> dict[str, tuple[str, str]]:
@@ -86,42 +68,6 @@ def test_show_config_masks_secrets(flag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag",
-    [
-        f"--openai.replicas={KEY}",
-        f'--openai.replicas=[{{"api_key": "{KEY}"}}]',
-        f'--openai.replicas=[{{"base_url": "{URL}", "api_key": ["{KEY}"]}}]',
-        f"--env.judge_base_url=htp://user:{KEY}@judge/v1",
-        f'--env={{"judge_api_key": ["{KEY}"]}}',
-        f'--env={{"judge_api_key": "{KEY}"',
-    ],
-)
-def test_a_wrong_setting_is_explained_without_secrets(flag: str) -> None:
-    ended = in_process("evaluate", "--offline", flag)
-    assert ended.code == 2, ended.said
-    assert KEY not in ended.said
-
-
-def temperature(run: Run) -> float:
-    assert run.code == 0, run.said
-    (value,) = {body["temperature"] for body in run.judge.bodies}
-    return float(value)
-
-
-@pytest.mark.slow
-def test_command_line_over_environment_variable_over_file_over_default(arena: Arena) -> None:
-    file = arena.rows(1).path / "my.yaml"
-    file.write_text(yaml.safe_dump({"env": {"judge_temperature": 0.5, "judge_max_tokens": 50}}))
-    variable = {"JUDGEGYM_ENV__JUDGE_TEMPERATURE": "0.7"}
-    assert temperature(arena.evaluate(run="1")) == 0.2
-    assert temperature(arena.evaluate(f"--config={file}", run="2")) == 0.5
-    assert temperature(arena.evaluate(f"--config={file}", env=variable, run="3")) == 0.7
-    all_three = arena.evaluate(f"--config={file}", "--env.judge_temperature=0.9", env=variable, run="4")
-    assert temperature(all_three) == 0.9
-    assert all_three.judge.bodies[0]["max_tokens"] == 50, "what only the file says stays"
-
-
-@pytest.mark.parametrize(
     ("flags", "env"),
     [
         (("--no-offline",), {"JUDGEGYM_OFFLINE": "true"}),
@@ -144,59 +90,6 @@ def test_offline_means_stand_ins_however_it_is_said(word: str) -> None:
     found = shown(env={"JUDGEGYM_OFFLINE": word})
     assert found["offline"][0] == "True"
     assert found["env.judge_base_url"][1] == "--offline"
-
-
-def servers(arena: Arena, write: Callable[[str, str], Any], *flags: str) -> tuple[list[Any], list[Any]]:
-    """Two policy servers named by what `write` puts under `openai` in a file; the requests each got."""
-
-    def slowly(request: Json, number: int) -> Reply:
-        return Reply(answering(request, number), delay_s=0.02)  # so that the load has to be shared
-
-    file = arena.path / "servers.yaml"
-    with serving(slowly) as one, serving(slowly) as two, serving(judge(for_model)) as judging:
-        file.write_text(yaml.safe_dump({"openai": write(one.base_url, two.base_url)}))
-        argv = [word for word in arena.argv(judging.base_url, "") if not word.startswith("--openai")]
-        ended = in_process(*argv, f"--config={file}", *flags)
-    assert ended.code == 0, ended.said
-    requests = [*one.requests, *two.requests]
-    assert sorted(uid_of(each.json) for each in requests) == [f"row-{n}" for n in range(6)], "each row once"
-    return one.requests, two.requests
-
-
-@pytest.mark.slow
-def test_a_list_of_servers_in_the_file(arena: Arena) -> None:
-    both = servers(arena, lambda one, two: [
-        {"base_url": one, "model_name": "a", "api_key": "sk-1", "timeout": 50},
-        {"base_url": two, "model_name": "b", "api_key": "sk-2", "timeout": 50},
-    ])  # fmt: skip
-    for requests, model, key in zip(both, ("a", "b"), ("sk-1", "sk-2"), strict=True):
-        assert requests
-        assert {request.json["model"] for request in requests} == {model}
-        assert {request.headers["Authorization"] for request in requests} == {f"Bearer {key}"}
-    stored = (arena.files().path / "config.yaml").read_text()
-    assert "sk-1" not in stored
-    assert "sk-2" not in stored
-
-
-@pytest.mark.slow
-def test_urls_with_commas_between(arena: Arena) -> None:
-    assert all(servers(arena, lambda one, two: {"base_url": f"{one}, {two}", "model_name": "m"}))
-
-
-@pytest.mark.slow
-def test_replicas_in_the_file(arena: Arena) -> None:
-    assert all(servers(arena, lambda one, two: {"replicas": [{"base_url": one}, {"base_url": two}], "model_name": "m"}))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", ["list", "replicas"])
-def test_a_url_on_the_command_line_replaces_the_files_servers(arena: Arena, shape: str) -> None:
-    unused = [{"base_url": URL}, {"base_url": URL}]
-    file = arena.path / "servers.yaml"
-    file.write_text(yaml.safe_dump({"openai": unused if shape == "list" else {"replicas": unused}}))
-    run = arena.evaluate(f"--config={file}", "--env.max_retries=0")
-    assert run.code == 0, run.said
-    assert len(run.policy.requests) == 6
 
 
 @pytest.mark.slow

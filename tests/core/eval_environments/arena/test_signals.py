@@ -10,11 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.arena import Arena, answering, for_model, judge, uid_of
-from tests.command import SCRIPT, Ended, Started, eventually, serving
-from tests.scripted import Json, Reply
-
-KEY = "sk-very-secret-0123456789"
+from tests.command import SCRIPT, Ended, Started, eventually
 
 
 def resume_command(ended: Ended) -> list[str]:
@@ -36,47 +32,6 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-@pytest.mark.slow
-def test_ctrl_c_prints_the_command_that_finishes_the_run(arena: Arena) -> None:
-    finishing = {"row-0", "row-3"}
-    sound = judge(for_model)
-    stopped = False
-
-    def script(request: Json, number: int) -> Reply | str:
-        hangs = not stopped and uid_of(request) not in finishing
-        return Reply(hang=True) if hangs else sound(request, number)  # type: ignore[return-value]
-
-    files = arena.files()
-    with serving(script) as judging, serving(answering) as policy:
-        flags = [f"--env.judge_api_key={KEY}", "--openai.api_key", KEY, '--env.custom_system_prompt=It\'s `me` & "you"']
-        argv = arena.argv(judging.base_url, policy.base_url, *flags)
-        with Started(str(SCRIPT), *argv, cwd=arena.path) as started:
-            samples = files.path / "samples.jsonl"
-            started.until(lambda: samples.exists() and len(files.samples) == 2, "two rows on disk")
-            started.until(lambda: judging.in_flight == 8, "the other rows under way")
-            started.send(signal.SIGINT)
-            first = started.ended()
-        assert first.code == 130
-        assert "Traceback" not in first.said
-        assert "winrate" not in first.said
-        assert not (files.path / "metrics.json").exists()
-        kept = {sample["uid"]: sample for sample in files.samples}
-        assert set(kept) == finishing
-
-        stopped = True
-        asked_before = len(judging.requests)
-        with Started(*resume_command(first), cwd=arena.path) as again:
-            second = again.ended()
-        assert second.code == 0, second.said
-        assert {uid_of(request.json) for request in judging.requests[asked_before:]}.isdisjoint(finishing)
-        assert all("you" in request.json["messages"][0]["content"] for request in policy.requests)
-    for said in (first.said, second.said, *files.texts()):
-        assert KEY not in said
-    undisturbed = arena.evaluate('--env.custom_system_prompt=It\'s `me` & "you"', run="undisturbed").files
-    assert files.without_run() == undisturbed.without_run()
-    assert {sample["uid"]: sample for sample in files.samples if sample["uid"] in finishing} == kept
 
 
 @pytest.mark.slow

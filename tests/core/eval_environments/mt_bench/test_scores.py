@@ -17,8 +17,8 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.mt_bench import MTBenchDetail
 from tests.core.environments.rollouts_of import group
 from tests.core.environments.words import opened
-from tests.mt_bench import Look, answering, data, evaluate, look_at
-from tests.scripted import Json, Meeting, Reply, completion
+from tests.mt_bench import Look, answering, data, evaluate
+from tests.scripted import Json, Reply, completion
 
 _VERDICT = re.compile(r"\[\[(.+?)\]\]")
 
@@ -97,30 +97,6 @@ def test_comparisons(tmp_path: Path) -> None:
     assert [sample["label"] for sample in run.files.samples][:3] == ["win, win", "loss, win", "tie, win"]
 
 
-def test_second_turn_is_asked_in_the_conversation(tmp_path: Path) -> None:
-    run = evaluate(tmp_path, rating, rows=1)
-    first, second = (body["messages"] for body in run.policy.bodies)
-    assert second[:-2] == first
-    assert [message["role"] for message in second[-2:]] == ["assistant", "user"]
-    (sample,) = run.files.samples
-    answers = [completion["model_answer"] for completion in sample["completions"]]
-    assert second[-2]["content"] == answers[0]
-    assert second[-1]["content"] == sample["completions"][1]["follow_up"] == "And what follows for row-0?"
-    assert "follow_up" not in sample["completions"][0]
-
-
-def test_all_verdicts_of_a_row_are_asked_at_once(tmp_path: Path) -> None:
-    meeting = Meeting(4)
-
-    async def together(request: Json, number: int) -> str:
-        await meeting.wait()
-        return letter(look_at(request))
-
-    run = evaluate(tmp_path, rows=1, baseline=True, judge=together)
-    assert run.ended.code == 0, run.ended.said
-    assert {(look.turn, look.as_a) for look in run.looks} == {(1, True), (1, False), (2, True), (2, False)}
-
-
 @pytest.mark.parametrize(("baseline", "good"), [(False, "[[8]]"), (True, "[[A]]")])
 def test_turn_without_a_verdict_fails_the_row(baseline: bool, good: str, tmp_path: Path) -> None:
     def mumbling(look: Look) -> str:
@@ -134,17 +110,6 @@ def test_turn_without_a_verdict_fails_the_row(baseline: bool, good: str, tmp_pat
     assert len(run.files.samples) == 2
     asked = [look for look in run.looks if (look.uid, look.turn) == ("row-1", 2)]
     assert len(asked) == (4 if baseline else 2), "each prompt is asked again once"
-
-
-def test_failed_call_of_one_turn_fails_the_row(tmp_path: Path) -> None:
-    def refusing(look: Look) -> Reply | str:
-        return (
-            Reply(status=400, body={"error": {"message": "no"}}) if look.uid == "row-0" and look.turn == 1 else "[[8]]"
-        )
-
-    run = evaluate(tmp_path, refusing, "--env.max_judge_error_rate=1")
-    assert [(failure["uid"], failure["status"]) for failure in run.files.failures] == [("row-0", "judge_failed")]
-    assert run.files.metrics["mean_score"] == 8.0
 
 
 @pytest.mark.parametrize(("baseline", "lowest"), [(False, 1.0), (True, 0.0)])
@@ -161,17 +126,6 @@ def test_refused_turn_counts_as_the_lowest_score_in_both_turns(baseline: bool, l
     assert run.files.samples[2]["status"] == "invalid_completion"
     assert run.files.samples[2]["headline"] == {"total": 2 * lowest, "weight": 2.0}
     assert "row-2" not in {look.uid for look in run.looks}
-
-
-def test_answers_of_a_run_are_judged_again(tmp_path: Path) -> None:
-    first = evaluate(tmp_path, rating)
-    again = evaluate(tmp_path, lambda _: "[[3]]", f"--env.model_answers={first.files.path}", run="again")
-    assert again.ended.code == 0, again.ended.said
-    assert again.policy.requests == []
-    assert again.files.metrics["mean_score"] == 3.0
-    assert [each["completions"] for each in again.files.samples] == [
-        each["completions"] for each in first.files.samples
-    ]
 
 
 def test_file_of_one_answer_a_question_is_refused(tmp_path: Path) -> None:

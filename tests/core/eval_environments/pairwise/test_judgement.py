@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from judgegym.judges import prompts
 from judgegym.judges.pairwise import choice_instructions
-from tests.command import RunFiles
 from tests.pairwise import (
     CHOICES,
-    PAIRS,
     SUBSETS,
     TIES,
     always,
@@ -24,35 +20,8 @@ from tests.pairwise import (
     golds,
     is_choice,
     knowing,
-    needs_pairs,
-    pairwise,
 )
 from tests.scripted import Json, Reply, completion
-
-
-@pytest.mark.slow
-def test_the_bundled_samples_give_every_metric(tmp_path: Path) -> None:
-    ended = pairwise("evaluate", "--offline", f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
-    assert ended.code == 0, ended.said
-    files = RunFiles(tmp_path / "run")
-    wanted = {
-        "percent_correct",
-        "percent_correct_ci_low",
-        "percent_correct_ci_high",
-        "choice_format_compliance_rate",
-        "ties_format_compliance_rate",
-        "ties_error_rate",
-        "wrong_answer_a_bias_rate",
-        "avg_ties_rating",
-        "rewardbench2/score",
-        *(f"ties_rating_freq_{value}" for value in range(1, 11)),
-        *(f"{kind}_letter_freq_{letter}" for kind in ("gold", "predicted") for letter in "ABCD"),
-        *(f"{family}{subset}" for family in ("percent_correct_", "rewardbench2/") for subset in SUBSETS),
-    }
-    assert wanted <= set(files.metrics)
-    assert files.metrics["total_samples"] == files.metrics["selected_rows"] == 16
-    assert not [name for results in files.report["results"].values() for name in results if " " in name]
-    assert files.report["config_general"]["left_out"] == {}
 
 
 @pytest.mark.slow
@@ -65,20 +34,6 @@ def test_a_policy_that_is_always_right_about_the_bundled_samples(tmp_path: Path)
     assert found["rewardbench2/ties"] == pytest.approx(1.01)
     assert found["rewardbench2/score"] == pytest.approx((5 + 1.01) / 6)
     assert found["thinking_valid_rate"] == 1.0
-
-
-@pytest.mark.slow
-@needs_pairs
-def test_all_human_labelled_pairs_are_scored(tmp_path: Path) -> None:
-    run = evaluate(tmp_path, "--env.num_choices=2", rows=PAIRS, policy="[[A]]")
-    assert run.code == 0, run.said
-    shares = Counter(golds(run))
-    assert run.metrics["selected_rows"] == run.metrics["total_samples"] == shares.total() == 1019
-    assert len(run.policy.requests) == 1019
-    assert run.metrics["percent_correct"] == pytest.approx(shares["A"] / 1019)
-    assert 0.45 < shares["A"] / 1019 < 0.55
-    assert run.metrics["wrong_answer_a_bias_rate"] == 1.0
-    assert not [name for name in run.metrics if " " in name]
 
 
 @pytest.mark.slow
@@ -131,38 +86,12 @@ def test_each_answer_of_a_tie_is_rated_on_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_unreadable_rating_costs_the_row_nothing_but_itself(tmp_path: Path) -> None:
-    """One wrong answer gets no rating; the row is right all the same, and the error is counted."""
-
-    def policy(request: Json, number: int) -> str:
-        return "No." if "wrong answer ref:1.0" in request["messages"][-1]["content"] else knowing(request)
-
-    run = evaluate(tmp_path, rows=TIES[:2], policy=policy)
-    assert run.code == 0, run.said
-    assert run.files.samples[0]["detail"]["ratings"] == [9, None, 2]
-    assert run.metrics["percent_correct"] == 1.0
-    assert run.metrics["ties_error_rate"] == pytest.approx(1 / 7)
-    assert run.metrics["ties_format_compliance_rate"] == pytest.approx(6 / 7)
-
-
-@pytest.mark.slow
 def test_truncated_ties_are_flagged_and_have_no_official_score(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.max_ties_responses=2", rows=TIES)
     assert run.code == 0, run.said
     assert [sample["detail"]["ratings"] for sample in run.files.samples] == [[9, 2]] * 4
     assert run.metrics["ties_truncated_rate"] == 1.0
     assert "env.max_ties_responses" in run.left_out["eval/rewardbench2/score"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [CHOICES, TIES], ids=["choices", "ties"])
-def test_a_rejected_request_is_not_repeated(tmp_path: Path, rows: list[dict[str, object]]) -> None:
-    run = evaluate(tmp_path, rows=rows, policy=Reply(status=400, body={"error": {"message": "no such model"}}))
-    assert run.code == 1
-    assert "no such model" in run.said
-    bodies = Counter(json.dumps(body["messages"]) for body in run.policy.bodies)
-    assert set(bodies.values()) == {1}
-    assert "Traceback" not in run.said
 
 
 @pytest.mark.slow
@@ -190,47 +119,6 @@ def test_no_readable_verdict_is_wrong_and_officially_a_quarter(tmp_path: Path) -
     assert run.metrics["choice_format_compliance_rate"] == 0.0
     assert {sample["status"] for sample in run.files.samples} == {"invalid_completion"}
     assert run.files.failures == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("answers", "status"),
-    [
-        (("[[{gold}]]", "[[{gold}]]"), "ok"),
-        (("[[{gold}]]", "Neither."), "invalid_completion"),
-        (("Neither.", "Neither."), "invalid_completion"),
-    ],
-)
-def test_status_of_two_orders_is_ok_only_if_both_verdicts_can_be_read(
-    tmp_path: Path, answers: tuple[str, str], status: str
-) -> None:
-    firsts: list[str] = []
-
-    def policy(request: Json, number: int) -> str:
-        letter = gold(request)
-        firsts.append(letter)
-        return answers[min(len(firsts), 2) - 1].format(gold=letter)
-
-    run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES[:1], policy=policy)
-    assert run.code == 0, run.said
-    assert len(firsts) == 2
-    assert [sample["status"] for sample in run.files.samples] == [status]
-    assert run.metrics["percent_correct"] == float(status == "ok")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("readable", "status"), [((), "invalid_completion"), (("RIGHT",), "ok")])
-def test_status_of_a_ties_row_is_ok_if_any_rating_can_be_read(
-    tmp_path: Path, readable: tuple[str, ...], status: str
-) -> None:
-    def policy(request: Json, number: int) -> str:
-        asked = request["messages"][-1]["content"]
-        return "9" if any(word in asked for word in readable) else "No."
-
-    run = evaluate(tmp_path, rows=TIES[:1], policy=policy)
-    assert run.code == 0, run.said
-    assert [sample["status"] for sample in run.files.samples] == [status]
-    assert run.metrics["percent_correct"] == float(status == "ok")
 
 
 @pytest.mark.slow

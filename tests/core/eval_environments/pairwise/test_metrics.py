@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import pytest
 
 from judgegym.data.pairs import PairTask
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.eval_environments.pairwise import (
-    PairwiseConfig,
     PairwiseDetail,
     SwapVotes,
     official_scores,
     record_choice,
     record_ties,
 )
-from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.judges.core.judgment import Judgment, Status
 
 WHOLE = ("Factuality", "Precise IF", "Math", "Safety", "Focus")
@@ -108,11 +103,6 @@ def test_ratings() -> None:
 
 def test_a_rating_that_only_the_official_code_reads_is_ambiguous() -> None:
     assert observed(ratings(None, 3, official=(5, 3)))["ties_ambiguous_rating_rate"] == 0.5
-
-
-def test_truncated_rows_are_counted() -> None:
-    truncated = replace(ratings(5, 5), truncated=True)
-    assert observed(truncated, ratings(5, 5))["ties_truncated_rate"] == 0.5
 
 
 Row = tuple[PairTask, Sample[PairwiseDetail]]
@@ -215,26 +205,9 @@ def test_the_share_of_votes_for_the_same_answer_once_both_groups_are_whole(
     assert votes(first, second) == [None, None, None, share]
 
 
-def test_the_twin_may_come_first_and_the_row_come_again() -> None:
-    swaps = SwapVotes(1)
-    assert [swaps.add(TASK.swapped(), "B"), swaps.add(TASK, "A")] == [None, 1.0]
-    assert [swaps.add(TASK, "A"), swaps.add(TASK.swapped(), "A")] == [None, 0.0]
-
-
 def test_rows_do_not_mix() -> None:
     swaps = SwapVotes(1)
     other = PairTask("other", "Why?", None, "choice", ("one", "two"), (0,))
     assert swaps.add(TASK, "A") is None
     assert swaps.add(other.swapped(), "B") is None
     assert swaps.add(TASK.swapped(), "B") == 1.0
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "reason"), [(0.0, 1.0, None), (0.5, 1.0, "pass_rate"), (0.0, 0.2, "pass_rate")]
-)
-def test_a_pass_rate_is_a_share_whatever_bad_thinking_costs(least: float, most: float, reason: str | None) -> None:
-    """One of four is right; the others' thinking is malformed, at a reward of -1."""
-    right = Judgment(1.0, Status.OK, detail=choice("A", "A"))
-    wrong = Judgment(None, Status.INVALID_COMPLETION, detail=choice("A", None))
-    env = SimpleNamespace(config=PairwiseConfig(min_pass_rate=least, max_pass_rate=most))
-    assert PairwiseJudgementEnv.drop_reason(env, (right, wrong, wrong, wrong)) == reason

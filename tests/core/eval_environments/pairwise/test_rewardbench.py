@@ -67,13 +67,6 @@ def test_the_score_of_the_definition(rows: list[TiesRow]) -> None:
         assert -0.01 - 1e-12 <= expected <= 1.01 + 1e-12
 
 
-@pytest.mark.slow
-@given(ROWS, st.randoms())
-def test_the_order_of_the_rows_changes_nothing(rows: list[TiesRow], random: Any) -> None:
-    shuffled = random.sample(rows, len(rows))
-    assert ties_score(shuffled) == pytest.approx(ties_score(rows), abs=1e-12)
-
-
 def pair(ref: tuple[list[Rating], list[Rating]], tied: tuple[list[Rating], list[Rating]]) -> float | None:
     return ties_score([row("ref:1", *ref), row("tied:1", *tied)])
 

@@ -18,17 +18,9 @@ from tests.pairwise import (
     evaluate,
     gold,
     is_choice,
-    pairwise,
     shown,
 )
 from tests.scripted import Json
-
-
-def test_choices_and_ties_of_one_file_are_told_apart(tmp_path: Path) -> None:
-    run = evaluate(tmp_path, rows=[*CHOICES[:2], *TIES[:2]])
-    assert [sample["detail"]["mode"] for sample in run.files.samples] == ["choice", "choice", "ties", "ties"]
-    assert run.metrics["percent_correct"] == 1.0
-
 
 MIXED = [choice_row(0, category="Math"), choice_row(1, category="Precise IF"), choice_row(2, category="Safety")]
 
@@ -113,16 +105,6 @@ def test_custom_prompts_arrive_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_policy_that_looks_at_places_gets_nothing_in_both_orders(tmp_path: Path) -> None:
-    run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES, policy="[[A]]")
-    assert run.code == 0, run.said
-    assert len(run.policy.requests) == 16
-    assert (run.metrics["percent_correct"], run.metrics["position_consistency_rate"]) == (0.0, 0.0)
-    assert run.metrics["gold_letter_freq_A"] == run.metrics["gold_letter_freq_D"]
-    assert "swap_evaluate" in run.left_out["eval/rewardbench2/score"]
-
-
-@pytest.mark.slow
 def test_both_orders_show_the_same_answers_in_reverse(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES[:1])
     first, second = (list(shown(body).values()) for body in run.policy.bodies)
@@ -157,35 +139,6 @@ def test_which_verdict_decides(tmp_path: Path, mode: str, letter: str, rating: i
     )
 
 
-@pytest.mark.slow
-def test_the_order_of_rows_in_the_file_changes_no_letter(tmp_path: Path) -> None:
-    forwards = evaluate(tmp_path, rows=CHOICES, run="forwards")
-    backwards = evaluate(tmp_path, rows=CHOICES[::-1], run="backwards")
-    by_uid = [
-        {sample["uid"]: sample["detail"]["gold"] for sample in run.files.samples} for run in (forwards, backwards)
-    ]
-    assert by_uid[0] == by_uid[1]
-    assert len({tuple(letters) for letters in by_uid[0].values()}) > 1
-
-
-def test_the_defaults_are_those_of_the_specification() -> None:
-    ended = pairwise("evaluate", "--show_config")
-    assert ended.code == 0, ended.said
-    words = [line.split() for line in ended.out.splitlines()]
-    values = {line[0]: line[1] for line in words if len(line) > 1}
-    wanted = {
-        "thinking_mode": "True",
-        "num_choices": "4",
-        "eval_categories": "None",
-        "eval_temperature": "0.6",
-        "eval_max_tokens": "16384",
-        "max_ties_responses": "100",
-        "eval_dataset": "allenai/reward-bench-2",
-        "eval_split": "test",
-    }
-    assert {name: values[f"env.{name}"] for name in wanted} == wanted
-
-
 def test_the_defaults_reach_the_policy(tmp_path: Path) -> None:
     """And no key of a judge is asked for: the policy is the judge."""
     run = evaluate(tmp_path, rows=CHOICES[:1])
@@ -194,13 +147,6 @@ def test_the_defaults_reach_the_policy(tmp_path: Path) -> None:
     assert (request.json["temperature"], request.json["max_tokens"]) == (0.6, 16384)
     assert request.json["model"] == "the-policy"
     assert "Authorization" not in request.headers
-
-
-def test_no_limit_of_tokens_leaves_the_field_out(tmp_path: Path) -> None:
-    run = evaluate(tmp_path, "--env.eval_max_tokens=0", "--env.eval_temperature=0", rows=CHOICES[:1])
-    (body,) = run.policy.bodies
-    assert "max_tokens" not in body
-    assert body["temperature"] == 0
 
 
 @pytest.mark.slow
@@ -218,10 +164,3 @@ def test_the_official_reading_knows_letters_that_were_not_shown(tmp_path: Path) 
     assert run.code == 0, run.said
     assert run.metrics["percent_correct"] == 0.0
     assert run.metrics["choice_format_compliance_rate"] == 0.0
-
-
-def test_a_prompt_from_a_file_keeps_its_newlines(tmp_path: Path) -> None:
-    (tmp_path / "judge.txt").write_bytes(b"one\r\ntwo\n")
-    flags = (f"--env.judge_system_prompt=@{tmp_path / 'judge.txt'}", "--env.thinking_mode=False")
-    run = evaluate(tmp_path, *flags, rows=CHOICES[:1])
-    assert run.policy.bodies[0]["messages"][0]["content"] == "one\r\ntwo\n"

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import write_lines
 from tests.peers import REFUSED, Asked, Minds, Said, answer_of, bench, evaluate, queries, scored
-from tests.scripted import Reply, completion
 
 LENIENT = "--env.max_judge_error_rate=1"
 ONCE = "--env.critique_rounds=0", LENIENT
@@ -68,51 +66,6 @@ def test_a_query_that_no_candidate_answers_is_a_failure_of_theirs_and_not_of_a_j
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        pytest.param(Reply(body=completion("")), "empty", id="nothing"),
-        pytest.param(" \n\t " * 4, "empty", id="white space"),
-        pytest.param(Reply(status=500), "500", id="down"),
-    ],
-)
-def test_no_answer_is_judged_that_is_none(tmp_path: Path, reply: Said, words: str) -> None:
-    with bench(tmp_path, silent("bob", reply)) as models:
-        ended = models.evaluate(*ONCE, "--env.max_retries=0", "--env.judge_max_retries=0")
-    assert ended.code == 0, ended.said
-    assert {it.response for it in models.asked() if it.kind == "judgment"} == {
-        answer_of(name, "Question 0?") for name in ("ann", "cid")
-    }
-    cell = ended.cells("q0")["ann", "bob"]
-    assert cell["status"] == "policy_failed"
-    assert words in cell["error"]
-
-
-@pytest.mark.slow
-def test_a_blank_answer_of_a_file_is_not_judged(tmp_path: Path) -> None:
-    file = write_lines(tmp_path / "answers.jsonl", [{"uid": "q0", "answer": "  \n "}])
-    with bench(tmp_path) as models:
-        named = f'{models.models()[:-1]}, {{"name": "old", "answers": "{file}"}}]'
-        ended = models.evaluate(*ONCE, candidates=named)
-    assert ended.cells("q0")["ann", "old"]["status"] == "policy_failed"
-
-
-@pytest.mark.slow
-def test_malformed_thinking_of_a_candidate_is_marked(tmp_path: Path) -> None:
-    def answer(it: Asked) -> str:
-        return ("No thoughts: " if it.model == "bob" else "<think>Hm.</think>") + answer_of(it.model, it.query)
-
-    with bench(tmp_path, Minds(answer=answer)) as models:
-        ended = models.evaluate(*ONCE, "--env.thinking_mode=True")
-    assert ended.code == 0, ended.said
-    assert ended.cells("q0")["ann", "bob"]["status"] == "policy_failed"
-    assert "thinking" in ended.cells("q0")["ann", "bob"]["error"]
-    assert {it.response for it in models.asked() if it.kind == "judgment"} == {
-        answer_of(name, "Question 0?") for name in ("ann", "cid")
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
     ("said", "status", "words"),
     [
         pytest.param(REFUSED, "judge_failed", "not today", id="refused"),
@@ -165,24 +118,3 @@ def test_a_failed_round_keeps_the_score_and_says_so(tmp_path: Path, said: Said) 
     assert ended.metrics["missing_cells"] == 0
     assert "missing scores" not in ended.ended.out
     assert ended.metrics["critique_changed_rate"] == pytest.approx(5 / 6)
-
-
-def test_a_candidate_without_scores_does_not_cost_the_others_their_ranking(tmp_path: Path) -> None:
-    """The others are ranked first; there is a reason where there is no number."""
-    ended = evaluate(tmp_path, *ONCE, minds=silent("ann"), names=("ann", "bob", "cid", "dan"))
-    assert {row[0].partition(" ")[2] for row in ended.ranking[:3]} == {"bob", "cid", "dan"}
-    assert ended.ranking[3][0] == "4. ann"
-    assert ended.metrics["mean_score_bob"] == 50
-
-
-def test_slugs_that_coincide_do_not_hide_a_model(tmp_path: Path) -> None:
-    """Two models, two numbers: or the command says beforehand that it cannot tell them apart."""
-    names = "model a", "model_a", "c"
-    ended = evaluate(
-        tmp_path, *ONCE, minds=Minds(judgment=lambda it: 20 if it.candidate == "model a" else 80), names=names
-    )
-    if ended.code == 2:
-        assert "model_a" in ended.said
-    else:
-        found = {value for name, value in ended.metrics.items() if name.startswith("mean_score_model")}
-        assert found == {20.0, 80.0}

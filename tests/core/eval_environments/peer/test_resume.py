@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import write_lines
-from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench, queries
+from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench
 from tests.scripted import Json, Reply
 
 RESUME = "--resume"
@@ -48,46 +48,6 @@ def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_what_it_offers_to_try_again_is_tried_again(tmp_path: Path) -> None:
-    """Too many cells are missing; the command that it prints asks for those, and for no others."""
-    mind = Moody(judgment=lambda it: REFUSED if (it.model, it.candidate) == ("ann", "cid") else 50)
-    with bench(tmp_path, mind) as models:
-        first = models.evaluate("--env.critique_rounds=0")
-        assert first.code == 1
-        assert "To retry the failed rows" in first.said
-        forget(models)
-        mind.minds = Minds()
-        again = models.evaluate("--env.critique_rounds=0", RESUME)
-    assert [(it.kind, it.model, it.candidate) for it in models.asked()] == [("judgment", "ann", "cid")]
-    assert again.code == 0, again.said
-    assert again.metrics["missing_cells"] == 0
-
-
-@pytest.mark.slow
-def test_another_rubric_is_another_run(tmp_path: Path) -> None:
-    with bench(tmp_path) as models:
-        assert models.evaluate().code == 0
-        again = models.evaluate(RESUME, "--env.rubric=Brevity (100 points)")
-    assert again.code == 2, again.said
-    assert "env.rubric" in again.said
-
-
-@pytest.mark.slow
-def test_queries_whose_rubric_changed_are_judged_again_and_not_answered_again(tmp_path: Path) -> None:
-    with bench(tmp_path) as models:
-        assert models.evaluate("--env.critique_rounds=0", rows=queries(2)).code == 0
-        forget(models)
-        changed = [*queries(1), *queries(2, rubric="Brevity (100 points)")[1:]]
-        again = models.evaluate("--env.critique_rounds=0", RESUME, rows=changed)
-    assert again.code == 0, again.said
-    assert {(it.kind, it.query, it.rubric) for it in models.asked()} == {
-        ("judgment", "Question 1?", "Brevity (100 points)")
-    }
-    assert models.counts() == {"judgment": 6}
-    assert "judged again: 1" in again.said
-
-
-@pytest.mark.slow
 def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         path = tmp_path / "dan.jsonl"
@@ -100,14 +60,6 @@ def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others(tmp_
     assert again.code == 0, again.said
     assert models.counts() == {"judgment": 2}, "ann and bob judge dan again; what they said of each other is paid for"
     assert answer_of("dan", "another question") in {it.response for it in models.asked()}
-
-
-def test_another_model_is_another_run(tmp_path: Path) -> None:
-    with bench(tmp_path) as models:
-        assert models.evaluate(candidates=models.models("ann", "bob")).code == 0
-        again = models.evaluate(RESUME)
-    assert again.code == 2, again.said
-    assert "env.candidates" in again.said
 
 
 @pytest.mark.slow

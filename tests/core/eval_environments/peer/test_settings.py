@@ -20,27 +20,6 @@ ELSEWHERE = {"name": "far", "base_url": "https://models.example/v1"}
 
 
 @pytest.mark.slow
-def test_models_from_yaml(tmp_path: Path) -> None:
-    file = tmp_path / "peers.yaml"
-    with bench(tmp_path, names=("ann", "bob")) as models:
-        env = {
-            "candidates": [
-                {"name": "first", "model_name": "ann", "base_url": models.endpoints["ann"].base_url},
-                models.model("bob", extra_body={"top_p": 0.5}),
-            ],
-            "dataset": str(write_lines(tmp_path / "rows.jsonl", queries(1))),
-            "critique_rounds": 0,
-            "data_dir_to_save_evals": str(tmp_path / "run"),
-        }
-        file.write_text(yaml.safe_dump({"env": env}))
-        ended = peer("evaluate", f"--config={file}")
-        bodies = [body for each in models.endpoints.values() for body in each.bodies]
-    assert ended.code == 0, ended.said
-    assert {(body["model"], body.get("top_p")) for body in bodies} == {("ann", None), ("bob", 0.5)}
-    assert "first" in ended.out
-
-
-@pytest.mark.slow
 def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
     with bench(tmp_path, names=("ann", "bob", "cid")) as models:
         named = [
@@ -63,13 +42,6 @@ def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
     assert saved[1]["api_key_env"] == "KEY_OF_BOB"
 
 
-def test_no_key_is_shown_with_the_settings(tmp_path: Path) -> None:
-    ended = peer("evaluate", f"--env.candidates={json.dumps([{**ELSEWHERE, 'api_key': KEY}])}", "--show_config")
-    assert ended.code == 0, ended.said
-    assert "models.example" in ended.out
-    assert KEY not in ended.said
-
-
 @pytest.mark.parametrize(
     "wrong", [{"typo": 1}, {"answers": "a.jsonl"}, {"max_concurrency": 0}, {"base_url": "nowhere"}]
 )
@@ -78,15 +50,6 @@ def test_no_key_is_shown_with_an_error(tmp_path: Path, wrong: dict[str, Any]) ->
     assert ended.code == 2
     assert "candidates" in ended.said
     assert "Traceback" not in ended.said
-    assert KEY not in ended.said
-
-
-def test_no_key_is_shown_in_the_command_that_resumes(tmp_path: Path) -> None:
-    with bench(tmp_path, lambda request, number: "I cannot say.") as models:
-        named = json.dumps([models.model(name, api_key=KEY) for name in models.endpoints])
-        ended = models.evaluate(candidates=named)
-    assert ended.code == 1
-    assert "--resume" in ended.said
     assert KEY not in ended.said
 
 
@@ -178,14 +141,6 @@ def test_what_is_wrong_is_said_before_the_first_call(
     assert [word for word in words if word not in said] == []
     assert "Traceback" not in said
     assert not (tmp_path / "run").exists()
-
-
-def test_without_a_dataset(tmp_path: Path) -> None:
-    with bench(tmp_path) as models:
-        ended = peer("evaluate", f"--env.candidates={models.models()}")
-        assert models.counts() == {}
-    assert ended.code == 2, ended.said
-    assert "--env.dataset" in ended.said
 
 
 @pytest.mark.parametrize(
