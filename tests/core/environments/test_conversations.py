@@ -211,6 +211,21 @@ def test_what_cannot_be_is_one_line_before_the_first_call(
     assert said in ended.err
 
 
+def test_keys_of_the_user_go_to_its_endpoint_and_nowhere_else(tmp_path: Path, stack: ExitStack) -> None:
+    talk = Talk(tmp_path, stack, policy=speaks, user=REFUSES)
+    key, header = "sk-of-the-user-0123", "a-secret-of-the-header"
+    secrets = (f"--env.user_api_key={key}", f"--env.user_extra_headers=X-Team={header}")
+    ended = talk.evaluate([{"prompt": "Why?"}], "--env.user_max_turns=1", *secrets)
+    (request,) = talk.user.requests
+    assert (request.headers["Authorization"], request.headers["X-Team"]) == (f"Bearer {key}", header)
+    said = [
+        ended.said,
+        *talk.files.texts(),
+        *(str(each.headers) for each in talk.policy.requests + talk.judge.requests),
+    ]
+    assert not any(secret in text for text in said for secret in (key, header))
+
+
 def test_offline_asks_no_user_that_only_a_file_names(tmp_path: Path, stack: ExitStack) -> None:
     talk = Talk(tmp_path, stack, policy=speaks, user="never")
     named = f"{{user_max_turns: 1, user_base_url: '{talk.user.base_url}', user_model_name: mine}}"

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
-from tests.checklists import saying
+from tests.checklists import saying, shown, verdicts
 from tests.command import in_process
 from tests.judged import Row, evaluate
+from tests.scripted import Json
 
 check = partial(evaluate, RubricChecklistEnv)
 NAMED = [
@@ -56,6 +57,18 @@ def test_criteria_without_a_signal_are_counted_and_named(tmp_path: Path) -> None
     wanted = {"criteria_always_met": 1, "criteria_never_met": 1, "criteria_in_several_rows": 3}
     assert run.some(*wanted) == wanted
     assert not run.lacks("always met, in 2 rows: no signal: Cites.", "never met, in 2 rows: no signal: Is short.")
+
+
+def test_disagreement_of_votes_and_verdicts_that_were_drawn_again(tmp_path: Path) -> None:
+    def script(request: Json, number: int) -> str:
+        criteria, _ = shown(request)
+        told = verdicts({own: request["seed"] == 1 and text == "Cites." for own, text in criteria.items()})
+        return told if request["seed"] != 2 else "I cannot say."
+
+    run = check(tmp_path, "--env.strictness=3", rows=[row(0, "c")], judge=script)
+    wanted = {"agreement": (2 / 3 + 2) / 3, "disagreement_rate": 1 / 3, "redraw_rate": 1.0, "mean_score": 0.0}
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert len(run.judge.requests) == 4
 
 
 def test_policy_as_judge_is_compared_with_gold(tmp_path: Path) -> None:

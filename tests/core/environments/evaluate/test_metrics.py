@@ -55,16 +55,18 @@ def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
         Completion("0123456789", thinking="hm", finish_reason="stop"),
         Completion("", thinking_fault="no_open_tag", finish_reason="length", short=True),
         Completion("01", finish_reason="length"),
+        Completion("0123", finish_reason="refusal"),
+        Completion("0123", finish_reason="content_filter"),
     ]
     samples = [sample(f"row-{n}", completions=(each,)) for n, each in enumerate(completions)]
-    samples.append(sample("row-3", "policy_failed"))
+    samples.append(sample("row-5", "policy_failed"))
     found = values(samples, thinking_mode=True)
-    assert found["short_response_rate"] == pytest.approx(1 / 3)
-    assert found["truncated_response_rate"] == pytest.approx(2 / 3)
-    assert found["empty_response_rate"] == pytest.approx(1 / 3)
+    assert found["short_response_rate"] == pytest.approx(1 / 5)
+    assert found["truncated_response_rate"] == found["refused_response_rate"] == pytest.approx(2 / 5)
+    assert found["empty_response_rate"] == pytest.approx(1 / 5)
     assert found["response_length_chars"] == 4
-    assert found["thinking_valid_rate"] == pytest.approx(2 / 3)
-    assert found["thinking_length_chars"] == pytest.approx(2 / 3)
+    assert found["thinking_valid_rate"] == pytest.approx(4 / 5)
+    assert found["thinking_length_chars"] == pytest.approx(2 / 5)
     of_the_mode = {"thinking_valid_rate", "thinking_length_chars"}
     assert of_the_mode.isdisjoint(values(samples)), "only in thinking mode"
 

@@ -72,10 +72,15 @@ async def test_the_run_is_where_the_trainers_is(
     assert wandb.finished == 1
 
 
-async def test_an_evaluation_leaves_the_table_to_training(wandb: Wandb) -> None:
+async def test_a_table_of_the_last_rollouts_is_logged_once_and_by_training(wandb: Wandb) -> None:
     log = log_of(use_wandb=True)
     await log.open("arena_hard_0", ("", ""), {})
-    keep(log, 1.0, 0.0)
+    for reward in range(40):
+        keep(log, float(reward), 0.5)
     await log.log(1, Metrics({"eval/overall_winrate": 0.5}, {}))
-    await log.log(2, METRICS)
-    assert ["train/rollouts" in values for _, values in wandb.logged] == [False, True]
+    for step in (2, 3):
+        await log.log(step, METRICS)
+    columns, rows = wandb.logged[1][1]["train/rollouts"]
+    assert columns == ["text", "score"]
+    assert rows == [[bytes([1, 2, 3, 10, 11, 12, 13]).decode(), float(reward)] for reward in range(8, 40)]
+    assert ["train/rollouts" in values for _, values in wandb.logged] == [False, True, False]

@@ -20,7 +20,6 @@ from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
 WORD = Word("w")
 DOWN = EndpointError(FailureKind.BROKEN, endpoint="http://x/v1", answer="refused")
-REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
 
 
 class Fixed:
@@ -76,11 +75,9 @@ async def taken(group: JudgedGroup) -> None:
         (WordsEnv, [], Fixed("x", "x"), "dropped", "no_signal"),
         (WordsEnv, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "sent", None),
         (Picky, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "dropped", "all_wrong"),
-        (Picky, [], Fixed("x", "x"), "dropped", "no_signal"),
         (Failing, [], Fixed("w", "x"), "failed", "judge_failed"),
         (Slow, ["--env.worker_timeout=0.05"], Fixed("w", "x"), "dropped", "timed_out"),
         (WordsEnv, [], Fixed(error=DOWN), "failed", "policy_failed"),
-        (WordsEnv, [], Fixed(error=REJECTED), "failed", "policy_failed"),
         (WordsEnv, [], Fixed(error=NoTokens("no ids")), "failed", "policy_failed"),
     ],
 )

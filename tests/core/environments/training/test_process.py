@@ -167,6 +167,10 @@ def test_a_group_that_is_too_long_is_not_written(arena: Arena, longest: int, kep
     assert ("1 of 1 groups could not be scored; rows that were tried: 3 too_long" in run.ended.err) is not kept
 
 
+def run_of(arena: Arena) -> str:
+    return f"--env.data_path_to_save_groups={arena.path / 'data' / 'arena_hard.jsonl'}"
+
+
 @pytest.mark.slow
 def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> None:
     assert process(arena, "--env.total_steps=1").ended.code == 0
@@ -178,3 +182,15 @@ def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> 
     assert again.ended.code == 0, again.ended.said
     assert again.policy.requests == []
     assert groups(arena, "data/arena_hard_1.jsonl") == groups(arena)
+
+
+@pytest.mark.slow
+def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(arena: Arena) -> None:
+    flags = "--env.total_steps=1", "--keep_calls=False"
+    assert process(arena, *flags).ended.code == 0
+    assert not list((arena.path / "data" / "arena_hard.run").glob("calls*"))
+    run = process(arena, *flags, run_of(arena), "--resume")
+    assert run.ended.code == 2
+    assert "the answers were not kept" in run.ended.err.replace("\n", " ")
+    assert not run.policy.requests
+    assert len(groups(arena)) == 1

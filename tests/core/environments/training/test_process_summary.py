@@ -26,19 +26,14 @@ def test_process_prints_a_short_table_and_writes_all_metrics(tmp_path: Path, fla
     lines = [re.split(r"\s{2,}", line.strip()) for line in ended.out.splitlines()]
     by_label = {line[0]: line[1:] for line in lines}
     assert by_label["win rate"] == [f"{metrics['train/winrate']:.4f}", "4 groups, train/winrate"]
-    assert by_label["rewards"][0].startswith(f"mean {metrics['train/reward_mean']:.4f}, ")
-    assert by_label["rows, both orders"][0].startswith(f"won {metrics['train/win_rate']:.1%}".replace("%", " %"))
     assert {"groups", "outcomes", "cost", "time"} <= by_label.keys()
     assert "went wrong" not in by_label
     printed = [name for name in metrics if f" {name} " in ended.out]
     assert printed == (list(metrics) if flags else [])
     assert f"{len(metrics) - 2} metrics are in {tmp_path / 'g.run' / 'train_metrics.json'}" in ended.out
-    log = (tmp_path / "g.run" / "run.log").read_text(encoding="utf-8")
-    assert "INFO 4 of 4 groups, in " in log and log.rstrip().endswith("INFO ended")
     assert "4 of 4 groups, in " in ended.err
     assert f"writing 4 groups (env.total_steps) of 12 rows to {tmp_path / 'g'}" in ended.err
     assert re.search(r"to ask for: 16 completions of the policy \(4 groups of 4\)", ended.err)
-    assert "no benchmark result" in ended.out
 
 
 def test_process_where_the_policy_judges_names_no_cost_of_a_judge(tmp_path: Path) -> None:
@@ -56,10 +51,9 @@ def test_process_where_the_policy_judges_names_no_cost_of_a_judge(tmp_path: Path
     ("fault", "source", "code", "said"),
     [
         ("content_filter", "auto", 0, r"refused answers +100\.0 %"),
-        ("refusal", "retokenize", 0, r"refused answers +100\.0 %"),
         ("refusal", "auto", 1, r"dropped: policy_failed +6  groups"),
     ],
-    ids=["cut with its tokens", "tokens of the text", "without the tokens that the endpoint gives"],
+    ids=["cut with its tokens", "without the tokens that the endpoint gives"],
 )
 def test_process_says_what_went_wrong(tmp_path: Path, fault: str, source: str, code: int, said: str) -> None:
     faults, groups = f'--faults={{"{fault}": 1}}', tmp_path / "g"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.arena import Arena
 from tests.command import Ended, as_process, in_process, write_lines
+from tests.scripted import Json
 
 PROMPT = {"uid": "row-0", "prompt": "Why?", "category": "math", "cluster": "c"}
 ANSWER = {"uid": "row-0", "answer": "BASELINE answer to row-0"}
@@ -28,31 +28,18 @@ def refused(ended: Ended, *words: str, lines: int = 1) -> None:
     ("flag", "words"),
     [
         ("--env.judge_temprature=0", ["--env.judge_temprature", "did you mean --env.judge_temperature?"]),
-        ("--nonsense", ["--nonsense", "unknown flag"]),
-        ("extra", ["'extra'"]),
-        ("--env.judge_temperature=hot", ["--env.judge_temperature", "command line", "number", "'hot'"]),
         ("--env.judge_temperature=-1", ["--env.judge_temperature", "greater than or equal to 0"]),
-        ("--env.thinking_mode=perhaps", ["--env.thinking_mode", "boolean", "'perhaps'"]),
         ("--env.judge_protocol=five", ["--env.judge_protocol", "'three_way' or 'arena_hard_v0.1'", "'five'"]),
-        ("--env.max_judge_error_rate=2", ["--env.max_judge_error_rate", "less than or equal to 1"]),
         ("--limit=0", ["--limit", "greater than or equal to 1"]),
-        ("--limit=some", ["--limit", "integer", "'some'"]),
         ("--env.judge_base_url=localhost:8000/v1", ["--env.judge_base_url", "'localhost:8000/v1' is not a URL"]),
-        ("--openai.base_url=", ["--openai.base_url", "no URL"]),
-        ("--config=none.yaml", ["--config", "none.yaml", "No such file"]),
-        ("--env.model_answers=none.jsonl", ["none.jsonl", "no such file"]),
         ("--env.model_answers=runs/none", ["runs/none", "no such file of answers or run directory"]),
         ("--env.train_prompt_dataset=none.jsonl", ["none.jsonl", "no such file"]),
         ("--env.eval_baseline_dataset=none.csv", ["none.csv", "no such file"]),
         ("--env.data_dir_to_save_evals=/dev/null/x", ["/dev/null/x", "Not a directory"]),
         ("--env.judge_cache=/dev/null/x", ["judge_cache", "/dev/null/x"]),
         ('--faults={"999": 0.1}', ["--faults", "'999'"]),
-        ('--faults={"500": 1.5}', ["--faults", "'500'", "1.5"]),
         ('--faults={"500": 0.6, "drop": 0.6}', ["--faults", "at most 1"]),
-        ('--faults={"500": "often"}', ["--faults", "number", "'often'"]),
         ("--faults=often", ["--faults", "command line", "JSON"]),
-        ("--env.judge_extra_body=low", ["--env.judge_extra_body", "command line", "JSON"]),
-        ("--openai.replicas=[{}]", ["--openai.replicas.0.base_url", "required"]),
         ('--faults={"latency_ms": -1}', ["--faults", "latency_ms"]),
     ],
 )
@@ -98,34 +85,21 @@ def test_a_missing_key(arena: Arena, flags: tuple[str, ...], env: dict[str, str]
     assert not run.exists()
 
 
-def as_line(row: object) -> bytes:
-    """A row, or whatever text stands in its place."""
-    if isinstance(row, bytes):
-        return row + b"\n"
-    return (row if isinstance(row, str) else json.dumps(row)).encode() + b"\n"
-
-
 @pytest.mark.parametrize(
     ("prompts", "answers", "words"),
     [
-        ([PROMPT, '{"uid": "row-1", "prom'], [ANSWER], ["prompts.jsonl, row 2", "not JSON"]),
-        ([PROMPT, "[1, 2]"], [ANSWER], ["prompts.jsonl, row 2", "expected an object", "list"]),
-        ([PROMPT, b'{"uid": "r", "prompt": "caf\xe9"}'], [ANSWER], ["prompts.jsonl, row 2", "utf-8"]),
-        ([], [ANSWER], ["prompts.jsonl", "no rows"]),
         ([PROMPT, {"prompt": "Why not?"}], [ANSWER], ["prompts.jsonl, row 2", "an id in uid", "found: prompt\n"]),
         ([{"uid": "row-0", "text": "Why?"}], [ANSWER], ["prompts.jsonl, row 1", "text in prompt", "uid, text"]),
         ([PROMPT, {"uid": "row-0", "prompt": "Again?"}], [ANSWER], ["prompts.jsonl, row 2", "'row-0'", "row 1"]),
         ([PROMPT], [ANSWER, ANSWER], ["baseline.jsonl, row 2", "'row-0'", "row 1"]),
         ([PROMPT], [{"uid": "row-0", "text": "?"}], ["baseline.jsonl, row 1", "text in answer", "uid, text"]),
         ([PROMPT], [{"uid": "row-9", "answer": "BASELINE"}], ["baseline.jsonl", "1 prompts", "prompts.jsonl"]),
-        ([PROMPT], [ANSWER, "not JSON"], ["baseline.jsonl, row 2", "not JSON"]),
     ],
-    ids=["broken row", "no object", "not UTF-8", "empty", "no id", "no prompt", "id twice", "answer twice", "no answer",
-         "no baseline at all", "broken baseline"],
-)  # fmt: skip
-def test_wrong_data(arena: Arena, prompts: list[object], answers: list[object], words: list[str]) -> None:
+    ids=["no id", "no prompt", "id twice", "answer twice", "no answer", "no baseline at all"],
+)
+def test_wrong_data(arena: Arena, prompts: list[Json], answers: list[Json], words: list[str]) -> None:
     for name, rows in (("prompts.jsonl", prompts), ("baseline.jsonl", answers)):
-        (arena.path / name).write_bytes(b"".join(as_line(row) for row in rows))
+        write_lines(arena.path / name, rows)
     run = arena.evaluate()
     refused(run.ended, *words)
     assert run.judge.requests == run.policy.requests == []

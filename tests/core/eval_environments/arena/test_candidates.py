@@ -54,13 +54,11 @@ def test_each_pair_plays_in_both_orders_and_the_baseline_is_one_more_player(tmp_
 @pytest.mark.parametrize(
     ("flags", "games"),
     [
-        (("--env.schedule=all", "--env.game_orders=balanced"), 10),
-        (("--env.schedule=circular",), 10),
         (("--env.schedule=balanced", "--env.schedule_rounds=2", "--env.game_orders=balanced"), 4),
         (("--env.schedule=swiss", "--env.schedule_rounds=3"), 12),
         (("--env.candidates_play=baseline",), 8),
     ],
-    ids=["all once", "circular", "balanced once", "swiss", "baseline"],
+    ids=["balanced once", "swiss", "baseline"],
 )
 def test_schedule_decides_how_many_games_a_row_has(tmp_path: Path, flags: tuple[str, ...], games: int) -> None:
     verdict, names = planted({**STRENGTHS, "dan": 0}), ("ann", "bob", "cid", "dan")
@@ -71,10 +69,6 @@ def test_schedule_decides_how_many_games_a_row_has(tmp_path: Path, flags: tuple[
     met = Counter(frozenset(game[1:]) for game in run.games)
     assert len(met) == (4 if "baseline" in flags[0] else 10), "over the rows, everyone who may meet has met"
     assert all(f"rating_{name}" in run.metrics for name in names)
-    if "balanced" in flags[-1]:
-        leads = Counter(first for _, first, _ in run.games)
-        leads.subtract(second for _, _, second in run.games)
-        assert max(map(abs, leads.values())) <= 10, "no player is first much more often than second"
 
 
 @pytest.mark.slow
@@ -122,5 +116,6 @@ def test_tables_have_room_on_a_terminal_of_80_columns(tmp_path: Path) -> None:
     assert len(drawn) == 2 * (9 + 4), "no row takes two lines"
     assert max(map(len, drawn)) <= 80
     assert any("win_rates.csv has all" in line for line in lines)
+    assert "equal style" in run.said and all(f"style_controlled_rating_{name}" in run.metrics for name in LONG_NAMES)
     rows = run.table("win_rates.csv")
     assert len(rows) == 9 and len(rows[0]) == 10

@@ -57,8 +57,6 @@ def completions(files: RunFiles) -> list[list[Any]]:
     [
         ("--env.judge_model_name=another-judge",),
         ("--env.judge_protocol=arena_hard_v0.1",),
-        ("--env.judge_prompt_layout=shared_first",),
-        ("--env.judge_system_prompt=Who is better? Say [[A>B]] or [[B>A]].",),
         ("--env.thinking_mode=True", "--env.thinking_opened_by_template=True", "--env.min_response_length=500"),
     ],
     ids=lambda flags: flags[0],

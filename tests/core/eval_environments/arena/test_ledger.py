@@ -1,4 +1,4 @@
-"""What a run keeps of its calls: what policy and judge were asked, and what they said."""
+"""What a run keeps of its calls without `keep_calls`, and a run that has kept none."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ def test_without_keep_calls_failed_rows_still_have_their_answers(arena: Arena) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [(), ("--keep_calls=False",)])
-def test_a_run_of_an_earlier_version_is_resumed(arena: Arena, flags: tuple[str, ...]) -> None:
+def test_a_run_of_an_earlier_version_is_resumed(arena: Arena) -> None:
     """It has no ledger: its finished rows stay, the others are asked for anew."""
     run = arena.evaluate()
     (run.files.path / "calls.jsonl.gz").unlink()
     samples = run.files.path / "samples.jsonl"
     samples.write_bytes(b"".join(samples.read_bytes().splitlines(keepends=True)[:4]))
-    again = arena.evaluate("--resume", *flags)
+    again = arena.evaluate("--resume")
     assert again.code == 0, again.said
     assert len(again.policy.requests) == 2
     assert len(again.files.samples) == 6

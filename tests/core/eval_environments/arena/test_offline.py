@@ -1,15 +1,16 @@
-"""`evaluate --offline`, and `evaluate` on the real data, recomputed here from `samples.jsonl`."""
+"""`evaluate --offline`: its metrics, recomputed here from `samples.jsonl`."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.command import ROOT, RunFiles, as_process
+from tests.command import ROOT, RunFiles, in_process
 
 VALUES = {"A>B": 1.0, "A=B": 0.5, "B>A": 0.0}
 SAMPLES = ROOT / "judgegym" / "data" / "samples" / "arena_hard.jsonl"
@@ -48,19 +49,13 @@ def check(files: RunFiles) -> None:
         assert name.endswith("_cost_usd") if value is None else math.isfinite(value), name
 
 
-@pytest.fixture(scope="module")
-def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFiles, str, str]:
-    """A run from the root of the repository: its files, standard output, standard error."""
-    path = tmp_path_factory.mktemp("offline") / "run"
-    ended = as_process("evaluate", "--offline", "--all_metrics", f"--env.data_dir_to_save_evals={path}")
-    assert ended.code == 0, ended.said
-    return RunFiles(path), ended.out, ended.err
-
-
 @pytest.mark.slow
-def test_every_metric_of_the_specification_is_there_and_right(offline: tuple[RunFiles, str, str]) -> None:
-    files, out, _ = offline
+def test_every_metric_of_the_specification_is_there_and_right(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    ended = in_process("evaluate", "--offline", "--all_metrics", f"--env.data_dir_to_save_evals={path}")
+    assert ended.code == 0, ended.said
+    files = RunFiles(path)
     check(files)
     assert files.metrics["total_samples"] == len(SAMPLES.read_text(encoding="utf-8").splitlines())
     for name in files.report["results"]["all"]:
-        assert f" {name} " in out, "--all_metrics shows each metric"
+        assert f" {name} " in ended.out, "--all_metrics shows each metric"

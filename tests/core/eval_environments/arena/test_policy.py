@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.arena import ArenaProtocol
 from tests.arena import Arena, answering, uid_of
 from tests.command import write_lines
 from tests.scripted import Json, Reply, completion
@@ -68,24 +67,19 @@ def test_thinking_mode_sends_nothing_but_the_prompt(arena: Arena) -> None:
 
 
 MALFORMED = {
-    "no tags": ("ANSWER without any thinking", "no_open_tag"),
     "not closed": ("<think>ANSWER is still being thought", "no_close_tag"),
     "twice": ("<think>a</think><think>b</think> ANSWER of the model", "several_open_tags"),
     "closed twice": ("<think>a</think> ANSWER </think> of the model", "several_close_tags"),
-    "the wrong way round": ("</think>a<think> ANSWER of the model", "close_before_open"),
     "nothing after": ("<think>a long thought about this</think>\n ", "empty_answer"),
 }
 
 
-@pytest.mark.parametrize("protocol", ["three_way", "arena_hard_v0.1"])
 @pytest.mark.parametrize("text, fault", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_thinking_is_two_lost_games(arena: Arena, text: str, fault: str, protocol: ArenaProtocol) -> None:
+def test_malformed_thinking_is_two_lost_games(arena: Arena, text: str, fault: str) -> None:
     def policy(request: Json, number: int) -> str:
         return text if uid_of(request) == "row-1" else f"<think>Hm.</think> {answering(request, number)}"
 
-    run = arena.evaluate(
-        THINKING, "--env.min_response_length=0", f"--env.judge_protocol={protocol}", policy=policy,
-    )  # fmt: skip
+    run = arena.evaluate(THINKING, "--env.min_response_length=0", policy=policy)
     assert run.code == 0, run.said
     assert "row-1" not in {uid_of(body) for body in run.judge.bodies}, "the judge is not asked"
     (sample,) = (sample for sample in run.files.samples if sample["uid"] == "row-1")
@@ -97,7 +91,6 @@ def test_malformed_thinking_is_two_lost_games(arena: Arena, text: str, fault: st
     found = run.files.metrics
     assert found["overall_winrate"] == pytest.approx(5 / 6)
     assert (found["total_samples"], found["win_count"], found["loss_count"]) == (6, 5, 1)
-    assert (found["loss_rate"], found["winrate_precise_if"]) == (pytest.approx(1 / 6), 0.5)
     assert found["thinking_valid_rate"] == pytest.approx(5 / 6)
     assert found["judge_error_rate"] == 0
 

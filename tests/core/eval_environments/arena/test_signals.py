@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is finished is kept, the command that resumes is printed, nothing stays behind."""
+"""Ctrl-C, SIGTERM and a kill: the command that resumes is printed, and no stand-in stays behind."""
 
 from __future__ import annotations
 

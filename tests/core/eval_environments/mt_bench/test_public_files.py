@@ -1,4 +1,4 @@
-"""The 80 public questions with the public prompts, against the stand-in. `MT_BENCH` names a folder of the files."""
+"""The public prompts as the published code names them. `MT_BENCH` names a folder of the public files."""
 
 from __future__ import annotations
 

@@ -53,8 +53,7 @@ def test_other_order_of_the_answers_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [(), ("--keep_calls=False",)])
-def test_row_of_which_one_order_was_answered_is_no_answer(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_row_of_which_one_order_was_answered_is_no_answer(tmp_path: Path) -> None:
     first = evaluate(tmp_path, SWAP, rows=CHOICES)
     assert first.code == 0
     first.files.interrupt("row-3")
@@ -63,7 +62,7 @@ def test_row_of_which_one_order_was_answered_is_no_answer(tmp_path: Path, flags:
     half = [line for line in lines if not ('"row-3"' in line and '"conversation_1/policy"' in line)]
     assert len(half) == len(lines) - 1
     calls.write_text("".join(half))
-    second = again(tmp_path, SWAP, *flags)
+    second = again(tmp_path, SWAP)
     assert second.code == 2
     assert "'row-3' cannot be judged again: that run stopped after answer 1 of 2 of the policy" in second.said
 

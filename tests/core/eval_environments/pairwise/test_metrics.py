@@ -66,11 +66,8 @@ def test_without_a_wrong_answer_there_is_no_a_bias() -> None:
     [
         (("A", "D"), 1.0),
         (("B", "C"), 1.0),
-        (("C", "B"), 1.0),
         (("A", "A"), 0.0),
-        (("B", "B"), 0.0),
         (("A", None), 0.0),
-        ((None, None), 0.0),
     ],
 )
 def test_both_orders_agree_if_they_name_the_same_answer(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import sys
-
 import pytest
 
 from judgegym.judges.peers import DEFAULT_RUBRIC
 from tests.peers import Asked, Bench, Evaluated, Minds, answer_of, asked, bench, scored
-from tests.scripted import Json, Reply
 
 TNG, STEPFUN, ALLENAI = MODELS = (
     "TNG: DeepSeek R1T2 Chimera (free)",
@@ -68,40 +64,27 @@ def critiqued(it: Asked) -> str:
     return f"I gave {it.score}, which may be too lenient.\n{scored(FINAL[pair], 'On second thoughts.')}"
 
 
-class Example:
-    """The example's models, and what had been said when the first of them was asked."""
-
-    def __init__(self) -> None:
-        self.said_first: list[str] = []
-        self._minds = Minds(judgment=judged, critique=critiqued)
-
-    def __call__(self, request: Json, number: int) -> str | Reply:
-        assert isinstance(sys.stderr, io.StringIO), "while the command runs"
-        self.said_first.append(sys.stderr.getvalue())
-        return self._minds(request, number)
-
-
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, Evaluated, Example]:
-    script = Example()
+def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, Evaluated]:
+    script = Minds(judgment=judged, critique=critiqued)
     with bench(tmp_path_factory.mktemp("example"), script, MODELS) as models:
         ended = models.evaluate(rows=[{"query": QUERY}])
-    return models, ended, script
+    return models, ended
 
 
-Ran = tuple[Bench, Evaluated, Example]
+Ran = tuple[Bench, Evaluated]
 
 
 @pytest.mark.slow
 def test_it_succeeds_in_one_command(example: Ran) -> None:
-    _, ended, _ = example
+    _, ended = example
     assert ended.code == 0, ended.said
     assert ended.files.failures == []
     assert [sample["uid"] for sample in ended.files.samples] == ["row-1"]
 
 
 def test_each_model_answers_once_and_judges_and_critiques_each_other_once(example: Ran) -> None:
-    models, _, _ = example
+    models, _ = example
     assert models.counts() == {"answer": 3, "judgment": 6, "critique": 6}
     for name, endpoint in models.endpoints.items():
         about = [asked(body) for body in endpoint.bodies]
@@ -112,14 +95,14 @@ def test_each_model_answers_once_and_judges_and_critiques_each_other_once(exampl
 
 
 def test_a_judge_is_shown_query_answer_and_rubric(example: Ran) -> None:
-    models, _, _ = example
+    models, _ = example
     judgments = [each for each in models.asked() if each.kind == "judgment"]
     assert {(each.query, each.rubric) for each in judgments} == {(QUERY, RUBRIC)}
     assert {each.response for each in judgments} == {answer_of(name, QUERY) for name in MODELS}
 
 
 def test_a_critique_is_asked_in_the_words_of_the_specification(example: Ran) -> None:
-    models, _, _ = example
+    models, _ = example
     (body,) = (
         body
         for body in models.endpoints[TNG].bodies
@@ -152,7 +135,7 @@ def test_the_default_rubric_is_the_specifications() -> None:
 
 
 def test_the_tables_of_both_rounds(example: Ran) -> None:
-    _, ended, _ = example
+    _, ended = example
     assert ended.table(1) == [
         ["judge", *MODELS],
         [TNG, "", "98", "60"],
@@ -167,12 +150,10 @@ def test_the_tables_of_both_rounds(example: Ran) -> None:
     ]
     assert not (ended.files.path / "scores_round_2.csv").exists()
     assert ended.shown(TNG) == [[TNG, "–", "100", "60"], [TNG, "–", "98", "60"]]
-    assert ended.shown(STEPFUN) == [[STEPFUN, "95", "–", "78"], [STEPFUN, "95", "–", "73"]]
-    assert ended.shown(ALLENAI) == [[ALLENAI, "93", "96", "–"], [ALLENAI, "91", "96", "–"]]
 
 
 def test_the_specifications_entry_of_the_history(example: Ran) -> None:
-    _, ended, _ = example
+    _, ended = example
     history = {(each["evaluating_model"], each["evaluated_model"]): each for each in ended.history}
     assert len(ended.history) == len(history) == 6
     assert history[TNG, STEPFUN] == {
@@ -198,7 +179,7 @@ def test_the_specifications_entry_of_the_history(example: Ran) -> None:
 
 
 def test_the_history_for_people(example: Ran) -> None:
-    _, ended, _ = example
+    _, ended = example
     lines = [
         f"Judge: {TNG}  →  Candidate: {STEPFUN}",
         "  Before:",
@@ -216,39 +197,27 @@ def test_the_history_for_people(example: Ran) -> None:
 
 
 def test_the_metrics(example: Ran) -> None:
-    _, ended, _ = example
+    _, ended = example
     found = ended.metrics
-    names = dict(
-        zip(
-            MODELS,
-            (
-                "tng_deepseek_r1t2_chimera_free~9efbabee",
-                "stepfun_step_3.5_flash_free~0b51fd13",
-                "allenai_molmo2_8b_free~892a8b58",
-            ),
-            strict=True,
-        )
+    slugs = (
+        "tng_deepseek_r1t2_chimera_free~9efbabee stepfun_step_3.5_flash_free~0b51fd13 allenai_molmo2_8b_free~892a8b58"
     )
+    names = slugs.split()
     assert found["mean_score"] == pytest.approx(sum(FINAL.values()) / 6)
-    assert [found[f"mean_score_{names[each]}"] for each in MODELS] == [93.0, 97.0, 66.5]
-    # With an empty diagonal and three models the least squares come to (2·column + row) / 3 − total / 6.
-    for scores, suffix in ((AHEAD, "_before_critique"), (FINAL, "")):
-        rows = {judge: sum(score for (by, _), score in scores.items() if by == judge) for judge in MODELS}
-        columns = {name: sum(score for (_, of), score in scores.items() if of == name) for name in MODELS}
-        total = sum(scores.values())
-        for name in MODELS:
-            fitted = (2 * columns[name] + rows[name]) / 3 - total / 6
-            assert found[f"adjusted_score_{names[name]}{suffix}"] == pytest.approx(fitted)
+    assert [found[f"mean_score_{name}"] for name in names] == [93.0, 97.0, 66.5]
+    # (2·column + row) / 3 − total / 6 of TNG: 95 and 93 given, 100 and 60 by it, of 522; then 95, 91, 98, 60 of 513.
+    assert found[f"adjusted_score_{names[0]}_before_critique"] == pytest.approx((2 * 188 + 160) / 3 - 522 / 6)
+    assert found[f"adjusted_score_{names[0]}"] == pytest.approx((2 * 186 + 158) / 3 - 513 / 6)
     assert (found["critique_changed_rate"], found["critique_raised_rate"]) == (0.5, 0.0)
     assert found["critique_mean_change"] == pytest.approx((-2 - 5 - 2) / 6)
-    assert found[f"critique_changed_rate_{names[TNG]}"] == 0.5
+    assert found[f"critique_changed_rate_{names[0]}"] == 0.5
     assert (found["critique_failed_round_rate"], found["missing_cells"], found["missing_cell_rate"]) == (0, 0, 0)
-    assert {f"self_preference_{names[each]}" for each in MODELS} <= set(ended.left_out)
+    assert {f"self_preference_{name}" for name in names} <= set(ended.left_out)
 
 
 def test_what_is_shown_names_the_models_and_no_others(example: Ran) -> None:
     """No policy and no judge of the settings had a part in it."""
-    _, ended, _ = example
+    _, ended = example
     general = ended.files.report["config_general"]
     names = ", ".join(MODELS)
     assert (general["model_name"], general["judge_model_name"]) == (names, names)
