@@ -13,7 +13,7 @@ from judgegym.judges.config.fields import operational
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.parts.part import check_fields
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
-from judgegym.judges.scorers.own_kinds import DIGEST
+from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
 from judgegym.judges.scorers.registry import check_sees_each_alone
 from judgegym.judges.scorers.sections import flat_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
@@ -91,8 +91,8 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
                 scorer = self.gold_scorer()
             except SettingsError as error:
                 raise ValueError(str(error)) from None
-            # What a prompt file holds takes the place of its name; of a Python file, the digest is noted.
-            of_files = {"judge", "judge_prompt"} if scorer.of_kind(PromptJudgeSettings) else {DIGEST}
+            # What a prompt file holds takes the place of its name; of own code, its digest or package is noted.
+            of_files = {"judge", "judge_prompt"} if scorer.of_kind(PromptJudgeSettings) else {*CODE_SETTINGS}
             self.gold_judge.update(scorer.model_dump(mode="json", include=of_files))
         return self
 

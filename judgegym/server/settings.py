@@ -18,7 +18,7 @@ from pydantic_settings import CliImplicitFlag, NoDecode
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, SourcedSettings, settings_from_keywords
-from judgegym.judges.scorers.own_kinds import DIGEST
+from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
 from judgegym.judges.scorers.registry import COMPARING
 from judgegym.judges.scorers.sections import flat_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
@@ -389,7 +389,7 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
         raise SettingsError(f"mounts.{name}.{error}") from None
     mount_type = JudgeMount.for_values({"judge": first.judge, **given})
     compares = given.get("judge", first.judge) in COMPARING
-    names = mount_type.model_fields.keys() - {DIGEST, *(() if compares else _GATHERING)}
+    names = mount_type.model_fields.keys() - {*CODE_SETTINGS, *(() if compares else _GATHERING)}
     return settings_from_keywords(mount_type, first.fill_in(given, names), prefix=f"mounts.{name}.")
 
 

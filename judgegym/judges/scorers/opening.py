@@ -11,7 +11,7 @@ from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.parts.part import Part
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
-from judgegym.judges.scorers.own_kinds import DIGEST, has_changed
+from judgegym.judges.scorers.own_kinds import CODE_SETTINGS, DIGEST, has_changed
 from judgegym.judges.scorers.settings import AnyJudgeSettings, PartSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -26,7 +26,7 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
         SettingsError: the judge is `FILE.py:NAME`, and the file is not the one that ran here, or for the settings.
     """
     judge, prompt = settings.definition, settings.of_kind(PromptJudgeSettings)
-    _check_file(settings)
+    _check_code(settings)
     if prompt is not None and settings.rubric is not None and "rubric" not in prompt.shown_names:
         logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
     if judge.parts is None:
@@ -35,16 +35,18 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
     return judge.judge(settings, client, parts)
 
 
-def _check_file(settings: AnyJudgeSettings) -> None:
-    """Check that a judge's file is that which has run in this process, and in the process of the settings.
+def _check_code(settings: AnyJudgeSettings) -> None:
+    """Check that a judge's code is that which has run in this process, and in the process of the settings.
 
     Raises:
-        SettingsError: it is another one.
+        SettingsError: it is other code.
     """
-    digest = settings.definition.settings.model_fields.get(DIGEST)
-    if digest is not None and getattr(settings, DIGEST) != digest.default:
-        raise SettingsError(f"{DIGEST}: {settings.judge} has another digest here, {digest.default}")
-    if digest is not None and has_changed(settings.judge):
+    fields = settings.definition.settings.model_fields
+    for name in CODE_SETTINGS & fields.keys():
+        if getattr(settings, name) != fields[name].default:
+            what = "has another digest here" if name == DIGEST else "is of another package here"
+            raise SettingsError(f"{name}: {settings.judge} {what}, {fields[name].default}")
+    if DIGEST in fields and has_changed(settings.judge):
         raise SettingsError(f"judge: {settings.judge} has changed since it ran in this process; start it anew")
 
 

@@ -32,8 +32,10 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.llm.errors import SettingsError
 
-DIGEST = "judge_digest"
-"""The setting that holds the digest of a judge's Python file."""
+DIGEST, PACKAGE = "judge_digest", "judge_package"
+"""The settings that hold the digest of a judge's Python file, and the distribution of an installed judge."""
+CODE_SETTINGS = frozenset((DIGEST, PACKAGE))
+"""The settings that say which code a judge that is not built in has."""
 _PYTHON_NAME = re.compile(r"(.+\.py):([A-Za-z_]\w*)", re.DOTALL)
 _may_run: ContextVar[bool] = ContextVar("_may_run", default=True)
 
@@ -107,7 +109,9 @@ def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | 
         loaded = point.load()
     except SettingsError as error:
         raise ValueError(str(error)) from None
-    return _checked(loaded, f"{point.target} of {point.distribution}")
+    judge, distribution = _checked(loaded, f"{point.target} of {point.distribution}"), point.distribution
+    about = "Refuse the judge of an installed package if that has another name or version than this. If unset, any."
+    return _recording(judge, PACKAGE, distribution, about, f"{kind} is of {distribution} now")
 
 
 def load_python_name(kind: str) -> JudgeDefinition:
@@ -122,8 +126,9 @@ def load_python_name(kind: str) -> JudgeDefinition:
     module = load_python_file(file)
     if not hasattr(module, name):
         raise ValueError(f"{file} has no {name}; expected the name of a JudgeDefinition")
-    judge = _checked(getattr(module, name), kind)
-    return replace(judge, settings=_with_digest(judge.settings, file, _files[_path_of(file)].digest))
+    judge, digest = _checked(getattr(module, name), kind), _files[_path_of(file)].digest
+    about = "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now."
+    return _recording(judge, DIGEST, digest, about, f"{file} has another digest now, {digest}: it has changed")
 
 
 def load_python_file(file: str) -> ModuleType:
@@ -138,19 +143,26 @@ def load_python_file(file: str) -> ModuleType:
     return _files[path].module
 
 
-def _with_digest(settings: type[JudgeSettings], file: str, digest: str) -> type[JudgeSettings]:
-    """The settings with the digest of the judge's file, so that no run is resumed with another judge."""
+def _recording(judge: JudgeDefinition, name: str, code: str, about: str, refusal: str) -> JudgeDefinition:
+    """The kind, whose settings say which code it has, so that no run is resumed with another judge.
 
-    def is_same(value: str) -> str:
-        if value != digest:
-            raise ValueError(f"{file} has another digest now, {digest}: it has changed")
+    Args:
+        judge: the kind.
+        name: the setting that says it.
+        code: its only value.
+        about: what the setting does, for `--help`.
+        refusal: the message for another value.
+    """
+
+    def check_code(value: str) -> str:
+        if value != code:
+            raise ValueError(refusal)
         return value
 
-    about = "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now."
-    field: Any = (Annotated[str, AfterValidator(is_same)], setting(digest, about))
-    name, module = settings.__name__, settings.__module__
-    made: type[JudgeSettings] = create_model(name, __base__=settings, __module__=module, **{DIGEST: field})
-    return made
+    field: Any = (Annotated[str, AfterValidator(check_code)], setting(code, about))
+    base = judge.settings
+    made: type[JudgeSettings] = create_model(base.__name__, __base__=base, __module__=base.__module__, **{name: field})
+    return replace(judge, settings=made)
 
 
 def _run(path: Path, file: str) -> _PythonFile:

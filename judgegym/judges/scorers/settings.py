@@ -29,7 +29,7 @@ from judgegym.judges.prompt_files.file import load_prompt_file
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings, path_of
 from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
-from judgegym.judges.scorers.own_kinds import DIGEST
+from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
 from judgegym.judges.scorers.registry import (
     JUDGES,
     PROMPT,
@@ -267,7 +267,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         for name, _, settings in parts:
             fields = getattr(self, setting_name)[name]
             of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
-            of_files |= {"rule_digest", DIGEST} & {*type(settings).model_fields}
+            of_files |= {"rule_digest", *CODE_SETTINGS} & {*type(settings).model_fields}
             if settings.of_kind(PromptJudgeSettings):
                 of_files |= {"judge", "judge_prompt"}
             fields |= settings.model_dump(mode="json", include=of_files, exclude_none=True)
@@ -337,7 +337,7 @@ def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
 def _of_wholes() -> frozenset[str]:
     """The settings of judges that are made of judges, which those do not inherit."""
     made = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
-    return frozenset(("judge", DIGEST, *(name for settings in made for name in settings.__annotations__)))
+    return frozenset(("judge", *CODE_SETTINGS, *(name for settings in made for name in settings.__annotations__)))
 
 
 def _kind(values: Mapping[str, Any], usual: str | None) -> Any:

@@ -156,6 +156,17 @@ def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated
     assert ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest now" in ended.err
 
 
+def test_a_run_is_not_resumed_with_another_version_of_the_package_of_its_judge(folder: Path) -> None:
+    flags = ("data.jsonl", "--judge=by-length", "--out", "scored.jsonl", "--write_report=False")
+    score(*flags).successful()
+    assert "judge_package: length-plugin 0.1\n" in (folder / "scored.run" / "config.yaml").read_text("utf-8")
+    metadata = next(folder.glob("length_plugin-*.dist-info")) / "METADATA"
+    metadata.write_text(metadata.read_text("utf-8").replace("Version: 0.1", "Version: 0.2"), "utf-8")
+    forget_kinds()
+    ended = score(*flags, "--resume")
+    assert ended.code == 2 and "judge_package: 'length-plugin 0.1' then, 'length-plugin 0.2' now" in ended.err
+
+
 @pytest.mark.slow
 def test_a_digest_is_that_of_one_file_and_no_other_judge_inherits_it(folder: Path) -> None:
     first, other = "length.py:JUDGE", "counts.py:JUDGE"
