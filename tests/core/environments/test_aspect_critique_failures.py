@@ -54,9 +54,7 @@ def test_a_failed_judgment_is_no_score(tmp_path: Path, reply: Reply | str, statu
 
 OPEN = [{"id": f"o{number}", "question": f"Question {number}?"} for number in range(4)]
 FAULTS = {
-    "no_open_tag": "Answer.",
     "no_close_tag": "<think>Hm. Answer.",
-    "several_open_tags": "<think>a</think><think>b</think>Answer.",
     "empty_answer": "<think>a</think> ",
 }
 

@@ -53,8 +53,6 @@ def test_no_key_of_a_judge_is_demanded_and_none_is_named(tmp_path: Path) -> None
 
 UNREADABLE = {
     "no object": "It is correct.",
-    "a fraction": '{"reason": "half", "verdict": 0.7}',
-    "nothing": '{"reason": "?", "verdict": null}',
     "cut off": Reply(body=completion(f"At first I thought {verdict(1)} but on reflection", finish_reason="length")),
 }
 

@@ -190,11 +190,6 @@ def test_what_the_contract_says_is_returned_as_it_is(name: str) -> None:
     assert returned(name, RIGHT[name]) is RIGHT[name]
 
 
-@pytest.mark.parametrize("reward", [numpy.float32(0.5), numpy.float64(0.5), numpy.int64(1), True])
-def test_a_reward_may_be_a_number_of_numpy(reward: Any) -> None:
-    assert returned("reward", reward) is reward
-
-
 def test_a_method_without_self_is_checked_too() -> None:
     class Own(ConstitutionEnv):
         @staticmethod

@@ -157,17 +157,11 @@ def test_user_who_fails_is_no_failure_of_the_policy(
     assert "33.3 % of the rows have no message of the user; env.max_judge_error_rate allows 5.0 %" in ended.err
     assert "the user failed" in ended.out and "1 user_failed" in ended.out
     (failure,) = talk.files.failures
-    assert (failure["uid"], failure["status"], failure["score"], failure["completions"]) == (
-        "Eve",
-        "user_failed",
-        None,
-        [],
-    )
+    assert (failure["uid"], failure["status"], failure["score"]) == ("Eve", "user_failed", None)
     assert failure["error"].startswith(f"the user: someone at {talk.user.base_url}: ") and why in failure["error"]
     assert len(failure["run"]["user_calls"]) == calls
     metrics = talk.files.metrics
-    counted = [metrics[f"{name}_count"] for name in ("user_failed", "policy_failed", "judge_failed", "unparsable")]
-    assert counted == [1, 0, 0, 0]
+    assert (metrics["user_failed_count"], metrics["policy_failed_count"]) == (1, 0)
     assert (metrics["policy_error_rate"], metrics["user_error_rate"], metrics["mean_score"]) == (0, 1 / 3, 0.0)
     asked, judged = len(talk.policy.requests), len(talk.judge.requests)
     assert talk.evaluate(rows, *flags, "--resume").code == 1

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from judgegym.environments.aspect_critique_environment import AspectCritiqueConfig, AspectCritiqueEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteConfig
-from judgegym.environments.rubric_checklist_environment import RubricChecklistConfig, RubricChecklistEnv
+from judgegym.environments.rubric_checklist_environment import RubricChecklistConfig
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.llm.errors import SettingsError
-from tests import aspects, checklists
+from tests import aspects
 from tests.core.engine.settings_of import settings_of
 from tests.judged import Judged, evaluate
 from tests.scripted import Json, Reply, Script
@@ -44,41 +44,24 @@ def aspect_reply(request: Json, found: str) -> str:
     return aspects.verdict(aspects.asked(request)[0][0] in found)
 
 
-def checklist_reply(request: Json, found: str) -> str:
-    criteria, _ = checklists.shown(request)
-    return checklists.verdicts({own: text[0] in found for own, text in criteria.items()})
-
-
 def judged_aspects(path: Path, *flags: str) -> Judged:
     judge = by_model(aspect_reply, lambda request: aspects.asked(request)[1])
     asked = f"--env.aspects={json.dumps([{'name': name, 'definition': name} for name in NAMES.values()])}"
     return evaluate(AspectCritiqueEnv, path, asked, *flags, rows=[*map(aspects.answered, range(3))], judge=judge)
 
 
-def judged_criteria(path: Path, *flags: str) -> Judged:
-    judge = by_model(checklist_reply, lambda request: checklists.shown(request)[1])
-    criteria = [{"name": name, "text": name} for name in NAMES.values()]
-    rows = [aspects.answered(number, criteria=criteria) for number in range(3)]
-    return evaluate(RubricChecklistEnv, path, *flags, rows=rows, judge=judge)
-
-
 def verdicts_of(run: Judged) -> Mapping[str, str]:
     """By row, the letters of what the detail says that was found."""
     found: dict[str, str] = {}
     for sample in run.files.samples:
-        detail = sample["detail"]
-        said = {each["aspect"]: each["yes"] for each in detail.get("aspects", ())}
-        said |= {each["name"]: each["value"] for each in detail.get("criteria", ())}
+        said = {each["aspect"]: each["yes"] for each in sample["detail"]["aspects"]}
         found[sample["uid"]] = "".join(letter for letter, name in NAMES.items() if said[name])
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("judged", [judged_aspects, judged_criteria])
-def test_members_count_and_fail_and_the_verdicts_are_those_of_the_nearest(
-    tmp_path: Path, judged: Callable[..., Judged]
-) -> None:
-    run = judged(tmp_path, *MEMBERS)
+def test_members_count_and_fail_and_the_verdicts_are_those_of_the_nearest(tmp_path: Path) -> None:
+    run = judged_aspects(tmp_path, *MEMBERS)
     assert run.code == 0, run.said
     assert run.scores() == {"r0": pytest.approx(0.5), "r1": pytest.approx(0.5)}
     assert run.scores("members") == {"r0": {"a": 1.0, "b": 0.5, "c": 0.0}, "r1": {"a": 0.5, "b": 0.5}}

@@ -72,20 +72,6 @@ def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:
     assert {shown(body)["Response To Evaluate"] for body in run.judge.bodies} == {f"Response {n}." for n in GOLD}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("layout", "end"), [("published", "score rubric above."), ("shared_first", "\n### End Of Response To Evaluate")]
-)
-def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path, layout: str, end: str) -> None:
-    row, flag = labelled(0, 3, reference_answer="A better one."), f"--env.judge_prompt_layout={layout}"
-    as_policy = rubric(tmp_path, JUDGE, flag, rows=[row], policy=score(3), run="policy")
-    as_judge = rubric(tmp_path, SCORES, flag, rows=[row], judge=score(3), run="judge")
-    assert as_policy.policy.bodies[0]["messages"][-1]["content"].endswith(end)
-    assert as_policy.policy.bodies[0]["messages"] == as_judge.judge.bodies[0]["messages"]
-    assert as_policy.policy.bodies[0]["temperature"] == 0.6
-    assert as_policy.policy.bodies[0]["model"] == "the-policy"
-
-
 ALWAYS_THREE = [labelled(0, 1), labelled(1, 3), labelled(2, 5), labelled(3, 5)]
 
 
@@ -105,10 +91,6 @@ def test_a_judge_that_always_says_three(tmp_path: Path, role: str) -> None:
 
 UNREADABLE = {
     "no tag": "A score of 5.",
-    "a fraction": "[FEEDBACK] Good. [SCORE] 4.5",
-    "a range": "[FEEDBACK] Good. [SCORE] 4-5",
-    "beyond the scale": "[FEEDBACK] Good. [SCORE] 6",
-    "the other format": "Feedback: Good. [RESULT] 5",
     "cut off": Reply(body=completion("[FEEDBACK] At first I thought [SCORE] 5\nbut then", finish_reason="length")),
 }
 

@@ -9,33 +9,13 @@ from typing import Any
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvSettings
-from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins, with_stand_ins
+from judgegym.environments.command_line.offline import STAND_IN_URL, with_stand_ins
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.config.fields import Values
 from judgegym.judges.config.sources import SettingsSource, SourceKind
-from tests.core.engine.loading import loaded_from
 
-URL = "http://127.0.0.1:9/v1"
 ARENA_HARD = EnvSettings[ArenaHardConfig]
-
-
-@pytest.mark.parametrize(
-    ("flags", "judge", "policy"),
-    [
-        (["--offline"], True, True),
-        (["--offline", f"--env.judge_base_url={URL}"], False, True),
-        (["--offline", f"--openai.base_url={URL}"], True, False),
-        (["--offline", f'--openai.replicas=[{{"base_url": "{URL}"}}]'], True, False),
-        (["--offline", "--env.model_answers=x.jsonl"], True, False),
-        (["--offline", f"--env.judge_base_url={URL}", f"--openai.base_url={URL}"], False, False),
-        (["--offline", "--openai.model_name=mine", "--env.judge_model_name=ours"], True, True),
-        ([], False, False),
-    ],
-)
-def test_which_endpoints_are_stand_ins(flags: list[str], judge: bool, policy: bool) -> None:
-    which = stand_ins(loaded_from(*flags).settings)
-    assert which == [name for name, is_one in (("judge", judge), ("policy", policy)) if is_one]
 
 
 SAMPLES = {"train_prompt_dataset": "samples.jsonl"}

@@ -87,14 +87,6 @@ def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
     assert [(each.uid, each.category) for each in found.arrived] == [("row-2", "math"), ("row-1", "b")]
 
 
-def test_row_that_changed_and_was_judged_since_is_finished(run: RunDirectory) -> None:
-    found = Earlier(run).read([sample("row-1", task_digest="of an earlier baseline"), sample("row-1")])
-    assert (set(found.finished), found.counts) == ({"row-1"}, EarlierRows(1))
-    old_failure = sample("row-1", "judge_failed", task_digest="of an earlier baseline")
-    failed_first = Earlier(run).read([sample("row-1")], [old_failure])
-    assert (set(failed_first.finished), failed_first.counts) == ({"row-1"}, EarlierRows(1))
-
-
 @pytest.mark.parametrize(
     ("finished", "failed", "words"),
     [

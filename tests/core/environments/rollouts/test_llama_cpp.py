@@ -133,10 +133,8 @@ async def test_a_server_that_makes_another_prompt_since_it_was_restarted_is_aske
         ({}, 1.0, ['--openai.extra_body=\'{"top_k":0,"top_p":1,"min_p":0}\'']),
         (NEUTRAL, 0.5, ["--env.rollout_temperature=1"]),
         ({**NEUTRAL, "top_p": 0.9, "seed": 1}, 1.0, ['"seed":1}\'', '"top_p":1']),
-        ({**NEUTRAL, "dynatemp_range": 0.5, "typical_p": 0.9}, 1.0, ['"typical_p":1', '"dynatemp_range":0']),
         ({**NEUTRAL, "top_n_sigma": 2, "xtc_probability": 0.1}, 1.0, ['"top_n_sigma":-1', '"xtc_probability":0']),
         ({**NEUTRAL, "dry_multiplier": 0.8, "mirostat": 2}, 1.0, ['"dry_multiplier":0', '"mirostat":0']),
-        ({**NEUTRAL, "repeat_penalty": 1.1}, 1.0, ['"repeat_penalty":1']),
         (
             {**NEUTRAL, "presence_penalty": 1, "frequency_penalty": 1},
             1.0,

@@ -108,15 +108,6 @@ async def test_an_endpoint_that_refuses_the_fields(caplog: pytest.LogCaptureFixt
     assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True, False, False, False]
 
 
-async def test_an_endpoint_that_stops_giving_tokens() -> None:
-    """Once they are the endpoint's own, a run never mixes in others."""
-    script = in_turn(Reply(body=with_tokens(completion(*TEXTS))), Reply(body=completion(*TEXTS)))
-    async with source(script) as (asked, _):
-        await asked.sample(QUESTION, 3)
-        with pytest.raises(NoTokens):
-            await asked.sample(QUESTION, 3)
-
-
 Fault = Callable[[Json], Any]
 """Breaks the tokens of a choice."""
 

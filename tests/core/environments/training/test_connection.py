@@ -171,35 +171,6 @@ async def test_an_api_that_was_only_away_keeps_our_place_and_no_other(api: Api, 
         assert (joined.registration.env_id, api.connected) == (0, [0])
 
 
-async def test_shares_that_change_while_they_are_compared_are_compared_again() -> None:
-    """Another environment leaves in between."""
-
-    class Moving(Api):
-        def __call__(self, request: Recorded, number: int) -> Reply:
-            if request.path == "/status-env" and request.json["env_id"] == 1 and len(self.envs) == 3:
-                self.gone.add(0)
-            return super().__call__(request, number)
-
-    api = Moving()
-    api.envs = [2.0]
-    async with member(api) as (joining, _):
-        await joining.join()
-        joining.joined.clear()
-        await joining.join()
-        assert (joining.registration.env_id, joining.membership.epoch, api.connected) == (1, 0, [1])
-
-
-async def test_a_number_that_is_somebody_elses_now(api: Api) -> None:
-    """Another run of the API, which gave our number away: its step is behind the one we know."""
-    api.step = 5
-    async with watched(api) as (joined, _):
-        api.forget()
-        api.envs = [0.5]
-        await until(lambda: joined.registration.env_id == 1, "registered under a number of its own")
-        await until(joined.joined.is_set, "the way back is found")
-        assert (api.connected, joined.membership.epoch) == ([0, 1], 1), "the other one is not disconnected"
-
-
 async def test_groups_that_are_sent_while_the_status_is_asked_for_stay_counted() -> None:
     """The status may be older than they are, and their places would be given away twice."""
     api = Api()

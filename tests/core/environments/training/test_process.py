@@ -129,18 +129,6 @@ def test_the_number_of_groups_is_needed(arena: Arena, steps: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_group_that_cannot_be_scored_is_another_rows(arena: Arena) -> None:
-    failing = order(1)[0]
-
-    def verdict(uid: str, index: int, as_a: bool) -> Reply | str:
-        return Reply(status=400) if uid == failing else first_wins(uid, index, as_a)
-
-    run = process(arena, "--env.total_steps=2", "--env.max_num_workers=1", verdict=verdict)
-    assert run.ended.code == 0, run.ended.said
-    assert uids(groups(arena)) == order(3)[1:]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["judge", "policy"])
 def test_too_few_groups(arena: Arena, broken: str) -> None:
     """It gives up each group after three rows, says so and fails."""
@@ -156,15 +144,6 @@ def test_too_few_groups(arena: Arena, broken: str) -> None:
     assert "the key is wrong" in run.ended.err
     assert not groups(arena)
     assert len({uid_of(body) for body in run.policy.bodies}) == 6
-
-
-@pytest.mark.parametrize(("longest", "kept"), [(11, 0), (12, 1)])
-def test_a_group_that_is_too_long_is_not_written(arena: Arena, longest: int, kept: int) -> None:
-    """The last of four completions has 8 tokens behind a prompt of 3; as long as the limit is too long, as in serve."""
-    run = process(arena, "--env.total_steps=1", f"--env.max_token_length={longest}")
-    assert len(groups(arena)) == kept
-    assert run.ended.code == (0 if kept else 1)
-    assert ("1 of 1 groups could not be scored; rows that were tried: 3 too_long" in run.ended.err) is not kept
 
 
 def run_of(arena: Arena) -> str:
