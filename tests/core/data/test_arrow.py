@@ -12,7 +12,7 @@ import datasets
 import pyarrow.parquet
 import pytest
 
-from judgegym.data.arrow import ArrowRows, read_table
+from judgegym.data.arrow import ArrowRows, python_values, read_table
 from judgegym.datasets.cluster.batches import rows_of
 from judgegym.datasets.files.own_text import json_texts
 from judgegym.llm import wire
@@ -78,6 +78,11 @@ def write(path: Path) -> Path:
     else:
         pyarrow.parquet.write_table(pyarrow.table({"uid": ["a", "b"]}), path)
     return path
+
+
+def test_a_time_that_python_has_no_type_for_is_a_text() -> None:
+    after_9999 = pyarrow.array([253_402_300_800], type=pyarrow.timestamp("s"))
+    assert python_values(after_9999) == ["10000-01-01 00:00:00"]
 
 
 def test_a_call_in_a_table_has_its_own_arguments_and_not_those_of_other_rows() -> None:

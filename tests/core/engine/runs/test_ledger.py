@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -128,6 +129,8 @@ async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Pat
     async with connected(script) as (client, _):
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")), pytest.raises(EndpointError):
             await client.chat(ASK, n=4, seed=0)
+        lines = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_bytes().splitlines()]
+        assert [(line["row"], line["group"]) for line in lines if "failed" in line] == [("row-1", None)]
         down = False
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
             answer = await client.chat(ASK, n=4, seed=0)
