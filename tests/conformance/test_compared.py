@@ -6,11 +6,12 @@ import pytest
 
 from judgegym.reports.compare.comparison import compare_runs
 from judgegym.reports.results.run import SavedRun
-from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.lab import Lab, Undisturbed, slow_with_several_models
 from tests.core.reports.objects import objects
 from tests.scripted import Reply
 
 
+@slow_with_several_models
 def test_runs_with_the_same_judge_protocol_and_data_are_compared(lab: Lab, undisturbed: Undisturbed) -> None:
     """The second run lacks what was refused, which is left out unless it counts as wrong."""
     lab.policy.disturb({"row-1": Reply(status=400, body={"error": {"message": "no"}})}.get)

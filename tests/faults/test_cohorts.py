@@ -109,6 +109,7 @@ async def undisturbed(judge: str) -> tuple[list[list[Any]], Counter[str]]:
         return found, Counter({digest: count for digest, count in server.answered.items() if count})
 
 
+@pytest.mark.slow("tournament")
 @each_judge
 async def test_faults_that_pass_change_no_score_of_a_cohort_and_nothing_is_paid_twice(judge: str) -> None:
     expected, answered = await undisturbed(judge)

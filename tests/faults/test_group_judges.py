@@ -44,6 +44,7 @@ def test_mixture_of_faults_leaves_no_trace_in_groups(bench: Bench, verb: Verb, u
     nothing_is_lost(outcome, undisturbed)
 
 
+@pytest.mark.slow("tournament")
 @pytest.mark.parametrize("verb", ["process"])
 @pytest.mark.parametrize("kind", ONE_OF_EACH)
 @each_judge
