@@ -8,6 +8,7 @@ from judgegym.engine.completions import Policy
 from judgegym.engine.settings import PolicySettings
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.wire import Message
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
@@ -58,6 +59,23 @@ async def test_short_answers_are_asked_for_again(
     assert found.answer == answer
     assert found.short is (answer != LONG)
     assert len(endpoint.requests) == run.attempts == requests
+
+
+async def test_usage_is_that_of_all_answers(asking: Asking) -> None:
+    async with asking(in_turn("no", "nope", LONG)) as (policy, _):
+        _, run = await policy.complete(CONVERSATION)
+    assert (run.usage.prompt_tokens, run.usage.completion_tokens, run.usage.cost) == (30, 15, 15.0)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_nothing_but_silence_is_a_failed_call(asking: Asking, retries: int) -> None:
+    """One request and `max_retries` more, not a retry within a retry; and what was paid is counted."""
+    async with asking("", max_retries=retries) as (policy, endpoint):
+        with pytest.raises(EndpointError) as caught:
+            await policy.complete(CONVERSATION)
+    assert (caught.value.kind, caught.value.attempts) == (FailureKind.BROKEN, retries + 1)
+    assert len(endpoint.requests) == retries + 1
+    assert caught.value.usage.completion_tokens == 5 * (retries + 1)
 
 
 @pytest.mark.parametrize(
