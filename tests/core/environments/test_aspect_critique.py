@@ -70,22 +70,6 @@ def test_but_it_is_when_one_row_needs_the_policy(tmp_path: Path) -> None:
     assert run.judge.requests == []
 
 
-@pytest.mark.slow
-def test_rows_without_an_answer_ask_the_policy(tmp_path: Path) -> None:
-    rows = [
-        answered(0),
-        {"id": "open", "question": "Why?", "contexts": ["one", "two"]},
-        {"id": "plain", "prompt": "How?"},
-    ]
-    run = critique(tmp_path, "--env.aspects=correctness", rows=rows, judge=verdict(1), policy="A new answer.")
-    assert run.code == 0, run.said
-    assert run.scores("model_answer") == {"r0": "Answer 0.", "open": "A new answer.", "plain": "A new answer."}
-    asked = [body["messages"] for body in run.policy.bodies]
-    assert sorted(messages[-1]["content"] for messages in asked) == ["How?", "Why?\n\nContext:\none\ntwo"]
-    assert {len(messages) for messages in asked} == {1}
-    assert run.general["model_name"] == "the-policy"
-
-
 def test_a_file_of_answers_comes_before_the_rows_own(tmp_path: Path) -> None:
     """Also where it says that a model answered nothing at all."""
     answers = write_lines(

@@ -12,13 +12,12 @@ import pytest
 from judgegym.engine.completions import Clients
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings, open_group_judge
-from judgegym.engine.settings.verbs import ROLLOUTS, Verb
+from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges.config.composed import with_all_choices
-from judgegym.judges.config.fields import DeclaredSetting
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -61,18 +60,6 @@ async def test_settings_of_a_judge_that_is_not_asked_for_are_none() -> None:
     assert {*type(together).model_fields} == {*type(single).model_fields} | of_judge
     assert await opened(AspectCritiqueEnv, "--env.schedule=swiss", "--env.group_judge=tournament") is not None
     assert await opened(ArenaHardEnv, "--env.judge_reask=2") is None
-
-
-@pytest.mark.parametrize("env_type", ENVS)
-def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
-    own = {"listwise_orders", "judge_max_input_tokens", "group_judge", "group_reward_range"}
-    if env_type is not ArenaHardEnv:
-        own |= {"judge_protocol", "judge_reask", "tournament_game", "schedule", "schedule_rounds", "game_orders"}
-    settings = with_all_choices(env_type.config_type)
-    for name in own:
-        assert DeclaredSetting(name, settings, name).verbs == ROLLOUTS, name
-    with pytest.raises(SettingsError, match=r"group_judge .* not of evaluate"):
-        settings_of(env_type, "--env.group_judge=listwise", verb="evaluate")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.llm.errors import SettingsError
@@ -85,32 +83,14 @@ def test_a_reward_by_turn_needs_a_judgment_of_each_turn() -> None:
     load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn", "--env.judged=turns"], verb="process")
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "process"])
-def test_a_rule_needs_no_endpoint_but_the_policys(tmp_path: Path, verb: str) -> None:
+def test_a_rule_needs_no_endpoint_but_the_policys(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "prompts.jsonl", [ROW])
-    rule = "--env.judge=rule", "--env.rule=length", "--env.rule_soft_limit=1", "--env.rule_hard_limit=101"
-    words = {
-        "evaluate": (f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"),
-        "process": (
-            *(f"--env.train_dataset={data}", f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"),
-            *("--env.total_steps=1", "--env.group_size=2", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"),
-        ),
-    }
-    with serving(lambda _, number: "word " * (51 if number % 2 else 76)) as policy:
-        ended = in_process(
-            verb,
-            *words[verb],
-            *rule,
-            f"--openai.base_url={policy.base_url}",
-            "--openai.model_name=p",
-            env_type=PromptsEnv,
-        )
+    words = [f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}", "--env.judge=rule"]
+    words += ["--env.rule=length", "--env.rule_soft_limit=1", "--env.rule_hard_limit=101", "--openai.model_name=p"]
+    with serving("word " * 51) as policy:
+        ended = in_process("evaluate", *words, f"--openai.base_url={policy.base_url}", env_type=PromptsEnv)
     assert ended.code == 0, ended.said
     assert {body["model"] for body in policy.bodies} == {"p"}
-    if verb == "process":
-        (group,) = map(json.loads, (tmp_path / "groups.jsonl").read_text().splitlines())
-        assert sorted(group["scores"]) == [0.25, 0.5]
-        return
     files = RunFiles(tmp_path / "run")
     (sample,) = files.samples
     assert (sample["score"], sample["run"]["judge_calls"]) == (0.5, {})

@@ -75,16 +75,6 @@ def test_several_judgments_are_pooled(tmp_path: Path, pooling: str, pooled: floa
 
 
 @pytest.mark.slow
-def test_formats_of_rows_without_a_score_count_too(tmp_path: Path) -> None:
-    texts = {0: score(4), 1: "I would give it a four.", 2: score(4), 3: score(4)}
-    run = rubric(
-        tmp_path, "--env.max_judge_error_rate=1", rows=ROWS, judge=by_number(texts), policy="A response of mine."
-    )
-    assert run.scores("status")["r0"] == "ok" and "r1" not in run.scores()
-    assert run.metrics["strict_format_rate"] == 0.5, "three rows in one draw each, and three draws of the other"
-
-
-@pytest.mark.slow
 def test_rows_without_a_rubric_have_the_default(tmp_path: Path) -> None:
     rows = [task(0, rubric=None), task(1)]
     run = rubric(tmp_path, "--env.default_rubric=Is it kind?", rows=rows, judge=score(3), policy="Mine is this.")

@@ -60,18 +60,6 @@ def test_scores_against_gold(tmp_path: Path, reward: str, rewards: list[float]) 
     assert run.details("gold") == {f"r{number}": gold for number, gold in GOLD.items()}
 
 
-@pytest.mark.slow
-def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:
-    """The judge is the one that is compared; the policy is not asked, and no key of it is demanded."""
-    run = rubric(tmp_path, SCORES, rows=ROWS, judge=by_number(GIVEN))
-    assert run.code == 0, run.said
-    assert run.scores() == {f"r{number}": float(str(given)) for number, given in GIVEN.items()}
-    wanted = {**STATISTICS, "mean_score": 3.0, "mean_reward": 0.5}
-    assert run.some(*wanted) == pytest.approx(wanted)
-    assert confusion(run) == Counter((GOLD[number], GIVEN[number]) for number in GOLD)
-    assert {shown(body)["Response To Evaluate"] for body in run.judge.bodies} == {f"Response {n}." for n in GOLD}
-
-
 ALWAYS_THREE = [labelled(0, 1), labelled(1, 3), labelled(2, 5), labelled(3, 5)]
 
 

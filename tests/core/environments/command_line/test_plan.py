@@ -8,31 +8,13 @@ import pytest
 
 from judgegym.environments.prompts_environment import PromptsEnv
 from tests.arena import Arena
-from tests.billing import LONGEST, PRICES, Provider
-from tests.command import in_process, serving, write_lines
+from tests.billing import PRICES
+from tests.command import in_process, write_lines
 from tests.plans import PrintedPlan, read_plan
 
 
 def planned(*words: str) -> PrintedPlan:
     return read_plan(in_process(*words).successful().out)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", ["evaluate", "process"])
-def test_calls_are_those_of_the_run(tmp_path: Path, verb: str) -> None:
-    arena = Arena(tmp_path).rows(5)
-    places = {"evaluate": "data_dir_to_save_evals", "process": "data_path_to_save_groups"}
-    words = [verb, *arena.flags, f"--env.{places[verb]}={tmp_path / 'run.jsonl'}", *PRICES]
-    words += [f"--env.eval_max_tokens={LONGEST}"] if verb == "evaluate" else [f"--env.train_max_tokens={LONGEST}"]
-    words += ["--env.total_steps=5"] if verb == "process" else []
-    with serving(provider := Provider(0, faults=False)) as endpoint:
-        urls = [f"--openai.base_url={endpoint.base_url}", f"--env.judge_base_url={endpoint.base_url}"]
-        plan = planned(*words, *urls, f"--plan={LONGEST}", "--env.budget_calls=3")
-        assert not endpoint.requests and not (tmp_path / "run.jsonl").exists()
-        assert in_process(*words, *urls).code == 0
-        assert plan.calls.usual == len(endpoint.requests)
-    assert plan.cost is not None and provider.usd <= 4 * plan.cost  # it bills up to a token a byte
-    assert plan.words["budget"] == "3 calls are not enough"
 
 
 def test_a_plan_needs_no_key_and_takes_prices_from_the_table(tmp_path: Path) -> None:

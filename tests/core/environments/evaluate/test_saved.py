@@ -51,15 +51,6 @@ def on_disk(run: RunDirectory, name: str) -> list[str]:
     return [json.loads(line)["uid"] for line in (run.path / name).open("rb")]
 
 
-async def test_sorted_files_hold_the_lines_in_the_order_of_the_rows_and_are_read_from_there(run: RunDirectory) -> None:
-    saved = filled(run)
-    before = {task.uid: sample for task, sample in saved.everything()}
-    await saved.sort()
-    assert on_disk(run, "samples.jsonl") == ["row-0", "row-2", "row-4"]
-    assert on_disk(run, "failures.jsonl") == ["row-1", "row-3", "row-5"]
-    assert {task.uid: sample for task, sample in saved.everything()} == before
-
-
 @pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl"])
 async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirectory) -> None:
     run.writer(name).append(b'{"uid":"of an earlier run"}\n')

@@ -16,7 +16,6 @@ from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sampling import roll_out
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.errors import EndpointError, FailureKind, JudgeGymError, SettingsError
@@ -154,13 +153,3 @@ async def test_a_reward_by_turn_needs_scores_of_turns(
         with pytest.raises(SettingsError, match=r"--env\.reward_by: .*no score of (each|a) turn"):
             await GroupPipeline(env, source, TrainingMetrics(env)).run(ROW, pytest.fail)
         assert (endpoint.requests == []) is is_told_at_once
-
-
-async def test_monitors_and_gold_judges_are_shown_all_turns() -> None:
-    group, env, _ = await rolled(Talker(says(1, 2)))
-    first, second, *_ = monitor_group(env, ROW, group, number=1, step=1).rollouts
-    assert first.completion == "a1 is worth 0, goodbye"
-    assert second.completion == (
-        "assistant: b1 is worth 1\n\nuser: Go on after 1.\n\nassistant: b2 is worth 1, goodbye"
-    )
-    assert second.tokens == len("b1 is worth 1") + len("b2 is worth 1, goodbye") + 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -64,13 +63,6 @@ def test_another_environments_checkpoints_are_not_its_own(tmp_path: Path, other:
     """Though its name may begin with ours."""
     checkpoints(tmp_path, 0, other).save(1, {"epoch": 1})
     assert checkpoints(tmp_path, 1, "arena_hard").load(5) is None
-
-
-def test_of_two_earlier_ones_the_latest_is_taken(tmp_path: Path) -> None:
-    for number, time in ((9, 1000), (10, 2000)):
-        checkpoints(tmp_path, number).save(5, {"epoch": number})
-        os.utime(folder(tmp_path, number) / "step-5.json", (time, time))
-    assert checkpoints(tmp_path, 11).load(5) == {"epoch": 10}
 
 
 def test_a_name_with_wildcards_is_a_name(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from judgegym.engine.runs.disk import Disk
 from judgegym.environments.training.group_file import GroupFile, groups_path
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from tests.core.engine.runs.full_disk import RefusingDisk
 
 
 def lines(path: Path) -> list[Any]:
@@ -56,17 +54,3 @@ def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"--env\.data_path_to_save_groups") as caught:
         GroupFile(tmp_path / "file" / "groups.jsonl", Disk())
     assert str(tmp_path / "file" / "groups.jsonl") in str(caught.value)
-
-
-async def test_groups_that_wait_for_a_full_disk_are_sorted_in_with_the_others(tmp_path: Path) -> None:
-    refusing = RefusingDisk(room=30)
-    file = GroupFile(tmp_path / "groups.jsonl", Disk(retry_s=0.01, open_file=refusing.open))
-    for number in (2, 0, 3, 1):
-        file.write(number, wire.dumps({"number": number}))
-    assert lines(file.path) == [{"number": 2}, {"number": 0}]
-    finishing = asyncio.create_task(file.finish())
-    await asyncio.sleep(0.05)
-    assert not finishing.done()
-    refusing.room = 1 << 20
-    await asyncio.wait_for(finishing, 60)
-    assert lines(file.path) == [{"number": number} for number in range(4)]

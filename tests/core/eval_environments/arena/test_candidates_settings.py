@@ -11,7 +11,7 @@ import yaml
 
 from tests.arena import for_model
 from tests.command import in_process
-from tests.contest import answer_of, answering, better, contest
+from tests.contest import answer_of, answering, contest
 
 A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://127.0.0.1:9/v1"}
 
@@ -81,17 +81,6 @@ def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
     said = [sample["detail"]["answers"][1]["answer"] for sample in run.files.samples]
     assert said == [answer_of("bob", uid) for uid in here.uids]
     assert f"bob: The completions are those of {alone.files.path} " in run.ended.err
-
-
-@pytest.mark.slow
-def test_row_whose_answer_in_a_file_has_changed_plays_again(tmp_path: Path) -> None:
-    here = contest(tmp_path, 3)
-    here.compare(candidates=["ann", "bob"], verdict=better("ann", "bob", "baseline"))
-    changed = here.file("bob", {"row-1": f"{answer_of('bob', 'row-1')}, at last"})
-    again = here.compare("--resume", candidates=["ann", changed], verdict=better("bob", "ann", "baseline"))
-    assert again.code == 0, again.said
-    assert {uid for uid, *_ in again.games} == {"row-1"} and all("bob" in game for game in again.games)
-    assert again.metrics["winrate_ann_vs_bob"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.slow

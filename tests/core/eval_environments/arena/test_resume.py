@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.arena import Arena, Run, against_model, for_model, tie, uid_of
+from tests.arena import Arena, Run, uid_of
 from tests.command import write_lines
-from tests.scripted import Json, Reply
-
-HANG = Reply(hang=True)
-
-
-def mixed(uid: str, as_a: bool) -> str:
-    """Wins, losses and ties."""
-    return (for_model, against_model, tie)[int(uid.removeprefix("row-")) % 3](uid, as_a)
 
 
 def judged(run: Run) -> set[str]:
@@ -93,28 +84,3 @@ def change(path: Path, column: str, uids: set[str]) -> None:
     """Change a column of some rows of a file."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     write_lines(path, [{**row, column: f"{row[column]}, changed"} if row["uid"] in uids else row for row in rows])
-
-
-@pytest.mark.slow
-def test_answers_that_were_paid_for_outlive_an_evaluation_that_is_given_up(arena: Arena) -> None:
-    """Ten rows fail for good while the judge sits on two others, whose answers are there, until it times out."""
-    down = Reply(status=401, body={"error": {"message": "no"}})
-
-    waiting: set[int] = set()
-    all_four_wait = asyncio.Event()
-
-    async def script(request: Json, number: int) -> Reply:
-        if uid_of(request) in ("row-10", "row-11"):
-            waiting.add(number)
-            if len(waiting) == 4:
-                all_four_wait.set()
-            return HANG
-        await all_four_wait.wait()
-        return down
-
-    first = arena.rows(12).evaluate("--env.judge_max_retries=0", "--env.judge_timeout=1", judge_script=script)
-    assert first.code == 1
-    assert len(first.policy.requests) == 12
-    again = arena.evaluate("--resume", verdict=mixed)
-    assert again.code == 0, again.said
-    assert [uid_of(body) for body in again.policy.bodies] == []

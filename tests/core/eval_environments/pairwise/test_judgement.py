@@ -16,7 +16,6 @@ from tests.pairwise import (
     bundled_knowing,
     choice_row,
     evaluate,
-    gold,
     golds,
     is_choice,
     knowing,
@@ -128,16 +127,6 @@ def test_malformed_thinking_is_wrong_however_right_the_letter(tmp_path: Path, op
     assert run.code == 0, run.said
     assert run.metrics["percent_correct"] == run.metrics["thinking_valid_rate"] == 0.0
     assert run.metrics["selected_rows"] == run.metrics["total_samples"] == 8
-
-
-@pytest.mark.slow
-def test_a_verdict_inside_the_thinking_does_not_count(tmp_path: Path) -> None:
-    def policy(request: Json, number: int) -> str:
-        wrong = next(letter for letter in "ABCD" if letter != gold(request))
-        return f"<think>First [[{wrong}]], no.</think>[[{gold(request)}]]"
-
-    run = evaluate(tmp_path, "--env.thinking_mode=True", rows=CHOICES, policy=policy)
-    assert run.metrics["percent_correct"] == 1.0
 
 
 def test_thinking_is_asked_for_in_the_system_message(tmp_path: Path) -> None:

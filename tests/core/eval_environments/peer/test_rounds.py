@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import write_lines
-from tests.peers import NAMES, Asked, Minds, Said, answer_of, asked, bench, evaluate, queries, scored
+from tests.peers import NAMES, Asked, Minds, Said, asked, bench, evaluate, queries, scored
 from tests.scripted import Json, Meeting, Reply
 
 OTHERS = [(judge, candidate) for judge in NAMES for candidate in NAMES if judge != candidate]
@@ -109,19 +108,6 @@ def test_two_numbers_of_rounds_are_one_too_many(tmp_path: Path) -> None:
     assert ended.code == 2
     assert "critique_rounds (1) and judge_critique_rounds (2) are one setting" in ended.said
     assert models.counts() == {}
-
-
-@pytest.mark.slow
-def test_answers_of_files_are_judged_and_judge_nobody(tmp_path: Path) -> None:
-    old = [{"uid": f"q{number}", "answer": answer_of("old", f"Question {number}?")} for number in range(3)]
-    file = write_lines(tmp_path / "old.jsonl", old)
-    with bench(tmp_path, names=("ann", "bob")) as models:
-        named = f'{models.models()[:-1]}, {{"name": "old", "answers": "{file}"}}]'
-        ended = models.evaluate("--env.critique_rounds=0", candidates=named, rows=queries(2))
-    assert ended.code == 0, ended.said
-    assert models.counts() == {"answer": 4, "judgment": 8}
-    assert "4 answers, 8 judgments: 12 calls" in ended.said
-    assert ended.table(0) == [["judge", "ann", "bob", "old"], ["ann", "", "50", "50"], ["bob", "50", "", "50"]]
 
 
 @pytest.mark.slow
