@@ -50,6 +50,11 @@ def test_each_way_to_fail_is_counted_and_the_denominator_is_every_row() -> None:
     assert {name: found[name] for name in expected} == expected
 
 
+def test_without_rows_there_are_no_error_rates_and_that_is_said() -> None:
+    reason = "there are no rows"
+    assert observed([]).left_out == {"eval/judge_error_rate": reason, "eval/policy_error_rate": reason}
+
+
 def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
     completions = [
         Completion("0123456789", thinking="hm", finish_reason="stop"),

@@ -65,6 +65,7 @@ def test_the_diagnostics_of_a_window() -> None:
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert "train/completion_lengths_p95" not in found, "there is no longest length to be near to"
+    assert not [name for name in found if "_ci_" in name], "training has no intervals"
 
 
 @pytest.mark.parametrize(("longest", "near"), [(30, 0.5), (31, 0.5), (32, 0.0), (20, 1.0)])

@@ -125,3 +125,14 @@ def test_what_is_wrong_is_said_before_the_first_call(
 def test_a_run_is_named_after_its_candidates(names: list[str], name: str) -> None:
     candidates = [ModelSettings(name=each, base_url="http://127.0.0.1:1/v1") for each in names]
     assert SelfCritiqueConfig(candidates=candidates).run_name("gpt-4.1") == name
+
+
+@pytest.mark.parametrize(
+    ("lists", "asked"),
+    [({}, "judge"), ({"candidates": "a"}, "a"), ({"judges": "b"}, "b"), ({"candidates": "a", "judges": "b"}, "b")],
+)
+def test_in_training_the_judges_are_asked_or_the_candidates_or_the_judge(lists: dict[str, str], asked: str) -> None:
+    urls = {name: f"http://{name}.example/v1" for name in ("a", "b", "judge")}
+    models = {setting: [ModelSettings(name=name, base_url=urls[name])] for setting, name in lists.items()}
+    config = SelfCritiqueConfig(judge_base_url=urls["judge"], **models)  # type: ignore[arg-type]
+    assert config.endpoints_asked("serve", ("policy",)).judge == (urls[asked],)
