@@ -60,7 +60,7 @@ def recorder(*, together: bool = False, value: float = 1.0) -> TrainingMetrics:
 
     def record(metrics: MetricAggregator, task: Any, sample: Any) -> None:
         metrics.count("observed")
-        metrics.mean("own", value)
+        metrics.mean("own", value, interval=True)
 
     config, names = EnvConfig(thinking_mode=True), MetricNames()
     more = {"record_metrics": record, "spec": EnvSpec(name="counting", headline=("own", "own"))}

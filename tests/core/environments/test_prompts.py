@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
+from tests.scripted import Json, Reply, completion
 from tests.thinking import PROMPT_FILE
 
 ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
@@ -97,6 +101,23 @@ def test_a_rule_needs_no_endpoint_but_the_policys(tmp_path: Path) -> None:
     assert (files.report["config_general"]["judge_model_name"], files.metrics["judge_error_rate"]) == ("rule-length", 0)
     assert not any("judge_cost" in name or "judge_calls" in name for name in files.metrics)
     assert "judge_price" not in ended.said
+
+
+def test_one_judge_of_a_cascade_decides_all_completions_of_a_group(tmp_path: Path) -> None:
+    def rates(request: Json, number: int) -> str:
+        sure = "An unsure one." not in str(request)
+        return f"[FEEDBACK] So. [SCORE] {2 if request['model'] == 'large' else 5 if sure else 3}"
+
+    data, out = write_lines(tmp_path / "prompts.jsonl", [ROW]), tmp_path / "groups.jsonl"
+    words = [f"--env.train_dataset={data}", f"--env.data_path_to_save_groups={out}", "--env.judge=cascade"]
+    words += ["--env.cascade=small,large", "--env.cascade_threshold=0.5", "--env.cascade_recheck=0"]
+    words += ["--env.total_steps=1", "--env.group_size=2", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"]
+    with serving(Reply(body=completion("A sure one.", "An unsure one."))) as policy, serving(rates) as judge:
+        urls = f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"
+        ended = in_process("process", *words, *urls, env_type=PromptsEnv)
+    assert ended.code == 0, ended.said
+    assert json.loads(out.read_text())["scores"] == [0.25, 0.25]
+    assert Counter(body["model"] for body in judge.bodies) == {"small": 2, "large": 2}
 
 
 def test_the_judge_is_shown_earlier_answers_without_their_thinking_and_the_policy_all_of_them(tmp_path: Path) -> None:

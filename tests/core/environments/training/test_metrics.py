@@ -45,7 +45,8 @@ def with_statuses(*statuses: Status) -> JudgedGroup:
 
 def test_the_diagnostics_of_a_window() -> None:
     groups = group([1.0, -1.0, None], [10, 20, 30], cost=0.25), group([0.0, 0.0, 0.0], [10, 10, 10])
-    found = metrics_of(*groups).values
+    metrics = metrics_of(*groups)
+    found = metrics.values
     expected = {
         "config/thinking_mode": 1,
         "train/groups_judged": 2,
@@ -65,7 +66,7 @@ def test_the_diagnostics_of_a_window() -> None:
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert "train/completion_lengths_p95" not in found, "there is no longest length to be near to"
-    assert not [name for name in found if "_ci_" in name], "training has no intervals"
+    assert not [name for name in (*found, *metrics.left_out) if "_ci_" in name], "training has no intervals"
 
 
 @pytest.mark.parametrize(("longest", "near"), [(30, 0.5), (31, 0.5), (32, 0.0), (20, 1.0)])
