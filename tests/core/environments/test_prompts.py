@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.llm.errors import SettingsError
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, completion
+from tests.serving import with_tokens
 from tests.thinking import PROMPT_FILE
 
 ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
@@ -111,8 +111,11 @@ def test_one_judge_of_a_cascade_decides_all_completions_of_a_group(tmp_path: Pat
     data, out = write_lines(tmp_path / "prompts.jsonl", [ROW]), tmp_path / "groups.jsonl"
     words = [f"--env.train_dataset={data}", f"--env.data_path_to_save_groups={out}", "--env.judge=cascade"]
     words += ["--env.cascade=small,large", "--env.cascade_threshold=0.5", "--env.cascade_recheck=0"]
-    words += ["--env.total_steps=1", "--env.group_size=2", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"]
-    with serving(Reply(body=completion("A sure one.", "An unsure one."))) as policy, serving(rates) as judge:
+    words += ["--env.total_steps=1", "--env.group_size=2", "--env.token_source=chat"]
+    with (
+        serving(Reply(body=with_tokens(completion("A sure one.", "An unsure one.")))) as policy,
+        serving(rates) as judge,
+    ):
         urls = f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"
         ended = in_process("process", *words, *urls, env_type=PromptsEnv)
     assert ended.code == 0, ended.said
