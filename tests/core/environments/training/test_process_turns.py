@@ -60,6 +60,7 @@ def test_groups_of_one_sequence_a_rollout() -> None:
     assert "user: Go on after 1." in kept
 
 
+@pytest.mark.slow  # `tests/core/serve/test_turns.py` has groups of each turn in the gate
 def test_a_group_of_each_turn_is_a_line_and_an_item_of_the_page() -> None:
     ended, _ = process(Talker(says(1, 2, thinks=True), forgets=True))
     assert ended.code == 0, ended.err
