@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -77,10 +76,3 @@ def kill(child: asyncio.subprocess.Process) -> None:
     """End a process, and those that it has started, if it still runs."""
     if child.returncode is None:
         os.killpg(child.pid, signal.SIGKILL)
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

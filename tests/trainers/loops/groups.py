@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tests.core.server.running import Reached
+from tests.trainers.loops.offline import OfflineJudge
 
 QUESTIONS = ("Why is the sky blue at noon?", "Why do ships made of steel float on water?")
 ANSWERS = (
@@ -37,6 +38,15 @@ async def asked_directly(
     return scores
 
 
-def mean(scores: Sequence[float]) -> float:
-    """The mean as rewards have it: exact for equal ones."""
-    return scores[0] if len(set(scores)) == 1 else math.fsum(scores) / len(scores)
+def failed_among(answers: Sequence[tuple[str, str]], judge: OfflineJudge) -> list[bool]:
+    """Of each answer to a question, whether its judgment has failed; an empty one is not judged. Some have failed."""
+    failed = [bool(answer) and judge.has_failed(question, answer) for question, answer in answers]
+    assert any(failed) and not all(failed)
+    return failed
+
+
+def with_means(scores: Sequence[float | None], failed: Sequence[bool]) -> list[float]:
+    """The rewards of a group: where a judgment has failed the mean of the others', exact for equal ones."""
+    there = [score or 0.0 for score, is_failed in zip(scores, failed, strict=True) if not is_failed]
+    mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
+    return [mean if is_failed else score or 0.0 for score, is_failed in zip(scores, failed, strict=True)]

@@ -45,9 +45,9 @@ class OfflineJudge:
         """How many distinct requests there were."""
         return len(self._numbers)
 
-    def has_failed(self, text: str) -> bool:
-        """Whether a request was refused that showed this text."""
-        return any(text in asked for asked in self.failed)
+    def has_failed(self, *texts: str) -> bool:
+        """Whether a request was refused that showed all of these texts."""
+        return any(all(text in asked for text in texts) for asked in self.failed)
 
 
 @asynccontextmanager

@@ -15,17 +15,12 @@ import pytest
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.openrlhf import agent_executor
 from judgegym_trainers.scores.results import MOST_FAILED, NoRewardError
-from tests.core.server.running import asked, running
-from tests.scripted import Json
+from tests.core.server.running import running
+from tests.trainers.judges import good_or_bad as judge
 from tests.trainers.plugins.packages import present
 
 TEXTS = ["good", "FAIL", "bad"]
 PROMPT = "Why? "
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2]
-    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
 
 
 class Bytes:

@@ -15,6 +15,8 @@ from judgegym.llm.errors import SettingsError
 from judgegym_trainers.slime import close, reward
 from tests.core.server.running import asked, running
 from tests.scripted import Json
+from tests.trainers.judges import best
+from tests.trainers.judges import good_or_bad as score
 from tests.trainers.plugins.scoring_server import answering
 
 
@@ -37,19 +39,6 @@ def group(*responses: str, **fields: Any) -> list[Sample]:
 def arguments(url: str | None = None, *, group_rm: bool = True, **given: Any) -> SimpleNamespace:
     known: dict[str, Any] = {"rm_url": url, "group_rm": group_rm, "reward_key": None, "eval_reward_key": None}
     return SimpleNamespace(**{**known, **given})
-
-
-def best(request: Json, number: int) -> str:
-    """Chooses the response that says `good`."""
-    for letter in "ABCD":
-        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
-            return f"[[{letter}]]"
-    return "nobody"
-
-
-def score(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2]
-    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
 
 
 @pytest.fixture(autouse=True)

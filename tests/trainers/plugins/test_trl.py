@@ -16,17 +16,11 @@ from judgegym_trainers.trl import close, combined_reward, judge_environment, jud
 from tests.core.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
+from tests.trainers.judges import good_or_bad as judge
 from tests.trainers.plugins.scoring_server import answering
 
 PROMPTS = [[{"role": "user", "content": f"Question {number // 2}?"}] for number in range(4)]
 COMPLETIONS = [[{"role": "assistant", "content": text}] for text in ("good", "bad", "FAIL", "good")]
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2]
-    if response.startswith("FAIL"):
-        return "I cannot say."
-    return f"[FEEDBACK] Seen. [SCORE] {5 if response.startswith('good') else 1}"
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.core.server.running import Running, running
-from tests.listwise import shown_answers, verdict
 from tests.scripted import Json
 from tests.trainers.loops import trainers
 from tests.trainers.loops.examples import example, swap
@@ -133,19 +132,6 @@ async def test_conversations_with_tools_and_prompts_that_differ(tmp_path: Path) 
     assert asked_for == 1  # the prompt has what both begin with once: the server has judged the same just now
     assert result["groups"][0]["rewards"] == expected
     assert "[tool call: look(" in shown and "Nectar." in shown
-
-
-@pytest.mark.timeout(150)
-async def test_scores_belong_to_ids_in_whatever_order_the_judge_names_them(tmp_path: Path) -> None:
-    points = {reply: (number + 1) / 10 for number, reply in enumerate(REPLIES)}
-
-    def backwards(request: Json, number: int) -> str:
-        return verdict([(shown.id, points[shown.text]) for shown in reversed(shown_answers(request))])
-
-    async with running(*LISTWISE, judge=backwards) as server:
-        result = await gathered(tmp_path, code(server.url), group(*REPLIES))
-        assert len(server.judge.requests) == 1
-    assert result["groups"][0]["rewards"] == list(points.values())
 
 
 @pytest.mark.timeout(150)

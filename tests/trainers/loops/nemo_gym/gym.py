@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.trainer import free_port
 from tests.trainers.loops import trainers
-from tests.trainers.loops.children import ended, free_port, ready, started
+from tests.trainers.loops.children import ended, ready, started
 from tests.trainers.loops.examples import example
 
 SERVERS = (

@@ -13,6 +13,7 @@ from tests.core.server.nemo_rl import check_components, is_masked
 from tests.core.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
+from tests.trainers.judges import best
 from tests.trainers.loops import trainers
 from tests.trainers.loops.nemo_gym.gym import Gym
 
@@ -132,23 +133,6 @@ async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(gym:
     assert ([each["reward"] for each in kept], asked_for) == ([1.0], 1)
     assert [each["_ng_failure_class"] for each in failed] == ["policy_failed"] * 3
     assert all(is_masked(each) and "_ng_failure_terminal" not in each for each in failed)
-
-
-async def test_a_judge_that_is_away_leaves_no_reward_in_the_rollouts(gym: Gym, tmp_path: Path) -> None:
-    async with running("--deadline=1") as server:
-        await server.judge.__aexit__(None, None, None)
-        ended = await collect(gym, server.url, tmp_path, [row("good"), row("bad")])
-    assert ended.code == gym.ends_without_a_reward, ended.err
-    assert lines(tmp_path / "rollouts.jsonl") == []
-    assert [each["_ng_failure_class"] for each in lines(tmp_path / "rollouts_failures.jsonl")] == ["judge_failed"] * 2
-
-
-def best(request: Json, number: int) -> str:
-    """Chooses the response that says `good`."""
-    for letter in "ABCD":
-        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
-            return f"[[{letter}]]"
-    return "nobody"
 
 
 async def test_compare_as_the_client_of_its_genrm_server_reads_it(gym: Gym) -> None:

@@ -80,7 +80,7 @@ def check_protocol(name: str, found: Any) -> None:
     assert tasks["row"]["uid"] == tasks["task"]["id"] and tasks["row"]["messages"] == tasks["task"]["messages"]
 
 
-@pytest.mark.parametrize("name", ["arena_hard", "self_critique", "aspect_critique", "rubric_absolute"])
+@pytest.mark.parametrize("name", ["arena_hard", "self_critique"])
 async def test_failed_judges_of_a_served_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trainers.place_of("openenv")
     async with offline_judge() as (url, _):

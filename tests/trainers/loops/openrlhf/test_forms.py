@@ -11,17 +11,16 @@ from tests.core.server.running import running
 from tests.scripted import Json
 from tests.trainers.loops import trainers
 from tests.trainers.loops.examples import example, swap
-from tests.trainers.loops.groups import ANSWERS, QUESTIONS, asked_directly, mean
+from tests.trainers.loops.groups import ANSWERS, QUESTIONS, asked_directly, failed_among, with_means
 from tests.trainers.loops.offline import OfflineJudge
 
 SERVER = "http://127.0.0.1:8400"
 FILE = trainers.ROOT / "judgegym_trainers/openrlhf.py"
+ASKED = [(question, text) for question in QUESTIONS for text in ANSWERS]
 SAMPLES = [
     {"prompt": f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n", "label": "Since.", "response": text}
-    for question in QUESTIONS
-    for text in ANSWERS
+    for question, text in ASKED
 ]
-PLACES = range(len(SAMPLES))
 
 
 async def run(form: str | Path, *, agent: bool) -> list[Json]:
@@ -53,86 +52,44 @@ async def test_rewards_by_url_are_those_of_the_judge_and_a_failed_one_is_flagged
     """The server's own protocol, where each sample stands for itself: the fallback, flagged, where it is chosen."""
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
         scores = [score or 0.0 for score in await asked_directly(server)]
-        results = await run(f"{server.url}/get_reward", agent=False)
-    assert [result["reward"] for result in results] == [result["score"] for result in results] == scores
-    assert [result["judge_failed"] for result in results] == [0.0] * len(scores)
     judge = OfflineJudge(every_third_fails=True)
     async with running("--on_failure=score", f"--fallback_score={FALLBACK}", judge=judge) as server:
         results = await run(f"{server.url}/get_reward", agent=False)
-    failed = [bool(result["judge_failed"]) for result in results]
-    assert {each["response"] for each, is_failed in zip(SAMPLES, failed, strict=True) if is_failed} == {
-        text for text in ANSWERS if text and judge.has_failed(text)
-    }
-    assert any(failed)
-    for score, result, is_failed in zip(scores, results, failed, strict=True):
-        assert result["reward"] == (FALLBACK if is_failed else score)
+    failed = failed_among(ASKED, judge)
+    assert [bool(result["judge_failed"]) for result in results] == failed
+    rewards = [FALLBACK if is_failed else score for score, is_failed in zip(scores, failed, strict=True)]
+    assert [result["reward"] for result in results] == [result["score"] for result in results] == rewards
 
 
-@pytest.mark.parametrize(("number", "agent"), FORMS)
-async def test_rewards_are_those_of_the_judge(number: int, agent: bool, tmp_path: Path) -> None:
-    async with running("--judge=rubric", judge=OfflineJudge()) as server:
-        scores = await asked_directly(server)
-        results = await run(written(tmp_path / "form.py", number, server.url), agent=agent)
-    assert len({score for score in scores if score is not None}) > 1
-    for score, result in zip(scores, results, strict=True):
-        empty = score is None
-        expected = 0.0 if score is None else score
-        assert result == {"reward": expected, "score": expected, "judge_failed": 0.0, "invalid_completion": empty}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "agent"), FORMS)
 async def test_every_third_judgment_fails(number: int, agent: bool, tmp_path: Path) -> None:
+    """What failed has the mean of its group, flagged; the others have their own scores."""
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
-        scores = [score or 0.0 for score in await asked_directly(server)]
+        scores = await asked_directly(server)
     judge = OfflineJudge(every_third_fails=True)
     async with running("--judge=rubric", judge=judge) as server:
         results = await run(written(tmp_path / "form.py", number, server.url), agent=agent)
-    failed = [place for place in PLACES if results[place]["judge_failed"]]
-    assert failed and {SAMPLES[place]["response"] for place in failed} == {
-        text for text in ANSWERS if text and judge.has_failed(text)
-    }
-    for place in PLACES:
-        group = [each for each in PLACES if SAMPLES[each]["prompt"] == SAMPLES[place]["prompt"]]
-        there = [scores[each] for each in group if each not in failed]
-        assert results[place]["reward"] == (mean(there) if place in failed else scores[place])
+    failed = failed_among(ASKED, judge)
+    assert [bool(result["judge_failed"]) for result in results] == failed
+    assert [bool(result["invalid_completion"]) for result in results] == [score is None for score in scores]
+    size = len(ANSWERS)
+    expected = [with_means(scores[at : at + size], failed[at : at + size]) for at in range(0, len(SAMPLES), size)]
+    assert [result["reward"] for result in results] == [reward for group in expected for reward in group]
 
 
 @pytest.mark.parametrize("agent", [False, True])
-async def test_groups_are_compared_in_one_call(agent: bool, tmp_path: Path) -> None:
-    """With the judge in OpenRLHF's process; the scores are those of the server for the whole group."""
+async def test_groups_are_compared_in_one_call(agent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the module itself, and with the judge in OpenRLHF's process; the scores are the server's for a whole group."""
     async with running("--judge=listwise", judge=OfflineJudge()) as server:
         scores = await asked_directly(server, together=True)
         asked_before = len(server.judge.requests)
-        settings = {
-            "on_failure": "leave_out" if agent else "score",
-            "judge": {
-                "judge": "listwise",
-                "judge_base_url": server.judge.base_url,
-                "judge_model_name": "the-judge",
-            },
-            "group_size": len(ANSWERS),
-        }
-        path = tmp_path / "form.py"
-        what = "AgentExecutor = agent_executor" if agent else "reward_func = reward_function"
-        made = what.rpartition(" ")[2]
-        path.write_text(f"from judgegym_trainers.openrlhf import {made}\n{what}(**{settings!r})\n")
-        results = await run(path, agent=agent)
+        judge = {"judge": "listwise", "judge_base_url": server.judge.base_url, "judge_model_name": "the-judge"}
+        given = {"on_failure": "leave_out" if agent else "score", "judge": judge, "group_size": len(ANSWERS)}
+        monkeypatch.setenv("JUDGEGYM_OPENRLHF", json.dumps(given))
+        results = await run(FILE, agent=agent)
         asked_for = len(server.judge.requests) - asked_before
     assert [result["reward"] for result in results] == [score or 0.0 for score in scores]
     assert asked_for == len(QUESTIONS)
-
-
-@pytest.mark.parametrize("agent", [False, True])
-async def test_the_module_itself_is_such_a_file(agent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running("--judge=rubric", judge=OfflineJudge()) as server:
-        scores = await asked_directly(server)
-        monkeypatch.setenv(
-            "JUDGEGYM_OPENRLHF",
-            json.dumps({"url": server.url, "group_size": 1} if agent else {"url": server.url, "on_failure": "score"}),
-        )
-        results = await run(FILE, agent=agent)
-    assert [result["reward"] for result in results] == [score or 0.0 for score in scores]
 
 
 async def test_a_file_whose_settings_cannot_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

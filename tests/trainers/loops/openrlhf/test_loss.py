@@ -8,22 +8,18 @@ from pathlib import Path
 import pytest
 
 from judgegym_trainers.openrlhf import ESTIMATORS
-from tests.core.server.running import asked, running
+from tests.core.server.running import running
 from tests.scripted import Json
+from tests.trainers.judges import rating
 from tests.trainers.loops import trainers
 
 PROMPT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
 TEXTS = ["good", "FAIL", "fair, and of some length", "poor answer"]
-SCORES = {"good": 5, "fair, and of some length": 3, "poor answer": 1}
+judge = rating({"good": 5, "fair, and of some length": 3, "poor answer": 1})
 FAILED = TEXTS.index("FAIL")
 ALL = ("gae", "reinforce", "flash_reinforce", *ESTIMATORS)
 SCALES = {"rloo": 4 * 2 / (3 * 3), "group_norm": math.sqrt(3 / 2)}
 """How much larger the others' advantages are than in a group without the failed one: 4 samples, 3 of them judged."""
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
-    return "I cannot say." if response == "FAIL" else f"[SCORE] {SCORES[response]}"
 
 
 def samples(texts: list[str]) -> list[Json]:

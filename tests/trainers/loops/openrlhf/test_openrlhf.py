@@ -51,17 +51,6 @@ async def test_the_prompt_is_never_judged_as_part_of_the_response() -> None:
     assert [each["reward"] for each in ended.result] == [[1.0]] * 3  # formerly the prompt was judged, too
 
 
-async def test_several_addresses_are_asked_in_turn() -> None:
-    async with running(judge=judge) as one, running(judge=judge) as other:
-        samples = [{"prompt": CHAT, "label": None, "response": "good"}] * 4
-        urls = f"{one.url}/get_reward,{other.url}/get_reward"
-        ended = await trainers.run("openrlhf", "program.py", urls, samples)
-        asked_of = (len(one.judge.requests), len(other.judge.requests))
-    assert ended.code == 0, ended.err
-    assert [each["reward"] for each in ended.result] == [[1.0]] * 4
-    assert min(asked_of) >= 1
-
-
 async def test_samples_of_one_prompt_and_label_are_compared() -> None:
     """The executor sends one sample a request, without ids: prompt and label tell the groups apart."""
     points = {"good": 0.9, "fair": 0.5, "poor": 0.25}
@@ -74,14 +63,3 @@ async def test_samples_of_one_prompt_and_label_are_compared() -> None:
     assert ended.code == 0, ended.err
     assert [each["reward"] for each in ended.result] == [[points[sample["response"]]] for sample in samples]
     assert groups == [set(points)] * 2
-
-
-async def test_a_sample_without_its_group_gets_the_flagged_fallback() -> None:
-    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--on_failure=score", "--fallback_score=0.5")
-    async with running(*flags, judge="unused") as server:
-        samples = [{"prompt": CHAT, "label": None, "response": "good"}]
-        ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples)
-    assert ended.code == 0, ended.err
-    (sample,) = ended.result
-    assert (sample["reward"], sample["extra_logs"]["judge_failed"]) == ([0.5], [1.0])
-    assert server.judge.requests == []

@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.trainer import free_port
 from tests.trainers.loops import trainers
-from tests.trainers.loops.children import ended, free_port, kill, ready, started, until
+from tests.trainers.loops.children import ended, kill, ready, started, until
 
 
 @dataclass(frozen=True)

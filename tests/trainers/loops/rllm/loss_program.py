@@ -1,7 +1,8 @@
 """What rLLM trains of rollouts in a remote runtime: episodes by its engine's own function, groups by its own transform.
 
 Prints the rewards of the groups that are trained, with rLLM's default and with its filter of errors. The failed rollout
-is one whose evaluator has raised, as ours does where the judge failed: the runtime's result is not finished.
+is one whose evaluator has raised, as ours does where the judge failed: the runtime's result is not finished. And what
+our evaluators take for the answer of an episode whose agent has set one.
 """
 
 import json
@@ -10,8 +11,10 @@ from rllm.engine.remote_agent_flow_engine import _build_episode
 from rllm.engine.remote_runtime.protocol import RemoteTaskResult
 from rllm.trainer.algorithms.config import CompactFilteringConfig
 from rllm.trainer.algorithms.transform import _build_trajectory_groups
-from rllm.types import Step
+from rllm.types import Episode, Step
 from rllm.workflows.workflow import TerminationReason
+
+from judgegym_trainers.rllm import _answer
 
 
 def episode(number, reward):
@@ -34,4 +37,5 @@ def trained(**settings):
     return [[trajectory.reward for trajectory in group.trajectories] for group in groups]
 
 
-print(json.dumps({"default": trained(), "filtered": trained(enable=True, mask_error=True)}))
+answers = [_answer(Episode(artifacts={"answer": answer})) for answer in ("Seven.", None, 7)]
+print(json.dumps({"default": trained(), "filtered": trained(enable=True, mask_error=True), "answers": answers}))

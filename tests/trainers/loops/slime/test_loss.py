@@ -10,21 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.core.server.running import asked, running
+from tests.core.server.running import running
 from tests.scripted import Json
+from tests.trainers.judges import rating
 from tests.trainers.loops import trainers
 
-SCORES = {"good": 5, "fair": 3, "poor": 1}
+judge = rating({"good": 5, "fair": 3, "poor": 1})
 TEXTS = ["good", "FAIL", "fair", "poor"]
 SAMPLES: list[Json] = [{"prompt": "Why?", "response": text, "label": None} for text in TEXTS]
 GROUP_NORMALIZED = ("grpo", "gspo", "cispo", "reinforce_plus_plus_baseline")
 """The estimators of which slime subtracts the mean of the group; others get the rewards as they are."""
 ESTIMATORS = (*GROUP_NORMALIZED, "reinforce_plus_plus", "ppo")
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
-    return "I cannot say." if response == "FAIL" else f"[SCORE] {SCORES[response]}"
 
 
 async def trained(url: str, samples: list[Json] = SAMPLES, **given: Any) -> trainers.Ended:

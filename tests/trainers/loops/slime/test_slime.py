@@ -10,22 +10,11 @@ import pytest
 from tests.core.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
+from tests.trainers.judges import best
+from tests.trainers.judges import good_or_bad as judge
 from tests.trainers.loops import trainers
 
 FUNCTION = "judgegym_trainers.slime.reward"
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2]
-    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
-
-
-def best(request: Json, number: int) -> str:
-    """Chooses the response that says `good`."""
-    for letter in "ABCD":
-        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
-            return f"[[{letter}]]"
-    return "nobody"
 
 
 async def rewards_of(url: str, samples: list[Json], **given: Any) -> Json:
@@ -94,14 +83,3 @@ async def test_samples_of_one_prompt_are_compared_however_they_are_sent(route: s
         asked_for = len(server.judge.requests)
     assert (result["rewards"], asked_for) == (list(POINTS.values()), 1)
     assert result["removed"] == [False] * 3
-
-
-@pytest.mark.parametrize(("route", "given"), [("/slime", {}), ("", {"custom_rm_path": FUNCTION})])
-async def test_a_sample_without_its_group_gets_the_fallback(route: str, given: Json) -> None:
-    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--on_failure=score", "--fallback_score=0.5")
-    async with running(*flags, judge="unused") as server:
-        given = {**given, "judgegym": {"fallback_score": 0.5}}
-        result = await rewards_of(server.url + route, GROUP[:1], alone=True, **given)
-    assert result["rewards"] == [0.5]
-    assert result["removed"] == [bool(given.get("custom_rm_path"))]  # slime's own `remote_rm` cannot remove a sample
-    assert server.judge.requests == []

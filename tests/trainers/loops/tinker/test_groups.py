@@ -10,7 +10,7 @@ import pytest
 from judgegym_trainers.single_turn import close_all
 from tests.trainers.loops import trainers
 from tests.trainers.loops.environments import ENVIRONMENTS, expected, settings_of
-from tests.trainers.loops.groups import mean
+from tests.trainers.loops.groups import with_means
 from tests.trainers.loops.offline import offline_judge
 
 FLAGS = ("judge_failed", "invalid_completion")
@@ -23,10 +23,9 @@ def closed() -> Iterator[None]:
 
 
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("fails", [False, True])
-async def test_rewards_of_every_environment(fails: bool) -> None:
+async def test_rewards_of_every_environment() -> None:
     """They are the environment's own; without a reward, the mean of the others and flagged; or the group is skipped."""
-    async with offline_judge(every_third_fails=fails) as (url, judge):
+    async with offline_judge(every_third_fails=True) as (url, _):
         ours = {name: await expected(name, url) for name in ENVIRONMENTS}
         asked = {
             name: (settings_of(name, url), {uid: [text for text, _ in pairs] for uid, pairs in rows.items()})
@@ -35,17 +34,17 @@ async def test_rewards_of_every_environment(fails: bool) -> None:
         ended = await trainers.run("tinker", "groups.py", asked)
         assert ended.code == 0, ended.err
         assert "Unclosed" not in ended.err
-        assert bool(judge.failed) == fails
     failed = 0
     for name, rows in ours.items():
         for uid, pairs in rows.items():
             group, rewarded = ended.result[name][uid], [each for _, each in pairs]
-            there = [each.reward for each in rewarded if each.reward is not None]
-            failed += len(rewarded) - len(there)
-            if len(there) < 2:
+            without = [each.reward for each in rewarded].count(None)
+            failed += without
+            if len(rewarded) - without < 2:
                 assert "planted" in group["skipped"]
                 continue
-            assert group["rewards"] == [mean(there) if each.reward is None else each.reward for each in rewarded]
+            rewards = [each.reward for each in rewarded]
+            assert group["rewards"] == with_means(rewards, [reward is None for reward in rewards])
             flags = [(each["judge_failed"], each["invalid_completion"]) for each in group["metrics"]]
             assert flags == [(float(each.is_failed), float(each.is_invalid)) for each in rewarded]
             own = [{key: value for key, value in each.items() if key not in FLAGS} for each in group["metrics"]]
@@ -54,4 +53,4 @@ async def test_rewards_of_every_environment(fails: bool) -> None:
             assert group["advantages"] == group["in_data"] == pytest.approx(advantages, abs=1e-6)
             assert [each["response"] for each in group["logs"]] == [text for text, _ in pairs]
             assert [each["judge_explanation"] for each in group["logs"]] == [each.explanation for each in rewarded]
-    assert bool(failed) == fails
+    assert failed

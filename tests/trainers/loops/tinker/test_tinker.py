@@ -174,23 +174,6 @@ def check_group(rollouts: list[Json], rewards: Sequence[float | None]) -> None:
 
 
 @pytest.mark.timeout(150)
-async def test_a_failed_judge_of_an_environment(tmp_path: Path) -> None:
-    async with offline_judge(every_third_fails=True) as (base_url, judge):
-        result = await trained(tmp_path, of_environment(judge_base_url=base_url))
-        rewards = {uid: [each.reward for each in await ours(uid, judge_base_url=base_url)] for uid in result.uids}
-        assert judge.failed
-    kept = [uid for uid, given in rewards.items() if sum(each is not None for each in given) >= 2]
-    assert result.result["skipped"] == len(rewards) - len(kept)
-    assert sorted({each["steps"][0]["logs"]["row"] for each in result.rollouts}) == sorted(kept)
-    assert any(None in rewards[uid] for uid in kept)
-    for uid in kept:
-        check_group(result.of_row(uid), rewards[uid])
-    failed = [each for each in result.rollouts if each["trajectory_metrics"]["judge_failed"]]
-    assert all(each["trajectory_metrics"].keys() == {"judge_failed", "invalid_completion"} for each in failed)
-    assert all("planted" in each["steps"][0]["logs"]["judge_explanation"] for each in failed)
-
-
-@pytest.mark.timeout(150)
 @pytest.mark.parametrize("kind", ["rubric", "listwise"])
 async def test_prompts_with_a_reward_server(tmp_path: Path, kind: str) -> None:
     replies = [*REPLIES[:3], ""]

@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 
 from tests.core.server.running import running
-from tests.scripted import Json
+from tests.scripted import Json, ScriptedEndpoint
+from tests.trainers.judges import NO_VERDICT
 from tests.trainers.loops import trainers
 from tests.trainers.loops.offline import offline_judge
-from tests.trainers.loops.trl.asked import TEXTS as ANSWERS
 from tests.trainers.loops.trl.asked import environment, environments_rewards
 from tests.trainers.loops.trl.test_loss import HALVES, SCORES, TEXTS, judge
 from tests.trainers.plugins.scoring_server import answering
@@ -57,44 +57,38 @@ def check(result: Json, scores: dict[str, float]) -> None:
 
 @pytest.mark.timeout(620)
 async def test_a_failed_judgment_adds_nothing_in_the_worker(tmp_path: Path) -> None:
-    async with running("--judge=rubric", judge=judge) as server, sampling(TEXTS) as url:
+    """In functions over HTTP and with the judge in the worker's process; several functions are refused."""
+    async with (
+        running("--judge=rubric", judge=judge) as server,
+        offline_judge() as (judge_url, _),
+        ScriptedEndpoint(NO_VERDICT) as down,
+        sampling(TEXTS) as url,
+    ):
         here = {"judge": "rubric", "judge_base_url": server.judge.base_url, "judge_model_name": "m"}
+        served = {"kind": "judge", "given": {"url": server.url, "name": "helpful"}}
+        rows = {"kind": "environment", "given": environment("self_critique", judge_url)}
         runs = {
-            "served": {"kind": "judge", "given": {"url": server.url, "name": "helpful"}},
+            "served": served,
             "here": {"kind": "judge", "given": {"judge": here}},
-            "combined": {"kind": "judge", "given": {"url": server.url}, "combined": [2.0, 1.0]},
-            "beside": {"kind": "judge", "given": {"url": server.url}, "beside": True, "refused": True},
+            "combined": {**served, "combined": [2.0, 1.0]},
+            "beside": {**served, "beside": True, "refused": True},
+            "rows": rows,
+            "rows beside": {**rows, "beside": True, "refused": True},
+            "down": {"kind": "judge", "given": {"judge": {**here, "judge_base_url": down.base_url}}, "fails": True},
         }
         ended = await trainers.run("trl", "async_program.py", tmp_path, url, runs, patience_s=600)
+        rewards = await environments_rewards(rows["given"], [TEXTS])  # type: ignore[arg-type]  # keywords
     assert ended.code == 0, ended.err
-    check(ended.result["served"], SCORES)
-    check(ended.result["here"], SCORES)
-    check(ended.result["combined"], {text: 2 * score + HALVES[0] for text, score in SCORES.items()})
-    named = ended.result["served"]["metrics"]
-    assert all("rewards/helpful" in metrics for metrics in named)
-    assert "combined_reward(" in ended.result["beside"]["error"]
+    result = ended.result
+    check(result["served"], SCORES)
+    check(result["here"], SCORES)
+    check(result["combined"], {text: 2 * score + HALVES[0] for text, score in SCORES.items()})
+    assert all("rewards/helpful" in metrics for metrics in result["served"]["metrics"])
+    of_rows = zip(result["rows"]["texts"], result["rows"]["metrics"], strict=True)
+    assert {text: metrics["reward"] for text, metrics in of_rows} == pytest.approx(
+        dict(zip(TEXTS, rewards, strict=True))
+    )
+    for name in ("beside", "rows beside"):
+        assert "combined_reward(" in result[name]["error"]
+    assert "NoRewardError: the judge failed for 32 samples in a row, last with: " in result["down"]["error"]
     assert "the judge failed, the last one with: " in ended.err  # the reason, in the worker's log
-
-
-@pytest.mark.timeout(620)
-async def test_a_judge_that_fails_completely_ends_the_worker_with_its_reason(tmp_path: Path) -> None:
-    async with running("--judge=rubric", judge="I cannot say.") as server, sampling(TEXTS) as url:
-        runs = {"down": {"kind": "judge", "given": {"url": server.url}, "fails": True}}
-        ended = await trainers.run("trl", "async_program.py", tmp_path, url, runs, patience_s=600)
-    assert ended.code == 0, ended.err
-    assert "NoRewardError: the judge failed for 32 samples in a row, last with: " in ended.result["down"]["error"]
-
-
-@pytest.mark.timeout(620)
-async def test_an_environment_opens_again_in_the_worker(tmp_path: Path) -> None:
-    async with offline_judge() as (judge_url, _), sampling(ANSWERS) as url:
-        given = environment("self_critique", judge_url)
-        beside = {"kind": "environment", "given": given, "beside": True, "refused": True}
-        runs = {"reward": {"kind": "environment", "given": given}, "beside": beside}
-        ended = await trainers.run("trl", "async_program.py", tmp_path, url, runs, patience_s=600)
-        expected = await environments_rewards(given, [ANSWERS])
-    assert ended.code == 0, ended.err
-    result = ended.result["reward"]
-    by_text = {text: of_text["reward"] for text, of_text in zip(result["texts"], result["metrics"], strict=True)}
-    assert by_text == pytest.approx(dict(zip(ANSWERS, expected, strict=True)))
-    assert "combined_reward(" in ended.result["beside"]["error"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.server.running import asked, running
-from tests.scripted import Json
+from tests.core.server.running import running
+from tests.trainers.judges import NO_VERDICT, rating
 from tests.trainers.loops import trainers
 from tests.trainers.loops.offline import offline_judge
 from tests.trainers.loops.trl.asked import EACH_BY_ITSELF, environment
@@ -19,11 +19,7 @@ SCORES = {"good": 1.0, "fair one": 0.5, "poor": 0.0}
 HALVES = [0.5, 0.5, 0.5, 0.5]
 """What the user's own function `length` gives for these texts, all of which have an even number of characters."""
 SHAPE = {"rows": [{"prompt": "Q"}], "per_device": 4, "generations": 4, "texts": TEXTS}
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
-    return "I cannot say." if response == "FAIL" else f"[SCORE] {1 + 4 * SCORES[response]:.0f}"
+judge = rating({"good": 5, "fair one": 3, "poor": 1})
 
 
 def normalized(values: Sequence[float]) -> list[float]:
@@ -104,7 +100,7 @@ async def test_with_normalize_then_sum_a_failed_part_adds_its_groups_mean(tmp_pa
 
 @pytest.mark.timeout(200)
 async def test_a_judge_that_is_down_ends_the_training_with_its_reason(tmp_path: Path) -> None:
-    async with running("--judge=rubric", judge="I cannot say.") as server:
+    async with running("--judge=rubric", judge=NO_VERDICT) as server:
         run = {**SHAPE, "reward": {"judge": {"url": server.url}}, "config": {"max_steps": 20}}
         ended = await trainers.run("trl", "program.py", str(tmp_path), {"down": run})
     assert ended.code == 0, ended.err

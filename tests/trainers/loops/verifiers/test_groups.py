@@ -36,16 +36,6 @@ async def together(server: Any, found: Episode) -> list[float | None]:
     return [result["score"] for result in (await server.post("/v1/score", body)).json["results"]]
 
 
-@pytest.mark.parametrize("kind", ["listwise", "tournament"])
-async def test_a_group_is_judged_by_a_reward_server(kind: str, tmp_path: Path) -> None:
-    async with running(f"--judge={kind}", judge=OfflineJudge()) as server, talker() as policy:
-        found = await evaluated(tmp_path, policy, "judged-questions", *GROUP, "--env.judge.url", server.url, "-n", "2")
-        expected = [await together(server, each) for each in found]
-    for episode, rewards in zip(found, expected, strict=True):
-        assert len(episode.attempts) == 3 and len(set(rewards)) > 1
-        check(episode, rewards)
-
-
 async def test_without_a_judgment_of_the_group_no_attempt_has_a_reward(tmp_path: Path) -> None:
     judge = OfflineJudge(every_third_fails=True)
     async with running("--judge=listwise", judge=judge) as server, talker() as policy:
@@ -70,9 +60,8 @@ async def test_an_attempt_without_a_verdict_does_not_spoil_the_others(keep_score
     assert all("no reward (judge_failed)" in each.errors[-1] for each in found.attempts if not each.ok)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-async def test_the_example_compares_with_the_environments_own_judge(fails: bool, tmp_path: Path) -> None:
-    async with offline_judge(every_third_fails=fails) as (judge, _), talker() as policy:
+async def test_the_example_compares_with_the_environments_own_judge(tmp_path: Path) -> None:
+    async with offline_judge(every_third_fails=True) as (judge, _), talker() as policy:
         text = swap(example("verifiers", "toml", 1), ("n = 8", "n = 3"), ('"OPENAI_API_KEY"', '"HOME"'))
         settings = {"judge_base_url": judge, "judge_model_name": "m", "judge_max_retries": 0}
         (tmp_path / "group.toml").write_text(text)
@@ -85,7 +74,7 @@ async def test_the_example_compares_with_the_environments_own_judge(fails: bool,
             replies = [Choice(each.reply, finish_reason="stop") for each in episode.attempts]
             expected.append(await env.rewards(episode.attempts[0].data["uid"], replies))
     failed = [rewards[0].is_failed for rewards in expected]
-    assert any(failed) == fails and not all(failed)
+    assert any(failed) and not all(failed)
     for episode, rewarded in zip(found, expected, strict=True):
         check(episode, [each.reward for each in rewarded])
         for attempt, each in zip(episode.attempts, rewarded, strict=True):

@@ -104,31 +104,13 @@ async def test_a_failed_judge_is_no_reward(kind: str, tmp_path: Path) -> None:
         assert [f"no reward ({result['status']})" in error for error in attempt.errors] == [True] * (not attempt.ok)
 
 
-JURIES: Mapping[str, Sequence[str]] = {
-    "jury": (
-        """judges = {first = {judge = "rubric"}, second = {judge = "aspect", aspects = "correctness"}}""",
-        '--judges={"first": {"judge": "rubric"}, "second": {"judge": "aspect", "aspects": "correctness"}}',
-    ),
-    "cascade": (
-        """cascade = {cheap = {judge = "rubric"}, strong = {judge = "aspect", aspects = "correctness"}}, """
-        "cascade_threshold = 0.6",
-        '--cascade={"cheap": {"judge": "rubric"}, "strong": {"judge": "aspect", "aspects": "correctness"}}',
-        "--cascade_threshold=0.6",
-    ),
-}
-"""A jury and a cascade as verifiers' settings, and as flags of the server."""
-
-
-@pytest.mark.parametrize("kind", JURIES)
-async def test_jury_and_cascade_judge_as_the_server_does(kind: str, tmp_path: Path) -> None:
-    settings, *flags = JURIES[kind]
+async def test_a_jury_in_settings_judges_as_that_of_the_server(tmp_path: Path) -> None:
+    members = """, judges = {first = {judge = "rubric"}, second = {judge = "aspect", aspects = "correctness"}}"""
+    flag = '--judges={"first": {"judge": "rubric"}, "second": {"judge": "aspect", "aspects": "correctness"}}'
     async with offline_judge() as (url, judge), talker() as policy:
-        text = TASKSET + PLUGGED.format(kind=kind, judge=url, more=f", {settings}", view="last_reply")
-        found = attempts(await evaluated(tmp_path, policy, *written(tmp_path, text), "-r", "3"))
-        results = await ours(kind, judge, found, *flags)
-    check(found, results, f"judgegym-{kind}")
-    assert len(found) == 9 and all(each.ok for each in found)
-    assert len({result["score"] for result in results}) > 1
+        text = TASKSET + PLUGGED.format(kind="jury", judge=url, more=members, view="last_reply")
+        found = attempts(await evaluated(tmp_path, policy, *written(tmp_path, text)))
+        check(found, await ours("jury", judge, found, flag), "judgegym-jury")
 
 
 async def test_the_example_judges_with_a_reward_server(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ import shlex
 import pytest
 
 from judgegym_trainers.verl.rewards import ESTIMATORS
-from tests.core.server.running import asked, running
+from tests.core.server.running import running
 from tests.scripted import Json
+from tests.trainers.judges import rating
 from tests.trainers.loops import trainers
 from tests.trainers.loops.examples import example, swap
 
 TEXTS = ["good", "FAIL", "fair, and of some length", "poor answer"]
-SCORES = {"good": 5, "fair, and of some length": 3, "poor answer": 1}
+judge = rating({"good": 5, "fair, and of some length": 3, "poor answer": 1})
 FAILED = TEXTS.index("FAIL")
 KWARGS = "+reward.custom_reward_function.reward_kwargs"
 OTHERS = ("gae", "reinforce_plus_plus", "remax", "opo")
@@ -27,11 +28,6 @@ SCALES = {
     "gpg": 4 / 3 * 2 / 3,  # it counts the rewards that are not 0: 3 of 4, and without the failed one 2 of 3
 }
 """How much larger the others' advantages are than in a group without the failed one: 4 samples, 3 of them judged."""
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
-    return "I cannot say." if response == "FAIL" else f"[SCORE] {SCORES[response]}"
 
 
 def overrides(url: str, number: int) -> list[str]:

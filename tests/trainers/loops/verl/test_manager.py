@@ -15,7 +15,7 @@ from tests.core.server.running import running
 from tests.scripted import Json, ScriptedEndpoint
 from tests.trainers.loops import trainers
 from tests.trainers.loops.examples import example, swap
-from tests.trainers.loops.groups import ANSWERS, QUESTIONS, asked_directly, mean
+from tests.trainers.loops.groups import ANSWERS, QUESTIONS, asked_directly, failed_among, with_means
 from tests.trainers.loops.offline import OfflineJudge
 
 SAMPLES = [
@@ -23,7 +23,6 @@ SAMPLES = [
     for number, question in enumerate(QUESTIONS)
     for text in ANSWERS
 ]
-PLACES = range(len(SAMPLES))
 SIZE = f"actor_rollout_ref.rollout.n={len(ANSWERS)}"
 OURS = [word for word in shlex.split(example("verl", "bash", 2)) if word.startswith("reward.reward_manager")]
 KWARGS = "+reward.custom_reward_function.reward_kwargs"
@@ -84,25 +83,18 @@ async def test_groups_of_a_batch_meet_across_workers() -> None:
 async def test_every_third_judgment_fails() -> None:
     """Samples by themselves: what failed has the mean of its group, flagged; the others have their own scores."""
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
-        scores = [score or 0.0 for score in await asked_directly(server)]
-    judge = OfflineJudge(every_third_fails=True)
+        scores = await asked_directly(server)
+    judge, of_groups = OfflineJudge(every_third_fails=True), OfflineJudge(every_third_fails=True)
     third = [{**each, "uid": "third", "prompt": "Why is it so?"} for each in SAMPLES[: len(ANSWERS)]]
-    async with (
-        ScriptedEndpoint(judge) as endpoint,
-        ScriptedEndpoint(OfflineJudge(every_third_fails=True)) as of_groups,
-    ):
+    async with ScriptedEndpoint(judge) as endpoint, ScriptedEndpoint(of_groups) as comparing:
         overrides = [*OURS, *judge_of(endpoint, judge="rubric")]
-        compared = [*OURS, *judge_of(of_groups, judge="listwise"), f"{KWARGS}.fallback_score=-0.5"]
+        compared = [*OURS, *judge_of(comparing, judge="listwise"), f"{KWARGS}.fallback_score=-0.5"]
         results, groups = await run(case("stream", *overrides), case("batch", *compared, samples=[*SAMPLES, *third]))
-    failed = [place for place in PLACES if results[place]["judge_failed"]]
-    assert failed and {SAMPLES[place]["response"] for place in failed} == {
-        text for text in ANSWERS if text and judge.has_failed(text)
-    }
-    for place in PLACES:
-        group = [each for each in PLACES if SAMPLES[each]["uid"] == SAMPLES[place]["uid"]]
-        there = [scores[each] for each in group if each not in failed]
-        assert results[place]["score"] == (mean(there) if place in failed else scores[place])
-        assert (results[place]["judge_status"] == "judge_failed") == (place in failed)
+    failed = failed_among([(str(sample["prompt"]), str(sample["response"])) for sample in SAMPLES], judge)
+    expected = with_means(scores[:4], failed[:4]) + with_means(scores[4:], failed[4:])
+    assert [result["score"] for result in results] == expected
+    assert [result["judge_status"] == "judge_failed" for result in results] == failed
+    assert [bool(result["judge_failed"]) for result in results] == failed
     # Of the three groups one has failed as a whole: nothing but its empty answers has a reward, which stands for all.
     failed_of = [[sample["judge_failed"] for sample in groups[start : start + 4]] for start in (0, 4, 8)]
     assert sorted(failed_of) == [[0.0] * 4, [0.0] * 4, [1.0, 1.0, 1.0, 0.0]]
@@ -116,10 +108,10 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
     folder = trainers.ROOT / "judgegym_trainers/verl/config"
     ours = [f"hydra.searchpath=[file://{folder}]", "+judgegym=deployed_judge"]
     model = ["reward.reward_model.enable=true", f"reward.reward_model.model_path={TOKENIZER}"]
+    path = "reward.custom_reward_function.path=pkg://judgegym_trainers.verl"
     function = [
-        *model,
         "reward.reward_model.rollout.name=vllm",
-        "reward.custom_reward_function.path=pkg://judgegym_trainers.verl",
+        path,
         f"{KWARGS}.judge.judge=rubric",
         f"{KWARGS}.on_failure=score",
     ]
@@ -127,17 +119,16 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
     name = f"--judge_model_name={TOKENIZER}"  # the stand-in's answers depend on it
     async with running("--judge=listwise", name, judge=OfflineJudge()) as server:
         compared = await asked_directly(server, together=True)
+        without_reference = await asked_directly(server, together=True, reference=None)
     async with running("--judge=rubric", name, judge=OfflineJudge()) as server:
         single = await asked_directly(server)
-    async with running("--judge=listwise", name, judge=OfflineJudge()) as server:
-        without_reference = await asked_directly(server, together=True, reference=None)
     async with ScriptedEndpoint(OfflineJudge()) as router:
         address = router.base_url.removeprefix("http://").removesuffix("/v1")
         bare = [{**each, "bare": True} for each in SAMPLES]  # as the trainer of v1 sends them to shared GPUs
         by_manager, of_bare, by_function = await run(
             case("worker", *ours, *model, router=address),
             case("worker", *ours, *model, samples=bare, router=address),
-            case("worker", *function, samples=asked, router=address),
+            case("worker", *model, *function, samples=asked, router=address),
         )
         models = {request["model"] for request in router.bodies}
     are(by_manager, compared)

@@ -10,6 +10,7 @@ import pytest
 from tests.core.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
+from tests.trainers.judges import good_or_bad as judge
 from tests.trainers.loops import trainers
 
 PATH = str(trainers.ROOT / "judgegym_trainers/verl/function.py")
@@ -24,11 +25,6 @@ RIGHT = [
     {"score": 0.0, "judge_failed": 0.0, "invalid_completion": 0.0},
     {"score": 0.0, "judge_failed": 1.0, "invalid_completion": 0.0},
 ]
-
-
-def judge(request: Json, number: int) -> str:
-    response = asked(request).partition("### Response To Evaluate\n\n")[2]
-    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
 
 
 def case(manager: str, rows: Any = ROWS, name: str = "compute_score", path: str = PATH, **kwargs: Any) -> Json:

@@ -11,6 +11,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym_trainers.trl import RewardFunction, close, judge_reward
 from tests.core.server.running import asked, running
 from tests.scripted import Json, Reply
+from tests.trainers.judges import best
 from tests.trainers.plugins import processes
 
 
@@ -20,14 +21,6 @@ async def in_processes(
     """What each process gets for its batch; an exception in its place."""
     calls = [partial(reward, *batch) for reward, batch in zip(rewards, batches, strict=True)]
     return await processes.in_processes(calls, monkeypatch)
-
-
-def best(request: Json, number: int) -> str:
-    """Chooses the response that says `good`."""
-    for letter in "ABCD":
-        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
-            return f"[[{letter}]]"
-    return "nobody"
 
 
 @pytest.mark.parametrize(
