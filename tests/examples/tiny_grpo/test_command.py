@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from examples.tiny_grpo import __main__ as command
 from examples.tiny_grpo.children import ChildFailed
 from examples.tiny_grpo.curve import Curve, SeedRun, Step, read_curves
-from examples.tiny_grpo.progress import Progress
 from examples.tiny_grpo.run import Plan
 
 
@@ -66,15 +64,6 @@ def test_without_torch_a_line_says_what_to_install(
     assert not (tmp_path / "out").exists()
 
 
-def test_two_that_begin_in_one_second_have_folders_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed: None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "time", SimpleNamespace(strftime=lambda form: "now"))
-    folders = [command.read_options([]).out for _ in range(3)]
-    assert folders == [tmp_path / "runs/tiny_grpo" / name for name in ("now", "now-2", "now-3")]
-
-
 @pytest.mark.parametrize(("last", "code"), [(0.9, 0), (0.1, 1)])
 def test_it_writes_the_curves_and_says_whether_all_seeds_learned(
     last: float,
@@ -114,16 +103,3 @@ def test_a_process_that_fails_is_its_message_and_exit_code_1(
     monkeypatch.setattr(command, "train_seeds", failing)
     assert command.main([f"--out={tmp_path}"]) == 1
     assert capsys.readouterr().err == "the judge ended with exit code 1; the end of judge.log:\n  no more\n"
-
-
-@pytest.mark.parametrize("seeds", [1, 3, 9])
-def test_progress_is_a_row_for_every_few_steps_that_all_seeds_have_made(
-    seeds: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    progress = Progress("scripted judge", range(seeds), 60)
-    for number in range(1, 61):
-        for seed in range(seeds):
-            progress.step(seed, step(number, number / 60))
-    rows = capsys.readouterr().err.splitlines()
-    assert [row.split("/")[0].strip() for row in rows[2:]] == ["1", *map(str, range(5, 61, 5))]
-    assert max(map(len, rows)) <= 80

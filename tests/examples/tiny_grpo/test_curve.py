@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from examples.tiny_grpo.curve import SeedRun, Step, across_seeds, learned, progress_of
+from examples.tiny_grpo.curve import SeedRun, Step, learned, progress_of
 
 
 def made(rewards: list[float], seed: int = 1) -> SeedRun:
@@ -56,7 +56,3 @@ def test_the_standard_error_is_larger_where_steps_resemble_those_before_them() -
 def test_too_few_steps_are_no_decision() -> None:
     progress = learned(made([0.0] * 9 + [1.0] * 10))
     assert not progress.learned and progress.reason is not None and "19 steps" in progress.reason
-
-
-def test_seeds_are_averaged_as_far_as_all_have_come() -> None:
-    assert across_seeds([made([0.0, 1.0, 9.0]), made([1.0, 1.0])], "reward") == [(0.5, pytest.approx(0.5**0.5)), (1, 0)]

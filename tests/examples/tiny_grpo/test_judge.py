@@ -45,10 +45,6 @@ def test_a_failed_judgment_fails_whenever_it_is_asked_for() -> None:
     assert all((one is None) == (other is None) for one, other in both_orders)
 
 
-def test_failures_may_hit_long_answers_alone() -> None:
-    assert scores(Script(failures=1, failures_from=6), ["eeeee", "eeeeee", "e" * 30]) == [100, None, None]
-
-
 def test_a_position_bias_decides_one_order_and_cancels_in_both() -> None:
     assert labels(Script(position_bias=0.5), ["tree", "ever"], "tree") == [("A>B", "A>B"), ("A>B", "A>B")]
     with judging(Script(position_bias=0.5)) as url, ArenaHardJudge(judge_base_url=url) as judge:

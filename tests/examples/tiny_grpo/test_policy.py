@@ -81,13 +81,6 @@ def test_samples_of_one_batch_have_the_logprobs_of_the_whole_sequence(temperatur
             assert recomputed(model, prompt.ids, each, temperature) == pytest.approx(each.logprobs, abs=1e-4)
 
 
-def test_temperature_zero_takes_the_likeliest_token() -> None:
-    model = trained(2)
-    ((first, second),) = sample(model, [Prompt((5, 6, 7), 2, 8, 0.0)])
-    assert first.ids == second.ids
-    assert first.ids[0] == model(torch.tensor([[5, 6, 7]])).logits[0, -1].argmax().item()
-
-
 async def test_rollouts_of_the_endpoint_have_ids_and_logprobs_that_the_model_recomputes(
     policy: ServedPolicy, source: ChatSource
 ) -> None:

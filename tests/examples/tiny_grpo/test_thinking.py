@@ -42,11 +42,6 @@ def test_the_letter_is_counted_in_answers_and_not_in_thinking() -> None:
     assert numbers.letter_share == pytest.approx((0.5 + 1.0) / 4)
 
 
-def test_without_thinking_all_that_is_not_empty_is_well_formed() -> None:
-    numbers = measured("tree", " ", thinks=False)
-    assert (numbers.well_formed, numbers.letter_share) == (0.5, 0.25)
-
-
 def test_a_warm_up_teaches_the_form() -> None:
     torch.set_num_threads(1)
     size = ModelSize(width=32, heads=2, layers=1, context=64, alphabet=THINKING_LETTERS)

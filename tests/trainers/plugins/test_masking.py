@@ -95,13 +95,6 @@ class SingleTurnAgentLoop:
         return SimpleNamespace(response_ids=ids, response_mask=[1] * len(ids), reward_score=None, extra_fields={})
 
 
-class RewardManagerBase:
-    """verl's."""
-
-    def __init__(self, config: Any, tokenizer: Any, compute_score: object) -> None:
-        self.config, self.tokenizer = config, tokenizer
-
-
 class Config(dict[str, Any]):
     """A configuration as OmegaConf's, read by attribute and by `get`."""
 
@@ -111,11 +104,9 @@ class Config(dict[str, Any]):
 
 
 LOOP = "judgegym_trainers.verl.loop"
-MANAGER = "judgegym_trainers.verl.manager"
 VERL = {
     "verl.experimental.agent_loop.agent_loop": {"AgentLoopOutput": object},
     "verl.experimental.agent_loop.single_turn_agent_loop": {"SingleTurnAgentLoop": SingleTurnAgentLoop},
-    "verl.experimental.reward_loop.reward_manager.base": {"RewardManagerBase": RewardManagerBase},
 }
 
 
@@ -143,15 +134,3 @@ async def test_verls_loop_masks_what_has_no_score(on_failure: str, monkeypatch: 
     assert [info["judge_status"] for info in infos] == ["ok", "unparsable", "ok"]
     expected = [0, 0, 0, 0] if on_failure == "leave_out" else [1, 1, 1, 1]
     assert [each.response_mask for each in outputs] == [[1] * 4, expected, [1] * 3]
-
-
-def test_verls_manager_reads_the_estimator_in_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    with present(monkeypatch, VERL, MANAGER):
-        manager = importlib.import_module(MANAGER)
-        made = manager.JudgeRewardManager(config("http://127.0.0.1:1", 4, estimator="grpo"), Bytes(), None)
-        assert made.tokenizer is not None
-        with pytest.raises(SettingsError, match=r"algorithm\.adv_estimator: .*which gae with rollout\.n=4 trains"):
-            manager.JudgeRewardManager(config("http://127.0.0.1:1", 4), Bytes(), None)
-        one = config("http://127.0.0.1:1", 1, estimator="grpo", together=True)  # neither can work, and this is said
-        with pytest.raises(SettingsError, match=r"algorithm\.adv_estimator: .*which grpo with rollout\.n=1 trains"):
-            manager.JudgeRewardManager(one, Bytes(), None)

@@ -17,7 +17,6 @@ PAGE = DOCS / "trainers" / "new_names.md"
 NAMES = [(names_in(row[1])[0], names_in(row[2])[0]) for row in TABLE]
 NEW = [new for _, new in NAMES]
 
-EARLIER = (b"judgegym.integrations", b"judgegym/integrations", b"judgegym.validation", b"judgegym/validation")
 _NAME = re.compile(r"\bjudgegym_trainers(?:\.[A-Za-z_]\w*)+(?::\w+)?|\bjudgegym_trainers(?:/\w+)+\.py")
 _FOLDERS = ("docs", "examples", "deploy", "benchmarks")
 _READ = {".md", ".py", ".toml", ".yaml", ".yml", ".json", ".ipynb", ".sh", ""}
@@ -83,18 +82,3 @@ def test_what_the_handbook_and_the_examples_name_is_there_and_on_the_page() -> N
 def _dotted(name: str) -> str:
     """The module that a name is of."""
     return re.sub(r"^pkg://|^python -m |\.py$|:\w+$", "", name).replace("/", ".")
-
-
-@pytest.mark.parametrize("folder", ["judgegym", "judgegym_trainers", "judgegym_trials", "tests"])
-def test_an_earlier_name_stands_nowhere_in_the_code(folder: str) -> None:
-    paths = [path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
-    assert [str(path) for path in paths if _has_earlier_name(path)] == []
-
-
-def test_an_earlier_name_stands_on_no_other_page() -> None:
-    assert [str(path) for path in _shown() if path != PAGE and _has_earlier_name(path)] == []
-
-
-def _has_earlier_name(path: Path) -> bool:
-    text = path.read_bytes()
-    return any(name in text for name in EARLIER)

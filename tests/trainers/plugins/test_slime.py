@@ -107,14 +107,11 @@ async def test_several_samples_of_one_rollout_are_refused_with_group_rm() -> Non
         await reward(arguments("http://127.0.0.1:1"), samples)
 
 
-@pytest.mark.parametrize("in_process", [True, False])
-async def test_a_group_without_any_score_gets_the_fallback_and_is_kept_out_of_the_loss(in_process: bool) -> None:
+async def test_a_group_without_any_score_gets_the_fallback_and_is_kept_out_of_the_loss() -> None:
     samples = group("a", "b")
     async with running("--judge=choice", judge="nobody") as server:
-        judge = {"judge": "choice", "judge_base_url": server.judge.base_url, "judge_model_name": "m"}
-        where: dict[str, Any] = {"judge": judge} if in_process else {"url": server.url}
-        assert await reward(arguments(judgegym={"fallback_score": 0.5, **where}), samples) == [0.5, 0.5]
-        await close()
+        given = {"fallback_score": 0.5, "url": server.url}
+        assert await reward(arguments(judgegym=given), samples) == [0.5, 0.5]
     assert all(sample.remove_sample for sample in samples)
 
 

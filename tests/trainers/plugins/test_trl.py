@@ -14,13 +14,21 @@ from judgegym.server.settings import JudgeMount
 from judgegym_trainers.scores.results import NoRewardError
 from judgegym_trainers.trl import close, combined_reward, judge_environment, judge_reward
 from tests.core.server.running import asked, running
-from tests.listwise import judging
-from tests.scripted import Json, Meeting, ScriptedEndpoint
+from tests.scripted import Json, Meeting
 from tests.trainers.judges import good_or_bad as judge
 from tests.trainers.plugins.scoring_server import answering
 
 PROMPTS = [[{"role": "user", "content": f"Question {number // 2}?"}] for number in range(4)]
 COMPLETIONS = [[{"role": "assistant", "content": text}] for text in ("good", "bad", "FAIL", "good")]
+
+
+class Trainer:
+    """A trainer that logs nothing."""
+
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+    def log_metric(self, name: str, value: float) -> None: ...
 
 
 @pytest.mark.slow
@@ -39,6 +47,7 @@ async def test_failed_judge_has_the_score_none() -> None:
             rubric=["Is it good?"] * 4,
             trainer_state=object(),
         )
+        assert await reward([], []) == []
         await close(reward)
         shown = [asked(request) for request in server.judge.bodies]
     assert scores == [1.0, 0.0, None, 1.0]
@@ -48,15 +57,6 @@ async def test_failed_judge_has_the_score_none() -> None:
     assert all("### Score Rubric\n\nIs it good?" in text for text in shown)
     assert sum("### Reference Response\n\none" in text for text in shown) == 1
     assert sum("### Instruction\n\nQuestion 0?" in text for text in shown) == 2
-
-
-async def test_plain_texts_with_a_judge_in_this_process() -> None:
-    async with ScriptedEndpoint(judge) as endpoint:
-        mount = JudgeMount(judge="rubric", judge_base_url=endpoint.base_url, judge_max_retries=0)
-        reward = judge_reward(judge=mount)
-        assert await reward(["Q"] * 3, ["good", "bad", "FAIL"]) == [1.0, 0.0, None]
-        assert await reward([], []) == []
-        await close(reward)
 
 
 def best(request: Json, number: int) -> str:
@@ -84,53 +84,18 @@ async def test_groups_are_told_apart_by_position() -> None:
     ],
 )
 async def test_groups_of_another_size_than_told_are_refused(size: int, prompts: list[str], said: str) -> None:
-    class Trainer:
-        num_generations = 4
-
-        def log_metric(self, name: str, value: float) -> None: ...
-
     reward = judge_reward("http://127.0.0.1:1", group_size=size)
-    loggers: dict[str, object] = {"log_metric": Trainer().log_metric} if "which is" in said else {}
+    loggers: dict[str, object] = {"log_metric": Trainer(num_generations=4).log_metric} if "which is" in said else {}
     with pytest.raises(SettingsError, match=said):
         await reward(prompts, ["answer"] * len(prompts), **loggers)
 
 
-@pytest.mark.parametrize("judge", [{"judge": "listwise"}, JudgeMount(judge="tournament")])
-def test_a_judge_of_groups_needs_the_size_of_a_group(judge: Any) -> None:
+def test_a_judge_of_groups_needs_the_size_of_a_group() -> None:
+    judge = JudgeMount(judge="tournament")
     with pytest.raises(SettingsError, match=r"group_size: .* num_generations"):
         judge_reward(judge=judge)
     with pytest.raises(SettingsError, match="2 or more"):
         judge_reward(judge=judge, group_size=1)
-
-
-def turns(found: str, answer: str) -> list[Json]:
-    """A completion that calls a tool and answers by what it found."""
-    call = {"type": "function", "function": {"name": "search", "arguments": {"for": "cats"}}}
-    return [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "content": found},
-        {"role": "assistant", "content": answer},
-    ]
-
-
-POINTS = {"good": 0.9, "fair": 0.5, "poor": 0.25}
-
-
-def last_word(text: str) -> str:
-    return text.split()[-1]
-
-
-async def test_a_listwise_judge_scores_completions_with_tool_calls() -> None:
-    completions = [turns("two cats", text) for text in ("fair", "good", "poor")]
-    judge = judging(lambda text, _: POINTS[last_word(text)])
-    async with running("--judge=listwise", judge=judge) as server:
-        reward = judge_reward(server.url, group_size=3)
-        scores = await reward([[{"role": "user", "content": "Q"}]] * 6, [*completions, *reversed(completions)])
-        await close(reward)
-        shown = [asked(request) for request in server.judge.bodies]
-    assert scores == [0.5, 0.9, 0.25, 0.25, 0.9, 0.5]
-    for text in shown:  # what all of a group say is there once
-        assert text.count('[tool call: search({"for":"cats"})]') == text.count("two cats") == 1
 
 
 @pytest.mark.parametrize(("kind", "size", "scores"), [("rubric", None, [1.0] * 4), ("choice", 2, [0.0, 0.0, 1.0, 1.0])])
@@ -254,17 +219,6 @@ def test_functions_that_cannot_be_combined_are_refused(functions: Any, keywords:
         combined_reward(functions, **keywords)
 
 
-class SummingTrainer:
-    """A trainer with several reward functions, as TRL's RLOO trainer, which has one way to add them up."""
-
-    def __init__(self, *functions: Any, **further: Any) -> None:
-        self.reward_funcs = list(functions)
-        vars(self).update(further)
-
-    def log_metric(self, name: str, value: float) -> None:
-        """Log nothing."""
-
-
 SUM, GDPO = {"multi_objective_aggregation": "sum_then_normalize"}, {"multi_objective_aggregation": "normalize_then_sum"}
 ARENA = judge_environment("arena_hard", offline=True).reward
 CRITIQUE = judge_environment("self_critique", offline=True).reward
@@ -280,8 +234,7 @@ COMBINED = combined_reward([CRITIQUE, short])
         ([], SUM, None, False),
         ([short], {"reward_weights": [0.0, 1.0]}, None, False),
         ([short], {"reward_weights": [1.0, 0.0]}, None, True),
-        ([CRITIQUE], SUM, ["arena_hard", "self_critique"], False),  # each scores rows of its own
-        ([COMBINED], SUM, ["arena_hard", "self_critique"], False),
+        ([COMBINED], SUM, ["arena_hard", "self_critique"], False),  # each scores rows of its own
         ([CRITIQUE], SUM, None, True),
         ([CRITIQUE, short], SUM, ["arena_hard", "self_critique"], True),
         ([ARENA], SUM, ["arena_hard", "arena_hard"], True),
@@ -291,11 +244,11 @@ async def test_a_function_whose_failures_would_count_as_0_is_refused(
     others: list[Any], further: Any, environments: list[str] | None, is_refused: bool
 ) -> None:
     """A batch of rows of which none is `arena_hard`'s: those that are let through have no score, and need no judge."""
-    trainer = SummingTrainer(ARENA, *others, **further)
+    trainer = Trainer(reward_funcs=[ARENA, *others], **further)  # without a rule, as TRL's RLOO trainer
     columns: dict[str, Any] = {"uid": [None, None], "log_metric": trainer.log_metric}
     columns |= {} if environments is None else {"environment": environments}
     if is_refused:
-        with pytest.raises(SettingsError, match=r"reward_funcs: SummingTrainer adds up .*combined_reward"):
+        with pytest.raises(SettingsError, match=r"reward_funcs: Trainer adds up .*combined_reward"):
             await ARENA(["Q", "Q"], ["a", "b"], **columns)
     else:
         assert await ARENA(["Q", "Q"], ["a", "b"], **columns) == [None, None]
@@ -361,16 +314,9 @@ async def test_a_judge_that_is_down_ends_the_training_after_32_failures_or_two_g
     async def failing(request: web.Request) -> web.Response:
         return web.json_response({"score": None, "status": "judge_failed", "explanation": "out of order"})
 
-    class Trainer:
-        num_generations = 4
-
-        def log_metric(self, name: str, value: float) -> None: ...
-
     async with answering(failing) as url:
         for size, batches in ((4, 4), (24, 6)):
-            trainer = Trainer()
-            trainer.num_generations = size
-            reward = judge_reward(url)
+            trainer, reward = Trainer(num_generations=size), judge_reward(url)
             batch = (["Q"] * 8, ["good"] * 8)
             for _ in range(batches - 1):
                 assert await reward(*batch, log_metric=trainer.log_metric) == [None] * 8

@@ -8,7 +8,6 @@ import inspect
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,9 +20,8 @@ from judgegym_trainers.single_turn import EnvironmentSource
 from judgegym_trainers.trl import JudgeEnvironment, judge_environment
 from judgegym_trainers.trl.environment import choice_of
 from tests.command import clean_environment
-from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
+from tests.scripted import Json, Meeting, ScriptedEndpoint
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
-from tests.trainers.plugins.processes import in_processes
 
 ANSWERS = ["a short answer", "a rather longer answer with many words in it", "", "yes"]
 PEER, ARENA = "self_critique", "arena_hard"
@@ -139,42 +137,6 @@ async def test_a_dataset_of_another_kind_is_refused(url: str) -> None:
         await environment.reward(["Q"], ["a"], uid=["x"], split=["dev"])
     with pytest.raises(DataError, match="expected a row of dataset"):
         environment().reset(prompt="Q")
-
-
-async def test_a_group_is_compared_whole_on_several_processes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two groups of four, in parts of three, three and two."""
-    environments = [environment_of(url, ARENA, group_judge="listwise", group_size=4) for _ in range(3)]
-    rows = await rows_of(environments[0], each=4, count=2)
-    texts = [f"answer {'word ' * number}" for number in range(8)]
-    calls = [
-        partial(
-            environment.reward,
-            ["Q"] * len(part),
-            texts[part.start : part.stop],
-            **columns_of(rows[part.start : part.stop]),
-        )
-        for environment, part in zip(environments, (range(3), range(3, 6), range(6, 8)), strict=True)
-    ]
-    parts = await in_processes(calls, monkeypatch)
-    expected = [
-        await ours(url, rows[start]["uid"], texts[start : start + 4], ARENA, group_judge="listwise") for start in (0, 4)
-    ]
-    assert [reward for part in parts for reward in part] == [reward for group in expected for reward in group]
-
-
-@pytest.mark.parametrize(("environment", "settings"), [(PEER, {}), (ARENA, {"group_judge": "listwise"})])
-async def test_a_batch_of_one_prompt_that_is_refused_has_no_rewards(
-    environment: str, settings: dict[str, object]
-) -> None:
-    """It may be that prompt: a filter, or a context that is too short."""
-    async with ScriptedEndpoint(Reply(status=400, body={"error": {"message": "filtered"}})) as endpoint:
-        trained, trainer = environment_of(endpoint.base_url, environment, **settings), Trainer()
-        trainer.num_generations = 2
-        rows = await rows_of(trained, each=2, count=2)
-        two = {**columns_of(rows[:2]), "log_metric": trainer.log_metric}
-        assert await trained.reward(["Q"] * 2, ["a", "b"], **two) == [None, None]
-        with pytest.raises(SettingsError, match=r"requests for a score were refused: .*HTTP 400.*filtered"):
-            await trained.reward(["Q"] * 4, ["a", "b"] * 2, **{**two, **columns_of(rows)})
 
 
 async def test_a_comparing_environment_needs_the_size_of_its_groups(url: str) -> None:

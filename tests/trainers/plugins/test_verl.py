@@ -17,7 +17,7 @@ from judgegym_trainers.scores.results import REFUSED_AT_START
 from judgegym_trainers.scores.server import PAUSES_S
 from judgegym_trainers.verl import close, function
 from tests.core.server.running import asked, running
-from tests.scripted import Reply, ScriptedEndpoint, refusing
+from tests.scripted import Reply, refusing
 from tests.trainers.plugins.scoring_server import answering
 
 KEYS = {"score", "judge_failed", "invalid_completion"}
@@ -108,17 +108,6 @@ async def test_a_server_that_is_away_is_said_once_and_once_that_it_is_back(
     ]
 
 
-async def test_judge_in_this_process_gives_scores() -> None:
-    async with ScriptedEndpoint("[FEEDBACK] fine [SCORE] 9") as endpoint:
-        judge = {"judge": "rubric", "scale_max": 9, "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
-        results = [await compute_score("data", f"A{each}", "R", ROW, judge=judge) for each in range(3)]
-        assert len(endpoint.requests) == 3
-        wrong = {**ROW, "rubric": {"criteria": "C", "score99_description": "?"}}
-        assert await compute_score("data", "A", "R", wrong, judge=judge) == given(0.0, failed=1.0)
-        await close()
-    assert results == [given(1.0)] * 3
-
-
 @pytest.mark.parametrize(("settings", "said"), [({"mount": "nobody"}, "404"), ({"token": "wrong"}, "401")])
 async def test_a_mount_or_a_token_that_is_wrong_raises_at_the_first_sample(settings: dict[str, Any], said: str) -> None:
     async with running('--tokens={"trainer": "right"}') as server:
@@ -140,7 +129,7 @@ async def test_a_row_without_a_question_is_never_judged(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("status", "number", "in_process"),
-    [(401, 1, True), (404, 1, True), (400, REFUSED_AT_START, True), (403, 1, False), (400, REFUSED_AT_START, False)],
+    [(401, 1, True), (400, REFUSED_AT_START, True), (403, 1, False), (400, REFUSED_AT_START, False)],
 )
 async def test_a_judge_whose_endpoint_refuses_everything_ends_the_training(
     status: int, number: int, in_process: bool
@@ -156,14 +145,9 @@ async def test_a_judge_whose_endpoint_refuses_everything_ends_the_training(
         await close()
 
 
-async def test_a_row_that_is_refused_has_the_same_keys_unless_all_are() -> None:
+async def test_a_row_that_is_refused_has_the_same_keys() -> None:
     wrong = {**ROW, "rubric": {"criteria": "C", "score99_description": "?"}}
     async with running() as server:
-        for _ in range(REFUSED_AT_START - 1):
-            assert await compute_score("data", "A", "B", wrong, url=server.url) == given(0.0, failed=1.0)
-        with pytest.raises(SettingsError, match="were refused"):
-            await compute_score("data", "A", "B", wrong, url=server.url)
-        await close()
         await compute_score("data", "A", "B", ROW, url=server.url)
         results = [await compute_score("data", "A", "B", wrong, url=server.url) for _ in range(REFUSED_AT_START + 1)]
     assert results == [given(0.0, failed=1.0)] * len(results)

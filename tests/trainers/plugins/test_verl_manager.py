@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym_trainers.single_turn import close_all
 from judgegym_trainers.verl.rewards import ManagerSettings, VerlSample, in_actor, sample_of
 
 
@@ -116,19 +114,6 @@ def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
 )
 def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) -> None:
     assert ManagerSettings.read(given, {}).compares is compares
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["listwise", "none"])
-@pytest.mark.parametrize("from_file", [False, True])
-def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file: bool, tmp_path: Path) -> None:
-    (tmp_path / "settings.yaml").write_text(f"env:\n  group_judge: {kind}\n")
-    given = {"config": str(tmp_path / "settings.yaml")} if from_file else {"settings": {"group_judge": kind}}
-    environment = {"environment": "arena_hard", "offline": True, **given}
-    try:
-        assert ManagerSettings.read({"environment": environment}, {}).compares is (kind == "listwise")
-    finally:
-        close_all()
 
 
 def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,6 @@ class Gym:
         """How many servers stand beside the resources server."""
         return 2 if self.version == "0.4.0" else 3
 
-    @property
-    def ends_without_a_reward(self) -> int:
-        """The exit code of a collection in which no rollout has a reward."""
-        return 0 if self.version == "0.4.0" else 1
-
     async def run(self, program: str, *arguments: object) -> trainers.Ended:
         """Run a program that lies beside these tests."""
         return await trainers.run(self.environment, program, *arguments, folder="nemo_gym")

@@ -184,14 +184,3 @@ async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(gym: Gym, t
     assert [each["_ng_failure_class"] for each in failed] == ["judge_failed"] * 8
     assert {(each["_ng_task_index"], each["mask_sample"]) for each in failed} == {(1, True)}
     assert 'judgegym_cohorts_closed_total{how="full",judge=""} 4.0' in metrics
-
-
-async def test_a_rollout_that_is_left_alone_is_a_failed_row_and_not_a_scored_one(gym: Gym, tmp_path: Path) -> None:
-    async with running("--judge=listwise", "--group_size=8", "--group_wait=1", judge=of_number) as server:
-        ended = await collect(gym, server.url, tmp_path, [row("one {n}")], repeats=1)
-        asked_for = len(server.judge.requests)
-    assert ended.code == gym.ends_without_a_reward, ended.err
-    (failed,) = lines(tmp_path / "rollouts_failures.jsonl")
-    assert (asked_for, lines(tmp_path / "rollouts.jsonl")) == (0, [])
-    assert (failed["_ng_failure_class"], failed["mask_sample"], failed["reward"]) == ("judge_failed", True, 0.0)
-    assert "nothing to compare with" in failed["failure_reason"]

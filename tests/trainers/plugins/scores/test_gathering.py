@@ -127,15 +127,3 @@ async def test_a_setting_that_cannot_work_is_raised_for_every_sample(together: b
     batcher = SampleBatcher(RewardScorer(Refusing(), deadline_s=5).score, size=2, together=together)
     ended = await asyncio.gather(*(batcher.score("g", row(each)) for each in "ab"), return_exceptions=True)
     assert [str(each) for each in ended] == ["no such judge"] * 2
-
-
-async def test_samples_that_differ_in_their_row_are_no_group() -> None:
-    batcher = SampleBatcher(RewardScorer(Refusing(), deadline_s=5).score, size=2, together=True)
-    rows = [row("good"), CompletionRow({"prompt": "another"}, "bad")]
-    results = await asyncio.gather(*(batcher.score("g", each) for each in rows))
-    assert all(result.is_failed and "differ in their prompt" in result.explanation for result in results)
-
-
-def test_a_judge_that_compares_needs_two_samples() -> None:
-    with pytest.raises(SettingsError, match="needs 2 or more samples"):
-        made(1)

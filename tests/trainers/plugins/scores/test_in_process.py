@@ -56,12 +56,6 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
         JudgeSource(judge={"judge": "rubric", "offline": "yes"}).scoring()
 
 
-async def test_a_rule_needs_neither_key_nor_endpoint() -> None:
-    scoring = JudgeSource(judge={"judge": "rule", "rule": "contains"}).scoring()
-    rows = [CompletionRow({**ROW.shared, "reference": answer}, ROW.response) for answer in ("seven", "nine")]
-    assert [result.reward for result in await scoring.score_each(rows)] == [1.0, 0.0]
-
-
 RULES = {"tool_not_called": 1.0, "tool_called": 0.0, "ends_with_answer": 1.0}
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.llm.errors import SettingsError
 from judgegym_trainers import slime
 from judgegym_trainers.scores.requests import CompletionRow
-from judgegym_trainers.scores.sources import JudgeSource, secret_in
+from judgegym_trainers.scores.sources import secret_in
 from judgegym_trainers.verl import function
 from judgegym_trainers.verl.function import compute_score
 from judgegym_trainers.verl.rewards import ManagerSettings
@@ -45,16 +44,6 @@ def test_a_secret_is_named_and_not_shown(settings: dict[str, Any], said: str) ->
 def test_other_settings_are_none() -> None:
     settings = {"judge_api_key": "none", "judge_api_key_env": "KEY", "url": "http://host", "n": 3, "aspects": ["a"]}
     assert secret_in({**settings, "rubric": "Does it say to write to http://me@host?"}) is None
-
-
-def test_a_token_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_TOKEN", "sk-1")
-    given: list[dict[str, str]] = [{}, {"token": "a"}, {"token_env": "SOME_TOKEN"}]
-    assert [JudgeSource("http://h", **each).bearer_token() for each in given] == [None, "a", "sk-1"]
-    with pytest.raises(SettingsError, match="either token or token_env"):
-        JudgeSource("http://h", token="a", token_env="SOME_TOKEN").bearer_token()
-    with pytest.raises(SettingsError, match="token_env: the environment variable NO_TOKEN is not set"):
-        JudgeSource("http://h", token_env="NO_TOKEN").bearer_token()
 
 
 async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym_trainers.single_turn import EnvironmentSource, close_all, close_opened, opened
 from tests.command import write_lines
@@ -105,14 +104,6 @@ def test_threads_and_loops_get_the_same_rewards() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(own_loop, range(4))) == [expected] * 4
-
-
-def test_the_background_loop_does_not_wait_for_itself() -> None:
-    async def wrong() -> None:
-        BACKGROUND.run(asyncio.sleep(0))
-
-    with pytest.raises(RuntimeError, match="cannot wait for itself"):
-        BACKGROUND.run(wrong())
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from judgegym_trainers.scores.results import (
     INVALID_COMPLETION,
     JUDGE_FAILED,
     REFUSED_AT_START,
-    CompletionReward,
     RefusedError,
 )
 from judgegym_trainers.scores.sources import RewardScorer
@@ -24,8 +23,6 @@ from judgegym_trainers.single_turn import EnvironmentScores, EnvironmentSource, 
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
-JUDGED = ("arena_hard", "aspect_critique", "rubric_absolute", "rubric_checklist", "self_critique")
-ALL = (*JUDGED, "pairwise_judgement")
 TWO = ("arena_hard", "self_critique")
 """What holds for all environments is shown with one of one judge and one of several."""
 GOOD = "You look at it for a while, and then you explain it by an example. [[A]]"
@@ -40,11 +37,11 @@ def closed() -> Iterator[None]:
 
 async def open_at(url: str, name: str, **settings: object) -> OpenedEnvironment:
     judge = {"judge_base_url": url, "judge_model_name": "m", "judge_api_key": "k", "judge_max_retries": 0}
-    given = {**(judge if name in JUDGED else {}), **settings}
+    given = {**({} if name == "pairwise_judgement" else judge), **settings}
     return await asyncio.to_thread(opened, EnvironmentSource.of(name, given, offline=True))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", (*TWO, "pairwise_judgement"))
 async def test_rows_can_be_asked_and_answers_have_finite_rewards_and_metrics(name: str) -> None:
     async with offline_judge() as (url, _):
         environment = await open_at(url, name)
@@ -143,14 +140,6 @@ async def test_a_judge_of_groups_compares_the_completions_of_a_call() -> None:
         assert empty.is_invalid
         await environment.rewards(uid, [GOOD, OTHER, GOOD, ""])
         assert judge.asked == 2 * asked
-    async with offline_judge(every_third_fails=True) as (url, judge):
-        environment = await open_at(url, name, group_judge="listwise")
-        groups = [await environment.rewards(environment.uids[0], [f"{GOOD} {n}", OTHER]) for n in range(6)]
-    assert judge.failed
-    for number, group in enumerate(groups):
-        has_failed = judge.has_failed(f"{GOOD} {number}")
-        assert all(result.is_failed is has_failed for result in group)
-        assert all((result.reward is None) is has_failed for result in group)
 
 
 @pytest.mark.parametrize("name", TWO)
@@ -177,21 +166,6 @@ async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_jud
         assert (await environment.rewards(uid, [OTHER]))[0].is_failed
 
 
-async def test_scores_that_cannot_be_compared_are_no_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Peer evaluation, where the judges have no completion in common."""
-    async with offline_judge() as (url, _):
-        environment = await open_at(url, "self_critique")
-        monkeypatch.setattr(environment._env, "group_rewards", lambda judgments: [None] * len(judgments), raising=False)
-        results = await environment.rewards(environment.uids[0], [GOOD, OTHER])
-    assert [result.reward for result in results] == [None, None]
-    assert all(result.is_failed and result.status == JUDGE_FAILED for result in results)
-    assert "in common" in str(results[0].error())
-
-
-def test_without_a_reason_the_error_says_so() -> None:
-    assert str(CompletionReward(None, "unparsable").error()) == "no reward (unparsable): no reason was given"
-
-
 async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions() -> None:
     """A field that the endpoint does not know, say: a trainer would otherwise go on without any reward."""
 
@@ -208,17 +182,16 @@ async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions(
             await environment.rewards(uid, [OTHER])
 
 
-@pytest.mark.parametrize("wrong", [math.nan, math.inf])
-async def test_a_reward_of_an_environment_that_is_no_number_is_none(
-    wrong: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("wrong", [None, math.nan, math.inf])
+async def test_a_reward_that_is_no_number_is_none(wrong: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`None` has peer evaluation where the judges have no completion in common."""
     async with offline_judge() as (url, _):
-        environment = await open_at(url, "rubric_absolute")
-        monkeypatch.setattr(
-            environment._env, "group_rewards", lambda judgments: [wrong] * len(judgments), raising=False
-        )
+        environment = await open_at(url, "self_critique")
+        rewards = lambda judgments: [wrong] * len(judgments)  # noqa: E731
+        monkeypatch.setattr(environment._env, "group_rewards", rewards, raising=False)
         [result, invalid] = await environment.rewards(environment.uids[0], [GOOD, ""])
-    assert (result.reward, result.is_failed, result.metrics) == (None, True, {})
+    assert (result.reward, result.status, result.metrics) == (None, JUDGE_FAILED, {})
+    assert wrong is not None or "in common" in str(result.error())
     assert invalid.reward is not None
 
 
