@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judgegym_trainers.scores.results import CompletionReward
 from judgegym_trainers.single_turn import EnvironmentSource, opened
 
+Rewarded = Sequence[tuple[str, CompletionReward]]
+"""Completions of a row, with their rewards."""
 ENVIRONMENTS = ("arena_hard", "pairwise_judgement", "self_critique", "aspect_critique", "rubric_absolute")
 
 
@@ -27,12 +30,22 @@ def of_example(name: str, settings: dict[str, Any]) -> str:
     return f"EnvironmentSource.of({name!r}, {settings!r}, offline=True)"
 
 
-async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, list[tuple[str, CompletionReward]]]:
+async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, Rewarded]:
     """Completions of some rows, by row id, with the rewards that the environment itself gives in this process."""
     environment = await asyncio.to_thread(opened, EnvironmentSource.of(name, settings_of(name, url), offline=True))
-    found = {}
+    found: dict[str, Rewarded] = {}
     for uid in environment.uids[:rows]:
         question = environment.row(uid).messages[-1]["content"]
         texts = [question[:400], "<think>Well.</think> The sky is green. [[A]]", "<think>So.</think>[[B]]", ""]
         found[uid] = list(zip(texts, await environment.rewards(uid, texts), strict=True))
     return found
+
+
+def texts_of(wanted: Mapping[str, Rewarded]) -> dict[str, list[str]]:
+    """The completions by row id, as programs are given them."""
+    return {uid: [text for text, _ in pairs] for uid, pairs in wanted.items()}
+
+
+def rewards_of(wanted: Mapping[str, Rewarded]) -> list[CompletionReward]:
+    """The rewards of all completions."""
+    return [rewarded for pairs in wanted.values() for _, rewarded in pairs]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,10 @@ import pytest
 
 from judgegym.llm import wire
 from tests.core.server.running import judged_by, running
+from tests.trainer import free_port
 from tests.trainers.loops import trainers
-from tests.trainers.loops.environments import ENVIRONMENTS, expected, settings_of
+from tests.trainers.loops.children import ready, started
+from tests.trainers.loops.environments import ENVIRONMENTS, expected, rewards_of, settings_of, texts_of
 from tests.trainers.loops.examples import example, swap
 from tests.trainers.loops.offline import OfflineJudge, judging_all_at_once, offline_judge
 
@@ -37,24 +37,18 @@ async def served(name: str, url: str, texts: Mapping[str, list[str]], monkeypatc
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 async def test_rewards_of_a_served_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainers.place_of("openenv")
     async with offline_judge() as (url, _):
         wanted = await expected(name, url)
-        texts = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
-        monkeypatch.chdir(trainers.ROOT)
-        found = await served(name, url, texts, monkeypatch)
-    flat = [rewarded for of_row in wanted.values() for _, rewarded in of_row]
-    assert [reward for reward, _, _ in found["client"]] == [rewarded.reward for rewarded in flat]
-    assert [answer[:3] for answer in found["http"]] == [[200, rewarded.reward, True] for rewarded in flat]
-    for (_, metadata, is_surfaced), (_, _, _, of_http), rewarded in zip(
-        found["client"], found["http"], flat, strict=True
+        found = await served(name, url, texts_of(wanted), monkeypatch)
+    rewards = rewards_of(wanted)
+    assert [answer[:3] for answer in found["http"]] == [[200, rewarded.reward, True] for rewarded in rewards]
+    for (reward, metadata, is_surfaced), (*_, of_http), rewarded in zip(
+        found["client"], found["http"], rewards, strict=True
     ):
-        assert is_surfaced and metadata == of_http
-        assert metadata["judge_failed"] is False
-        assert metadata["invalid_completion"] is rewarded.is_invalid
-        assert metadata["explanation"] == rewarded.explanation
-        assert metadata["metrics"] == dict(rewarded.metrics)
-    assert len({rewarded.reward for rewarded in flat}) > 1
+        assert reward == rewarded.reward and is_surfaced and metadata == of_http
+        flags = {"judge_failed": False, "invalid_completion": rewarded.is_invalid}
+        said = {"explanation": rewarded.explanation, "metrics": dict(rewarded.metrics), **flags}
+        assert said.items() <= metadata.items()
     check_protocol(name, found)
 
 
@@ -82,25 +76,19 @@ def check_protocol(name: str, found: Any) -> None:
 
 @pytest.mark.parametrize("name", ["arena_hard", "self_critique"])
 async def test_failed_judges_of_a_served_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainers.place_of("openenv")
     async with offline_judge() as (url, _):
         wanted = await expected(name, url)
-    texts = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
-    async with offline_judge(every_third_fails=True) as (url, judge):
-        found = await served(name, url, texts, monkeypatch)
-    flat = [rewarded for of_row in wanted.values() for _, rewarded in of_row]
-    failed = 0
-    for (reward, metadata, _), (_, of_http, _, http_metadata), rewarded in zip(
-        found["client"], found["http"], flat, strict=True
-    ):
-        assert reward == of_http  # the same requests are refused again
-        assert metadata["judge_failed"] is http_metadata["judge_failed"] is (reward is None)
+    async with offline_judge(every_third_fails=True) as (url, _):
+        found = await served(name, url, texts_of(wanted), monkeypatch)
+    rewards = [reward for reward, *_ in found["client"]]
+    assert rewards == [reward for _, reward, *_ in found["http"]]  # the same requests are refused again
+    assert 0 < rewards.count(None) < len(rewards)
+    for (reward, metadata, _), rewarded in zip(found["client"], rewards_of(wanted), strict=True):
+        assert metadata["judge_failed"] is (reward is None)
         if reward is None:
-            failed += 1
             assert metadata["status"] == "judge_failed" and "planted" in metadata["explanation"]
         else:
             assert reward == rewarded.reward
-    assert judge.failed and 0 < failed < len(flat)
 
 
 QUESTIONS = [
@@ -113,67 +101,52 @@ QUESTIONS = [
 ]
 
 
-async def rubrics(judge: OfflineJudge) -> tuple[list[Any], Any]:
-    """The server's own results for the questions, and the program's."""
-    async with running("--judge=rubric", judge=judge) as server:
-        wanted = []
-        for question, answer in QUESTIONS:
-            body = {"prompt": question, "response": answer}
-            wanted.append((await server.post("/v1/score", body)).json)
-        text = swap(example("OpenEnv", number=1), ("http://127.0.0.1:8400", server.url))
-        here = {"judge": "rubric", **judged_by(server.judge)}
-        more = f"URL = {server.url!r}\nJUDGE = {here!r}\n"
-        ended = await trainers.run("openenv", "rubric_program.py", QUESTIONS, f"{text}\n{more}")
-    assert ended.code == 0, ended.err
-    return wanted, ended.result
-
-
-async def test_a_judge_as_rubric() -> None:
-    trainers.place_of("openenv")
-    wanted, found = await rubrics(OfflineJudge())
-    scores = [result["score"] for result in wanted]
-    for way in ("sync", "async"):
-        assert [reward for reward, _ in found[way]] == [0.0 if score is None else gated(score) for score in scores]
-        assert [metadata["judge_status"] for _, metadata in found[way]] == [result["status"] for result in wanted]
-        assert [metadata["judge_explanation"] for _, metadata in found[way]] == [
-            result["explanation"] for result in wanted
-        ]
-        assert [metadata["judge_invalid"] for _, metadata in found[way]] == [score is None for score in scores]
-    values = [0.0 if score is None else score for score in scores]
-    assert found["in_process"] == [values, values]
-    composed = {name: [score for score, _, _ in results] for name, results in found["composed"].items()}
-    assert composed["sequential"] == [0.25 if value else 0.0 for value in values]
-    assert composed["gate"] == [gated(value) for value in values]
-    assert composed["weighted"] == [value * 0.5 + 0.125 for value in values]
-    assert composed["dict"] == composed["list"] == values
-    assert found["unsafe"] == {}
-    assert found["parts"] == ["Sequential", "WeightedSum", "Length", "Gate", "JudgeRubric", "Length"]
-
-
 def gated(score: float) -> float:
     return score if score >= 0.5 else 0.0
 
 
-async def test_a_rubric_whose_judge_fails() -> None:
-    trainers.place_of("openenv")
-    wanted, found = await rubrics(OfflineJudge(every_third_fails=True))
-    scores = [result["score"] for result in wanted]
-    failed = [result["status"] == "judge_failed" for result in wanted]
-    assert any(failed) and not all(failed)
+COMPOSED: dict[str, Callable[[float], float]] = {
+    "sequential": lambda value: 0.25 if value else 0.0,
+    "gate": gated,
+    "weighted": lambda value: value * 0.5 + 0.125,
+    "dict": lambda value: value,
+    "list": lambda value: value,
+}
+"""What the compositions of the program make of a judge's score."""
+
+
+async def test_a_judge_as_rubric_also_where_it_fails() -> None:
+    """A failed judgment is `None` in every composition, and nothing of an earlier step is left."""
+    async with running("--judge=rubric", judge=OfflineJudge(every_third_fails=True)) as server:
+        bodies = [{"prompt": question, "response": answer} for question, answer in QUESTIONS]
+        wanted = [(await server.post("/v1/score", body)).json for body in bodies]
+        text = swap(example("OpenEnv", number=1), ("http://127.0.0.1:8400", server.url))
+        more = f"URL = {server.url!r}\nJUDGE = { {'judge': 'rubric', **judged_by(server.judge)}!r}\n"
+        ended = await trainers.run("openenv", "rubric_program.py", QUESTIONS, f"{text}\n{more}")
+    assert ended.code == 0, ended.err
+    found, statuses = ended.result, [result["status"] for result in wanted]
+    values = [None if result["status"] == "judge_failed" else result["score"] or 0.0 for result in wanted]
+    assert 0 < values.count(None) < len(values)
     for way in ("sync", "async"):
-        assert [reward is None for reward, _ in found[way]] == failed
-        assert [metadata["judge_failed"] for _, metadata in found[way]] == failed
-        for (reward, metadata), score, is_failed in zip(found[way], scores, failed, strict=True):
-            assert reward is None or reward == (0.0 if score is None else gated(score))
-            assert not is_failed or "planted" in metadata["judge_explanation"]
-    values = [None if is_failed else score or 0.0 for score, is_failed in zip(scores, failed, strict=True)]
+        assert [reward for reward, _ in found[way]] == composed(gated, values)
+        of_way = [metadata for _, metadata in found[way]]
+        assert [metadata["judge_status"] for metadata in of_way] == statuses
+        assert [metadata["judge_failed"] for metadata in of_way] == [value is None for value in values]
+        assert [metadata["judge_invalid"] for metadata in of_way] == [each == "invalid_completion" for each in statuses]
+        for metadata, result in zip(of_way, wanted, strict=True):
+            assert metadata["judge_explanation"] == result["explanation"]
     assert found["in_process"] == [values, values]
-    for name, results in found["composed"].items():
-        assert [score is None for score, _, _ in results] == failed, name
-        for score, last, inside in results:
-            if score is None:  # nothing of an earlier step is left
-                assert last is None and set(inside.values()) <= {None, 0.25}
+    for name, function in COMPOSED.items():
+        assert [score for score, *_ in found["composed"][name]] == composed(function, values), name
+    for score, last, inside in found["composed"]["nested"]:
+        assert score is not None or (last is None and set(inside.values()) <= {None, 0.25})
+    assert [score is None for score, *_ in found["composed"]["nested"]] == [value is None for value in values]
     assert found["unsafe"] == {"sequential": 0.25, "gate": "TypeError", "weighted": "TypeError"}
+    assert found["parts"] == ["Sequential", "WeightedSum", "Length", "Gate", "JudgeRubric", "Length"]
+
+
+def composed(function: Callable[[float], float], values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None else function(value) for value in values]
 
 
 async def test_a_server_without_an_environment_says_what_is_missing(
@@ -192,35 +165,22 @@ async def test_a_server_without_an_environment_says_what_is_missing(
 
 async def test_many_sessions_are_judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge answers nobody before all have asked."""
-    trainers.place_of("openenv")
     async with offline_judge() as (url, _):
         wanted = await expected("rubric_absolute", url)
-    texts = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
-    asking = sum(bool(text) for of_row in texts.values() for text in of_row)
+    asking = sum(bool(text) for texts in texts_of(wanted).values() for text in texts)
     async with judging_all_at_once(asking) as endpoint:
-        found = await served("rubric_absolute", endpoint.base_url, texts, monkeypatch)
+        found = await served("rubric_absolute", endpoint.base_url, texts_of(wanted), monkeypatch)
     assert endpoint.peak >= asking == 9
-    flat = [rewarded.reward for of_row in wanted.values() for _, rewarded in of_row]
-    assert [reward for reward, _, _ in found["client"]] == flat
+    assert [reward for reward, *_ in found["client"]] == [rewarded.reward for rewarded in rewards_of(wanted)]
 
 
-async def test_the_command_of_the_readme_serves() -> None:
-    python = str(trainers.place_of("openenv") / "bin" / "python")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+async def test_the_command_of_the_readme_serves(tmp_path: Path) -> None:
+    port = free_port()
     words = shlex.split(swap(example("OpenEnv", "bash", 1), ("--port 8000", f"--port {port}")), comments=True)
-    assert words[0] == "python"
-    child = await asyncio.create_subprocess_exec(python, *words[1:], cwd=trainers.ROOT, stderr=asyncio.subprocess.PIPE)
-    try:
-        assert child.stderr is not None
-        while b"running on" not in (line := await child.stderr.readline()):
-            assert line, "the server has ended"
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-            asked = await (await session.post("/reset", json={"seed": 3})).json()
-            action = {"completion": "An answer.", "uid": asked["observation"]["uid"]}
-            answer = await (await session.post("/step", json={"action": action})).json()
-    finally:
-        child.terminate()
-        await child.communicate()
+    child = await started("openenv", words, tmp_path)
+    async with ready(child, "running on"), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        asked = await (await session.post("/reset", json={"seed": 3})).json()
+        action = {"completion": "An answer.", "uid": asked["observation"]["uid"]}
+        answer = await (await session.post("/step", json={"action": action})).json()
     assert asked["observation"]["messages"] and answer["done"]
     assert answer["reward"] in (-1.0, 0.0, 1.0) and answer["metadata"]["status"] == "ok"
