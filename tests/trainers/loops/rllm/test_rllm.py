@@ -179,13 +179,14 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
             assert (item["reward"], item["is_correct"], item["error"]) == (reward, reward >= 0.75, None)
 
 
+ARENA = {"environment": "arena_hard", "offline": True}
 WRONG: list[tuple[str, object, str]] = [
     ("rubric", {"ofline": True}, "JUDGEGYM_RLLM.ofline: unknown setting, did you mean offline?"),
     ("rubric", {"judge": {"judge_modl_name": "x"}}, "judge.judge_modl_name: unknown setting of a judge, did you mean"),
     ("peer", {"judge": "peer"}, "JUDGEGYM_RLLM.judge: expected the judge's settings, found str"),
     ("aspect", {"correct_from": "high"}, "JUDGEGYM_RLLM.correct_from: expected a number, found str"),
     ("arena_hard", ["url"], "JUDGEGYM_RLLM: expected a JSON object"),
-    ("environment", {"environment": "arena_hard", "settings": {"group_judge": "listwise"}}, "group_judge"),
+    ("environment", {**ARENA, "settings": {"group_judge": "listwise"}}, "group_judge"),
     ("environment", {"offline": True}, 'JUDGEGYM_RLLM: expected an environment, such as {"environment": "arena_hard"}'),
 ]
 
