@@ -37,7 +37,7 @@ async def test_all_managers_give_the_scores_and_the_same_keys() -> None:
             "judge": "rubric",
             "judge_base_url": server.judge.base_url,
             "judge_model_name": "m",
-            "aspects": ["coherence"],  # a list inside, which arrives as a container of OmegaConf
+            "judge_extra_body": {"stop": ["###"]},  # a list inside, which arrives as a container of OmegaConf
         }
         cases = [
             *(case(manager, url=server.url) for manager in MANAGERS),
