@@ -162,6 +162,12 @@ async def test_rules_with_a_library(rule: str, text: str, expected: str, score: 
 
 
 @pytest.mark.slow
+async def test_a_code_of_no_language_is_said_before_the_first_text() -> None:
+    with pytest.raises(SettingsError, match="rule_expected: no code of a language; expected one of .*de, "):
+        await judged("Der Himmel ist blau.", rule="language", rule_expected="german")
+
+
+@pytest.mark.slow
 async def test_without_a_code_a_language_is_that_of_the_prompt() -> None:
     prompt, text = "What colour is the sky over there, and why?", "Der Himmel ist blau und die Sonne scheint."
     judgment = await judged(text, prompt=prompt, rule="language")

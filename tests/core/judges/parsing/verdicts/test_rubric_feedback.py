@@ -5,7 +5,6 @@ import pytest
 from judgegym.judges.parsing.rubric_scores import (
     RubricFormat,
     before_feedback,
-    feedback_score,
     feedback_text,
     is_strict_feedback,
 )
@@ -82,24 +81,6 @@ def test_the_format_to_the_letter_on_other_scales() -> None:
     text = "[FEEDBACK] It is good. [SCORE] {}"
     for score, scale, strict in [(10, (0, 10), True), (11, (0, 10), False), (-2, (-2, 2), True), (-3, (-2, 2), False)]:
         assert is_strict_feedback(text.format(score), "feedback_score", scale) is strict
-
-
-@pytest.mark.parametrize(
-    "filling", ["[SCORE", "[SCORE] ", "[SCORE] 2\n", "[FEEDBACK] ", "(", "*", "4", "[", "Feedback:"]
-)
-def test_megabytes_return(filling: str) -> None:
-    text = filling * (2_000_000 // len(filling))
-    assert feedback_score(f"{text}\n[SCORE] 4") == 4
-    assert not is_strict_feedback(f"{text}\n[SCORE] 4 x", "feedback_score")
-    assert (feedback_text(text) or filling).strip() != ""
-
-
-@pytest.mark.parametrize("space", ["\n", " "])
-def test_megabytes_of_white_space_return(space: str) -> None:
-    text = space * 1_000_000
-    assert feedback_score(f"[SCORE]{text}4") is None
-    assert feedback_text(f"It is good.{text}[SCORE] 4") == "It is good."
-    assert not is_strict_feedback(f"[FEEDBACK] It is good.{text}4", "feedback_score")
 
 
 @pytest.mark.parametrize(
