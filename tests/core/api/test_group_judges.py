@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
@@ -57,42 +56,6 @@ def test_empty_answers_are_not_judged_and_say_so() -> None:
     assert [judgment.status for judgment in table] == ["ok", "invalid_completion"] * 2
     assert [len(shown_answers(body)) for body in endpoint.bodies] == [2]
     assert nothing.scores == [None, None]
-
-
-@pytest.mark.slow
-def test_explanations_number_the_answers_as_they_were_given() -> None:
-    def script(request: Json, number: int) -> str:
-        answers = shown_answers(request)
-        if not answers:
-            return "[[A=B]]"
-        named = {answer.text: answer.id for answer in answers}
-        said = {"explanation": f"Unlike {named['poor']}.", "score": 0.5}
-        return json.dumps({"scores": [{"id": answer.id, **said} for answer in answers]})
-
-    given = ["good", "", "poor", "fair"]
-    with serving(script) as endpoint:
-        with ListwiseJudge(judge_base_url=endpoint.base_url) as judge:
-            listed = judge.judge_sync("Q?", given)
-        with TournamentJudge(judge_base_url=endpoint.base_url) as games:
-            played = games.judge_sync("Q?", given)
-    of_poor = "Unlike answer 3."
-    assert [judgment.explanation for judgment in listed] == [of_poor, "the answer is empty", of_poor, of_poor]
-    assert "game_1_3, shown first: tied with answer 3" in played[0].explanation
-    assert "game_3_4, shown first: tied with answer 4" in played[2].explanation
-
-
-def test_games_that_fail_cost_no_answer_and_the_table_counts_the_others() -> None:
-    def script(request: Json, number: int) -> str:
-        return "nothing" if number == 1 else "[[A>B]]"
-
-    with (
-        serving(script) as endpoint,
-        TournamentJudge(judge_base_url=endpoint.base_url, judge_reask=0, judge_max_concurrency=1) as judge,
-    ):
-        table = judge.judge_sync("Q?", ["one", "two", "three", "four"])
-    assert None not in table.scores
-    assert sum("6 games, 3 shown first" in line for line in str(table).splitlines()) == 2
-    assert (table.orders.agreed, table.orders.pairs) == (0, 5)
 
 
 def test_a_wrong_conversation_is_an_error_that_names_the_answer() -> None:

@@ -11,12 +11,9 @@ import pytest
 
 import judgegym
 from judgegym import (
-    ArenaHardJudge,
-    AspectJudge,
     ChecklistJudge,
     DataError,
     OwnJudge,
-    PeerJudge,
     RewardJudge,
     RubricJudge,
     RuleJudge,
@@ -43,20 +40,6 @@ def by_answer(request: Json, _: int) -> str:
         for answer, said in (("first", "[FEEDBACK] a [SCORE] 5"), ("second", "[FEEDBACK] b [SCORE] 3"), ("third", "?"))
         if answer in shown
     )
-
-
-async def test_three_answers_in_async_code_are_judged_at_once() -> None:
-    meeting = Meeting(3)
-
-    async def script(request: Json, number: int) -> str:
-        await meeting.wait()
-        return "[FEEDBACK] fine [SCORE] 4"
-
-    async with ScriptedEndpoint(script) as endpoint:
-        with RubricJudge("Is it right?", judge_base_url=endpoint.base_url) as judge:
-            table = await judge.judge("Q?", ANSWERS, reference="R")
-    assert table.scores == [4.0, 4.0, 4.0]
-    assert all("R" in request.json["messages"][-1]["content"] for request in endpoint.requests)
 
 
 async def test_calls_of_one_judge_at_once_get_their_own_tables() -> None:
@@ -87,23 +70,6 @@ def test_scores_and_reasons_come_without_a_loop_on_a_running_one_and_on_several(
     assert table.scores == [5.0, 3.0, None]
     assert [judgment.status.value for judgment in table] == ["ok", "ok", "unparsable"]
     assert "unparsable" in str(table) == repr(table)
-
-
-def test_other_judges_read_their_own_verdicts() -> None:
-    def script(request: Json, number: int) -> str:
-        text = "\n".join(message["content"] for message in request["messages"])
-        if "Assistant A's Answer" in text:
-            return "[[A>B]]"
-        return '{"reasoning": "r", "score": 85}' if "CANDIDATE RESPONSE" in text else '{"reason": "r", "verdict": 1}'
-
-    with serving(script) as endpoint:
-        url = endpoint.base_url
-        with ArenaHardJudge(judge_base_url=url) as arena, PeerJudge(judge_base_url=url) as peer:
-            assert arena.judge_sync("Q?", "one", baseline="two")[0].label == "tie"
-            assert peer.judge_sync("Q?", "one").scores == [85.0]
-        with AspectJudge(aspects=["correctness"], judge_base_url=url) as aspects:
-            detail = aspects.judge_sync("Q?", "one")[0].detail
-    assert detail is not None and [aspect.yes for aspect in detail.aspects] == [True]
 
 
 def test_checklist_judge_takes_criteria_once_or_with_each_question() -> None:
@@ -153,14 +119,6 @@ def test_every_public_name_is_there_and_no_other() -> None:
     assert [name for name in judgegym.__all__ if not hasattr(judgegym, name)] == []
     with pytest.raises(AttributeError, match="no attribute 'Rubrik'"):
         _ = judgegym.Rubrik
-
-
-@pytest.mark.slow
-def test_empty_answer_is_not_judged_and_says_so() -> None:
-    with RubricJudge("Does the answer name the right number?", offline=True) as judge:
-        table = judge.judge_sync("How many legs has a spider?", ["", "Eight.", " \n"])
-    assert [judgment.status for judgment in table] == ["invalid_completion", "ok", "invalid_completion"]
-    assert [score is None for score in table.scores] == [True, False, True]
 
 
 def test_judge_of_ones_own_refuses_what_nothing_would_read() -> None:

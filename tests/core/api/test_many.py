@@ -55,25 +55,6 @@ def test_an_endpoint_that_fails_for_good_raises_with_what_was_judged(tmp_path: P
         assert (rest.scores, len(endpoint.requests)) == ([4.0] * 18, 18)
 
 
-def test_a_rerun_with_a_cache_pays_for_what_is_missing_alone(tmp_path: Path) -> None:
-    calls = 0
-
-    def judge_of_account(request: Json, number: int) -> str | Reply:
-        nonlocal calls
-        calls += 1
-        return REFUSED if 12 < calls <= 60 and not is_paid else VERDICT
-
-    is_paid = False
-    with serving(judge_of_account) as endpoint:
-        own = {**SETTINGS, "judge_base_url": endpoint.base_url, "judge_cache": tmp_path / "c.sqlite"}
-        with RubricJudge("?", **own) as judge, pytest.raises(EndpointOutage):
-            judge.many_sync(ROWS, progress=False)
-        is_paid, before = True, calls
-        with RubricJudge("?", **own) as judge:
-            assert judge.many_sync(ROWS, progress=False).scores == [4.0] * 30
-    assert calls - before == 18
-
-
 async def test_a_call_that_is_cancelled_leaves_what_was_judged() -> None:
     async def script(request: Json, number: int) -> str:
         if number > 5:

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
-from judgegym import RL4FEvaluator
-from judgegym_trainers import trl, verl
+from judgegym_trainers import trl
 from tests.core.judges.reward_models.servers import reward_server
 from tests.core.monitoring.watched import Watching, group, rollout
 from tests.core.server.running import running
-from tests.scripted import Json, ScriptedEndpoint
+from tests.scripted import ScriptedEndpoint
 
 ANSWERED = "◁think▷SECRET PLAN◁/think▷\nIt is 42."
 ONLY_THOUGHT = "[THINK]SECRET PLAN. It is 41."
@@ -65,21 +64,6 @@ async def gold_judge() -> Seen:
     return Seen(shown, [1.0, None, 1.0])
 
 
-async def rl4f() -> Seen:
-    models = dict(zip(("answered", "only_thought", "plain"), WRITTEN, strict=True))
-
-    def script(request: Json, number: int) -> str:
-        is_judge = "CANDIDATE RESPONSE" in request["messages"][-1]["content"]
-        return '{"reasoning": "so", "score": 80}' if is_judge else models[request["model"]]
-
-    async with ScriptedEndpoint(script) as endpoint:
-        evaluator = RL4FEvaluator(*models, judge_base_url=endpoint.base_url)
-        await evaluator.evaluate("6 * 7?", "Rubric.", iterations=1)
-        answers = evaluator.user_query_answers
-        shown = [text for text in texts(endpoint) if "CANDIDATE RESPONSE" in text]
-    return Seen(shown, [None if answer["error"] else 80.0 for answer in answers])
-
-
 def rubric(endpoint: ScriptedEndpoint) -> Mapping[str, str]:
     return {"judge": "rubric", "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
 
@@ -92,17 +76,8 @@ async def of_trl() -> Seen:
         return Seen(texts(endpoint), [None if score == -1.0 else score for score in scores])
 
 
-async def of_verl() -> Seen:
-    async with ScriptedEndpoint("[FEEDBACK] So. [SCORE] 5") as endpoint:
-        given = {"judge": rubric(endpoint), "on_failure": "score", "invalid_completion_score": -1.0}
-        results = [await verl.compute_score("data", text, "", {"question": "6 * 7?"}, **given) for text in WRITTEN]
-        await verl.close()
-        scores = [None if result["invalid_completion"] else result["score"] for result in results]
-        return Seen(texts(endpoint), scores)
-
-
 @pytest.mark.slow("tournament")  # its games are judged as those of a pair are; its model of strengths is imported
-@pytest.mark.parametrize("door", [reward_model, tournament, gold_judge, rl4f, of_trl, of_verl])
+@pytest.mark.parametrize("door", [reward_model, tournament, gold_judge, of_trl])
 async def test_a_completion_is_shown_without_its_thinking(door: Callable[[], Awaitable[Seen]]) -> None:
     seen = await door()
     assert [score is None for score in seen.scores] == [False, True, False]

@@ -17,7 +17,6 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge
 from judgegym.judges.rubrics.judge import RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.llm.cache import JudgmentCache
 from tests.peers import REFUSED, scored
 from tests.rubrics import rubric_task, weighed
 from tests.scripted import Json, Reply, ScriptedEndpoint, in_turn
@@ -148,23 +147,6 @@ async def test_without_a_score_there_is_nothing_to_reconsider(connect: Connect, 
         bare = await kind.judge(connect(endpoint)).judge(kind.case)
     assert (judgment.score, judgment.status, judgment.critique) == (None, Status.UNPARSABLE, None)
     assert len(endpoint.requests) == 2 * len(bare.calls)
-
-
-@KIND
-async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path: Any) -> None:
-    """Judgment and critique come from the cache; a failed round is none that is kept."""
-    cache = JudgmentCache(tmp_path / "cache.sqlite")
-    said: list[Said] = [kind.first, "No.", kind.second]
-    async with ScriptedEndpoint(lambda request, number: said[number - 1]) as endpoint:
-        judge = kind.judge(connect(endpoint, cache=cache), judge_critique_rounds=1)
-        judgments = [await judge.judge(kind.case) for _ in range(3)]
-    cache.close()
-    assert [judgment.score for judgment in judgments] == [kind.scores[0], kind.scores[1], kind.scores[1]]
-    assert [[call.run.cached for call in judgment.calls] for judgment in judgments] == [
-        [False, False],
-        [True, False],
-        [True, True],
-    ]
 
 
 async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> None:

@@ -85,14 +85,6 @@ async def test_explanation_names_answers_by_the_callers_numbers(connect: Connect
     assert {member.explanation for member in judgment.members} == {"answer 2 beats answer 3 and the anchor."}
 
 
-@pytest.mark.parametrize("anchor", [None, "good"])
-async def test_answers_that_are_all_equal_are_as_good_as_each_other_without_a_call(
-    connect: Connect, anchor: str | None
-) -> None:
-    judgment, bodies = await judged(connect, "never", ("good", "good"), anchor=anchor)
-    assert scores_of(judgment) == [0.5, 0.5] and bodies == []
-
-
 @pytest.mark.parametrize(("answers", "anchor"), [(("good",), None), ((), "base"), ((), None)])
 async def test_fewer_than_two_members_have_no_score_and_cost_no_call(
     connect: Connect, answers: tuple[str, ...], anchor: str | None

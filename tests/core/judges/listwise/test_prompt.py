@@ -100,17 +100,6 @@ def test_id_that_occurs_in_a_text_in_any_case_is_not_drawn() -> None:
     assert [own in again for own in first] == [False, True, False, True]
 
 
-def test_scores_of_a_single_chunk_stay_as_they_are() -> None:
-    scores = {"a": 0.1, "b": 0.7, "link": 0.3}
-    assert one_scale([scores], None) == one_scale([scores], "link") == scores
-    assert one_scale([], "link") == {}
-
-
-def test_chunks_are_shifted_so_that_the_shared_text_has_the_mean_of_its_scores() -> None:
-    found = one_scale([{"link": 0.5, "a": 0.7}, {"link": 0.3, "b": 0.3, "c": 0.1}], "link")
-    assert found == pytest.approx({"link": 0.4, "a": 0.6, "b": 0.4, "c": 0.2})
-
-
 def test_scores_beyond_the_scale_move_all_scores_together_linearly() -> None:
     found = one_scale([{"link": 1.0, "a": 0.0}, {"link": 0.0, "b": 1.0, "c": 0.5}], "link")
     assert found == pytest.approx({"a": 0.0, "link": 0.5, "c": 0.75, "b": 1.0})

@@ -6,17 +6,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.parts.cascade import CONFIDENCE, ESCALATED, CascadeJudge
-from judgegym.judges.scorers.settings import AnyJudgeSettings
 from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, Ratings, by_model, opened
 from tests.scripted import ScriptedEndpoint
 
 STRONG = 3
-RAW = {"judge": "reward_model", "reward_scale": "raw"}
 ROWS = [JudgeTask(f"Row {number}?", ("Because.",)) for number in range(200)]
 
 
@@ -54,9 +51,7 @@ async def test_a_share_at_the_threshold_and_of_what_is_rechecked_is_drawn_by_see
         drawn = []
         for seed, rows in ((1, ROWS), (1, ROWS[::-1]), (2, ROWS)):
             judge = cascade(connect, endpoint, seed=seed, cascade_share=0.3, cascade_recheck=0.5)
-            judgments = {row.prompt: await judge.judge_task(row) for row in rows}
-            found = {name: judgment.components for name, judgment in judgments.items()}
-            assert all(judgments[name].score == (0.3 if parts[ESCALATED] else 0.8) for name, parts in found.items())
+            found = {row.prompt: (await judge.judge_task(row)).components for row in rows}
             drawn.append({name: (parts[ESCALATED], "s" in parts) for name, parts in found.items()})
     assert drawn[0] == drawn[1] != drawn[2]
     kinds = Counter(drawn[0].values())
@@ -120,22 +115,3 @@ async def test_a_jury_is_the_cheap_judge_and_sure_where_its_members_agree(connec
         found = [await judge.judge_task(JudgeTask("Why?", (text,))) for text in ("b", "unsure")]
     assert [judgment.score for judgment in found] == [pytest.approx(0.95), 0.3]
     assert {call.name for call in found[0].calls} == {"jury/a/judgment_1", "jury/b/judgment_1"}
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"cascade": "a"}, "cascade: expected two judges, the cheap one first, found 1"),
-        ({"cascade": [{"judge": "cascade"}, "b"]}, "cascade.cascade.cascade: expected judges, such as"),
-        ({"cascade": [{"judge": "choice"}, "b"]}, "cascade.choice.judge: expected one that sees each response"),
-        ({"cascade": "a,b", "cascade_confidence": "orders"}, "orders is of arena_hard; the first is rubric"),
-        ({"cascade": "a,b", "cascade_confidence": "votes"}, "votes needs samples_per_item of 2 or more"),
-        ({"cascade": [RAW, "b"]}, "margin is of scores from 0 to 1"),
-    ],
-)
-def test_wrong_settings_are_one_line(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as raised:
-        AnyJudgeSettings.model_validate(given)
-    (error,) = raised.value.errors()
-    assert said in "".join(f"{part}: " for part in error["loc"]) + error["msg"]
-    assert "\n" not in error["msg"]

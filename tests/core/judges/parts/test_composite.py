@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import in_group
@@ -18,12 +17,10 @@ from judgegym.judges.parts.composite import CompositeJudge
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings
-from judgegym.llm.client import ChatClient
-from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.core.judges.parts.juries import NO_VERDICT, REFUSED, Connect, by_model
+from tests.scripted import Reply, ScriptedEndpoint
 
-Connect = Callable[..., ChatClient]
 Parts = Mapping[str, Mapping[str, Any]]
-RULE = {"judge": "rule", "rule": "exact"}
 
 
 TASK = JudgeTask("Why?", ("Because.",))
@@ -33,14 +30,6 @@ VERDICT = "[FEEDBACK] So. [SCORE] 3"
 def part(name: str, **options: Any) -> dict[str, Any]:
     """A part that a model of its own judges, on a scale from 0 to 10."""
     return {"judge": "rubric", "judge_model_name": name, "scale_min": 0, "scale_max": 10, **options}
-
-
-def by_model(ratings: Mapping[str, int | Reply]) -> Callable[[Json, int], Reply | str]:
-    def answer(request: Json, number: int) -> Reply | str:
-        rating = ratings[request["model"]]
-        return rating if isinstance(rating, Reply) else f"[FEEDBACK] So. [SCORE] {rating}"
-
-    return answer
 
 
 async def judged(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **given: Any) -> Judgment[PartsDetail]:
@@ -100,7 +89,12 @@ async def test_gate_saves_the_other_calls(connect: Connect, rating: int, score: 
 async def test_judge_is_asked_for_what_the_rule_cannot_settle(connect: Connect) -> None:
     tasks = [JudgeTask("2+2?", (str(number),), reference="4" if number % 3 else None) for number in range(9)]
     async with ScriptedEndpoint(VERDICT) as endpoint:
-        judge = opened(connect, endpoint, {"maths": RULE, "style": {"judge": "rubric"}}, combine="first_that_says")
+        judge = opened(
+            connect,
+            endpoint,
+            {"maths": {"judge": "rule", "rule": "exact"}, "style": {"judge": "rubric"}},
+            combine="first_that_says",
+        )
         found = [await judge.judge_task(task) for task in tasks]
     assert [judgment.score for judgment in found] == [0.5, 0, 0, 0.5, 1, 0, 0.5, 0, 0]
     assert len(endpoint.requests) == 3
@@ -110,7 +104,10 @@ async def test_judge_is_asked_for_what_the_rule_cannot_settle(connect: Connect) 
 
 
 async def test_rule_may_leave_mismatches_to_the_judge(connect: Connect) -> None:
-    parts = {"maths": {**RULE, "rule_mismatch": "cannot_say"}, "style": {"judge": "rubric"}}
+    parts = {
+        "maths": {"judge": "rule", "rule": "exact", "rule_mismatch": "cannot_say"},
+        "style": {"judge": "rubric"},
+    }
     async with ScriptedEndpoint(VERDICT) as endpoint:
         judge = opened(connect, endpoint, parts, combine="first_that_says")
         found = [await judge.judge_task(JudgeTask("2+2?", (text,), reference="4")) for text in ("4", "four")]
@@ -118,7 +115,7 @@ async def test_rule_may_leave_mismatches_to_the_judge(connect: Connect) -> None:
     assert "the rule cannot say: found 'four', expected '4'" in found[1].explanation
 
 
-FAULTS = {"failed": Reply(status=400), "without a verdict": Reply("I cannot say.")}
+FAULTS = {"failed": REFUSED, "without a verdict": NO_VERDICT}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -150,7 +147,7 @@ async def test_failed_part_is_never_a_number(connect: Connect, failing: str, on_
 
 async def test_reward_whose_terms_are_all_left_out_fails(connect: Connect) -> None:
     parts = {"a": part("a", on_failure="leave_out"), "length": part("b", penalty=1)}
-    async with ScriptedEndpoint(by_model({"a": Reply(status=400), "b": 10})) as endpoint:
+    async with ScriptedEndpoint(by_model({"a": REFUSED, "b": 10})) as endpoint:
         judgment = await judged(connect, endpoint, parts)
     assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
 
@@ -159,7 +156,7 @@ async def test_reward_whose_terms_are_all_left_out_fails(connect: Connect) -> No
 async def test_first_gate_settles_the_reward(connect: Connect, first: str, score: float | None) -> None:
     gates = {"shut": part("shut", gate=0.5, otherwise=0.25), "broken": part("broken", gate=0.5)}
     parts = {first: gates.pop(first), **gates, "a": part("a")}
-    async with ScriptedEndpoint(by_model({"shut": 4, "broken": Reply(status=400), "a": 9})) as endpoint:
+    async with ScriptedEndpoint(by_model({"shut": 4, "broken": REFUSED, "a": 9})) as endpoint:
         judgment = await judged(connect, endpoint, parts)
     assert judgment.score == score
 
@@ -173,48 +170,6 @@ async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
         assert first.meter is second.meter
         second.formats.note_earlier("http://other/v1")
         assert [notice for notice in judge.client.notices if "http://other/v1" in notice]
-
-
-@pytest.mark.parametrize(
-    ("reward", "combine", "said"),
-    [
-        ({}, "weighted_sum", "reward: expected the parts of the reward"),
-        ("rubric=0,peer=0", "weighted_sum", "reward: expected a part that counts, but their weights are all 0"),
-        ("rubrik", "weighted_sum", "reward.rubrik.judge: there is no judge 'rubrik', did you mean rubric?"),
-        (
-            {"a": {"judge": "listwise"}},
-            "weighted_sum",
-            "reward.a.judge: expected one that sees each response by itself",
-        ),
-        ({"a": {"judge": "composite"}}, "weighted_sum", "reward.a.reward: expected the parts of the reward"),
-        ({"a": part("m", gate=0.5)}, "weighted_sum", "all parts are gates or penalties"),
-        (
-            {"a": part("m", weight=1, gate=0.5)},
-            "weighted_sum",
-            "reward.a.gate: expected one of weight, gate and",
-        ),
-        ({"a": part("m", otherwise=0.5)}, "weighted_sum", "reward.a.otherwise: nothing reads it without a gate"),
-        ({"a": part("m", weight=2)}, "product", "reward.a.weight: nothing reads it with combine=product"),
-        (
-            {"a": part("m", wieght=2)},
-            "weighted_sum",
-            "reward.a.wieght: unknown setting of a judge, did you mean weight?",
-        ),
-        ({"a b": part("m"), "a_b": part("m")}, "weighted_sum", "these parts have the same name"),
-        (
-            {"a": part("m", judge_api_key="k")},
-            "weighted_sum",
-            "reward.a.judge_api_key: a secret would be kept in files",
-        ),
-    ],
-)
-def test_wrong_parts_are_one_line(reward: object, combine: str, said: str) -> None:
-    with pytest.raises(ValidationError) as raised:
-        AnyJudgeSettings.model_validate({"judge": "composite", "reward": reward, "combine": combine})
-    (error,) = raised.value.errors()
-    place = "".join(f"{part}: " for part in error["loc"])
-    assert said in place + error["msg"]
-    assert "\n" not in error["msg"]
 
 
 async def test_one_judge_in_turn_judges_all_completions_of_a_group(connect: Connect) -> None:

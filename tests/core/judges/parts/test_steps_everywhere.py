@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.command import serving, write_lines
-from tests.core.datasets.scoring import read_rows, response_in, score
+from tests.core.datasets.scoring import response_in
 from tests.core.server.running import running
-from tests.plans import read_plan
 from tests.scripted import Json
 
 PROMPT = "What is the weather in Rome?"
@@ -33,24 +28,6 @@ RULES = {
 
 def judge(request: Json, number: int) -> str:
     return f"[FEEDBACK] So. [SCORE] {5 if 'weather(' in response_in(request) else 2}"
-
-
-@pytest.mark.slow
-def test_scored_data_and_its_plan(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": PROMPT, "response": TRACE}])
-    with serving(judge) as endpoint:
-        words = [data, f"--out={tmp_path / 'out.jsonl'}", *(f"--{name}={value}" for name, value in STEPS.items())]
-        words += [f"--judge_base_url={endpoint.base_url}"]
-        planned = score(*words, "--plan")
-        ended = score(*words)
-    assert read_plan(planned.out).calls.usual == 2
-    assert (ended.code, len(endpoint.requests)) == (0, 2), ended.err
-    (row,) = read_rows(tmp_path / "out.jsonl")
-    assert (row["judge/score"], row["judge/detail"]) == (0.25, EXPECTED)
-    of_rules = score(data, f"--out={tmp_path / 'rules.jsonl'}", "--judge=composite", f"--reward={json.dumps(RULES)}")
-    (row,) = read_rows(tmp_path / "rules.jsonl")
-    found = row["judge/detail"]
-    assert of_rules.code == 0 and [found[name] for name in RULES] == [1.0, 1.0, 0.0]
 
 
 async def test_server() -> None:

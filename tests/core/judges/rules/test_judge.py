@@ -163,7 +163,7 @@ async def test_rules_with_a_library(rule: str, text: str, expected: str, score: 
 
 @pytest.mark.slow
 async def test_a_code_of_no_language_is_said_before_the_first_text() -> None:
-    with pytest.raises(SettingsError, match="rule_expected: no code of a language; expected one of .*de, "):
+    with pytest.raises(SettingsError, match=r"rule_expected: no code of a language; expected one of .*de, "):
         await judged("Der Himmel ist blau.", rule="language", rule_expected="german")
 
 

@@ -21,7 +21,8 @@ from judgegym.llm.usage import Prices
 from tests.core.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
-SEVERAL_CALLS = [kind for kind in KINDS if kind != "choice"]
+SEVERAL_CALLS = ("aspect", "listwise", "jury", "steps")
+"""Kinds that have their calls at once in ways of their own: votes, orders, members and steps."""
 
 
 def resumed(budget: Budget, before: Expense) -> Budget:
@@ -46,6 +47,7 @@ async def judged(
                     return str(error)
 
 
+@pytest.mark.slow("tournament")  # its model of strengths is imported
 @pytest.mark.parametrize("kind", KINDS)
 async def test_parts_of_a_run_with_growing_budgets_are_as_one_without(tmp_path: Path, kind: JudgeKind) -> None:
     async with ScriptedEndpoint(verdict) as endpoint:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +12,13 @@ import pytest
 
 from judgegym import RewardJudge, SettingsError
 from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings
+from judgegym.llm.client import ChatClient
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server.settings import RewardServerSettings
-from tests.command import ROOT, clean_environment, serving, write_lines
+from tests.command import serving, write_lines
 from tests.conformance.doors.judges import forget_kinds
 from tests.core.cli.distributions import install
 from tests.core.datasets.scoring import read_rows, score
@@ -36,15 +38,6 @@ class LengthJudge(SingleJudge):
 
 JUDGE = JudgeDefinition(LengthSettings, "by its length", LengthJudge, asks_endpoint=False)
 TEXT = "no judge"
-"""
-OPEN = """
-import asyncio, pickle, sys
-from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.opening import open_judge
-
-settings = pickle.load(sys.stdin.buffer)
-(result,) = asyncio.run(open_judge(settings, None).score(JudgeTask("Why?", ("So it is.",))))
-print(result.score, settings.longest)
 """
 
 
@@ -136,14 +129,6 @@ def test_a_built_in_kind_keeps_its_name(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_runs_once_whatever_it_is_called(folder: Path) -> None:
-    members = {name: {"judge": name} for name in ("counts.py:JUDGE", f"{folder}/counts.py:JUDGE")}
-    given = [{"judge": judge["judge"], "name": str(place)} for place, judge in enumerate(members.values())]
-    score("data.jsonl", f"--judges={json.dumps(given)}", "--out", "scored.jsonl", "--write_report=False").successful()
-    assert (folder / "counts.py.ran").read_text() == "x"
-
-
-@pytest.mark.slow
 def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated(folder: Path) -> None:
     judges = '[{"judge": "length.py:JUDGE", "name": "a"}, {"judge": "counts.py:JUDGE", "name": "b"}]'
     score("data.jsonl", f"--judges={judges}", "--out", "one.jsonl", "--write_report=False").successful()
@@ -193,23 +178,21 @@ def test_a_file_that_has_changed_since_it_ran_is_told_where_its_judge_is_opened_
         judge.judge_sync("Why?", "So it is.")
 
 
-def _opened_elsewhere(folder: Path, settings: AnyJudgeSettings) -> subprocess.CompletedProcess[bytes]:
-    """The judge of pickled settings, in another process."""
-    environment = {**clean_environment(), "PYTHONPATH": f"{ROOT}:{folder}"}
-    words = [sys.executable, "-c", OPEN]
-    return subprocess.run(words, input=pickle.dumps(settings), capture_output=True, cwd=folder, env=environment)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("judge", ["length.py:JUDGE", "by-length"])
-def test_settings_reach_another_process_with_their_judge(judge: str, folder: Path) -> None:
+async def test_settings_reach_another_process_with_their_judge(judge: str, folder: Path) -> None:
     settings = settings_from_keywords(AnyJudgeSettings, {"judge": judge, "longest": 18})
-    assert _opened_elsewhere(folder, settings).stdout == b"0.5 18\n"
+    pickled = pickle.dumps(settings)
+    async with ChatClient(settings.chat_settings()) as client:
+        forget_kinds()  # as another process knows none
+        (result,) = await open_judge(pickle.loads(pickled), client).score(JudgeTask("Why?", ("So it is.",)))
+    assert result.score == 0.5
 
 
-@pytest.mark.slow
-def test_a_process_with_another_file_is_no_part_of_the_run(folder: Path) -> None:
+async def test_a_process_with_another_file_is_no_part_of_the_run(folder: Path) -> None:
     settings = settings_from_keywords(AnyJudgeSettings, {"judge": "length.py:JUDGE"})
+    pickled = pickle.dumps(settings)
     (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
-    ended = _opened_elsewhere(folder, settings)
-    assert ended.returncode and b"judge_digest: length.py:JUDGE has another digest here, sha256:" in ended.stderr
+    async with ChatClient(settings.chat_settings()) as client:
+        forget_kinds()
+        with pytest.raises(SettingsError, match=r"judge_digest: length.py:JUDGE has another digest here, sha256:"):
+            open_judge(pickle.loads(pickled), client)

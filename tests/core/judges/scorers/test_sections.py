@@ -55,9 +55,6 @@ def _serve(settings: Json, folder: Path, *words: str) -> int:
     return main(["judge-server", "--port=0", f"--config={folder / 'server.yaml'}", *words])
 
 
-HOSTS = {"score": score, "evaluate": evaluate, "mount": mount, "gold": gold}
-
-
 @pytest.mark.slow
 def test_a_section_of_nested_judges_asks_each_at_its_own_model(tmp_path: Path) -> None:
     with serving("[FEEDBACK] So. [SCORE] 3") as endpoint:
@@ -67,37 +64,39 @@ def test_a_section_of_nested_judges_asks_each_at_its_own_model(tmp_path: Path) -
     assert {*models} == {"usual", "deep", "strong"} and models.count("usual") == 2
 
 
-@pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
+WRONG: list[tuple[Json, str]] = [
+    (
+        jury({"kind": "aspect", "samples_per_item": 2}),
+        "judges.b.judges.x.samples_per_item: nothing reads it without",
+    ),
+    (jury({"kind": "nonsense"}), "judges.b.judges.x.judge: there is no judge 'nonsense'; expected one of rubric"),
+    (jury({"kind": "listwise"}), "judges.b.judges.x.judge: expected one that sees each response by itself"),
+    (jury({"votes": 3}), "judges.b.judges.x.votes: unknown setting"),
+    (
+        jury({"samples_per_item": 0}),
+        "judges.b.judges.x.samples_per_item: input should be greater than or equal to 1",
+    ),
+    (jury({"endpoint": {"modell": "m"}}), "judges.b.judges.x.endpoint.modell: unknown setting"),
+    (jury({"endpoint": {"api_key": "SECRET"}}), "judges.b.judges.x.judge_api_key: a secret would be kept in files"),
+    (jury({"judge_api_key": "SECRET"}), "judges.b.judges.x.judge_api_key: a secret would be kept in files"),
+    (
+        jury({"endpoint": {"extra_headers": {"X-Key": "SECRET"}}}),
+        "judges.b.judges.x.judge_extra_headers: a secret would be kept in files",
+    ),
+    (
+        jury({"endpoint": {"base_url": "http://me:SECRET@127.0.0.1:1/v1"}}),
+        "judges.b.judges.x.judge_base_url: a secret would be kept in files",
+    ),
+    (
+        jury({"endpoint": {"extra_body": {"auth": {"password": "SECRET"}}}}),
+        "judges.b.judges.x.judge_extra_body: a secret would be kept in files",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("judge", "message"),
-    [
-        (
-            jury({"kind": "aspect", "samples_per_item": 2}),
-            "judges.b.judges.x.samples_per_item: nothing reads it without",
-        ),
-        (jury({"kind": "nonsense"}), "judges.b.judges.x.judge: there is no judge 'nonsense'; expected one of rubric"),
-        (jury({"kind": "listwise"}), "judges.b.judges.x.judge: expected one that sees each response by itself"),
-        (jury({"votes": 3}), "judges.b.judges.x.votes: unknown setting"),
-        (
-            jury({"samples_per_item": 0}),
-            "judges.b.judges.x.samples_per_item: input should be greater than or equal to 1",
-        ),
-        (jury({"endpoint": {"modell": "m"}}), "judges.b.judges.x.endpoint.modell: unknown setting"),
-        (jury({"endpoint": {"api_key": "SECRET"}}), "judges.b.judges.x.judge_api_key: a secret would be kept in files"),
-        (jury({"judge_api_key": "SECRET"}), "judges.b.judges.x.judge_api_key: a secret would be kept in files"),
-        (
-            jury({"endpoint": {"extra_headers": {"X-Key": "SECRET"}}}),
-            "judges.b.judges.x.judge_extra_headers: a secret would be kept in files",
-        ),
-        (
-            jury({"endpoint": {"base_url": "http://me:SECRET@127.0.0.1:1/v1"}}),
-            "judges.b.judges.x.judge_base_url: a secret would be kept in files",
-        ),
-        (
-            jury({"endpoint": {"extra_body": {"auth": {"password": "SECRET"}}}}),
-            "judges.b.judges.x.judge_extra_body: a secret would be kept in files",
-        ),
-    ],
+    ("host", "judge", "message"),
+    [*((score, *wrong) for wrong in WRONG), *((host, *WRONG[-1]) for host in (evaluate, mount, gold))],
 )
 def test_what_is_wrong_in_a_nested_judge_is_one_line_before_the_first_call(
     host: Callable[..., int], judge: Json, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -130,15 +130,6 @@ async def test_anchor_is_a_player_and_the_measure_of_the_others(connect: Connect
     assert "won against the anchor" in judgment.members[0].explanation
 
 
-@pytest.mark.parametrize("task", [group(7, 7, 7), group(7, anchor=7), group(7, 7, anchor=7)])
-async def test_answers_that_are_all_equal_are_as_good_as_the_mean_without_a_call(
-    connect: Connect, task: JudgeTask
-) -> None:
-    judgment, played = await play(connect, task)
-    assert not played
-    assert [(member.score, member.status) for member in judgment.members] == [(0.5, Status.OK)] * len(task.responses)
-
-
 async def test_single_answer_has_no_score(connect: Connect) -> None:
     judgment, played = await play(connect, group(7))
     assert not played and (await play(connect, group()))[0].members == ()
@@ -181,17 +172,6 @@ async def test_answer_that_loses_its_games_plays_others(connect: Connect) -> Non
     pairs = [frozenset(each) for each in played if 9 in each]
     assert len(set(pairs)) == 3  # the further game is against another answer
     assert judgment.members[1].label == "1 won, 0 tied, 0 lost"
-
-
-async def test_pair_of_two_is_played_again(connect: Connect) -> None:
-    script = iter(["What do I know?", "[[B>A]]", "[[B>A]]"])
-    judgment, played = await play(
-        connect, group(1, 2), lambda request, number: next(script), game_orders="balanced", judge_reask=0
-    )
-    assert len(played) == 2 and played[0] == played[1][::-1]
-    assert None not in [member.score for member in judgment.members]
-    first, again = [call.name for call in judgment.members[0].calls]
-    assert {first, again} == {"game_1_2", "game_2_1"}
 
 
 async def test_game_that_is_played_again_has_a_name_of_its_own(connect: Connect) -> None:
