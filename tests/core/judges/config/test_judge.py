@@ -18,6 +18,7 @@ from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Prices
+from tests.command import ROOT
 
 KEY = "sk-this-is-secret"
 ELSEWHERE = "https://judge.example/v1"
@@ -137,6 +138,11 @@ def test_a_name_of_no_model_is_refused_with_its_setting(
 
 
 # ----------------------------------------------------------------------------------------------------------- settings
+
+
+def test_an_endpoint_is_waited_for_as_long_as_the_page_of_failures_says() -> None:
+    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+    assert f"`env.wait_for_endpoints` ({JudgeSettings().wait_for_endpoints:g} s)" in page
 
 
 def test_a_chat_client_gets_all_of_them() -> None:
