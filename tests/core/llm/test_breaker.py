@@ -65,21 +65,6 @@ async def test_endpoint_that_rejects_from_the_first_request_is_not_probed(connec
         assert len(endpoint.requests) <= 256, "while connections are opened, all that are allowed may be on their way"
 
 
-async def test_message_counts_the_requests_that_opened_the_breaker_not_those_in_flight_with_them(
-    connect: Connect,
-) -> None:
-    arrived = Meeting(32)
-
-    async def script(request: Json, number: int) -> Reply:
-        await arrived.wait()
-        return NO_CREDIT
-
-    async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint, max_concurrency=32, rejected_deadline_s=600.0)
-        errors = await asyncio.gather(*(client.chat(ask(number)) for number in range(32)), return_exceptions=True)
-        assert {str(error).partition(" requests")[0].rpartition(" ")[2] for error in errors} == {str(MOST_IN_A_ROW)}
-
-
 @pytest.mark.parametrize("at_once", [1, 64])
 async def test_rejected_requests_among_answered_ones_fail_alone(connect: Connect, at_once: int) -> None:
     """Such as texts that a moderation rejects; 15 of 60."""
@@ -123,43 +108,7 @@ async def test_process_that_goes_on_after_the_deadline_finds_an_endpoint_that_is
         assert await asked(client, 5) == {ChatResponse: 5}
 
 
-async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_close_ends_the_probe(
-    connect: Connect,
-) -> None:
-    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 1 else NO_CREDIT) as endpoint:
-        client = connect(endpoint, max_concurrency=4, rejected_deadline_s=600.0)
-        opened = asyncio.Event()
-        client.on_outage(opened.set)
-        await client.chat(ask(0))
-        calls = [asyncio.create_task(client.chat(ask(number))) for number in range(50)]
-        await opened.wait()  # the rejection that opens the breaker may be sent long before it is read
-        for call in calls[:25]:
-            call.cancel()
-        await asyncio.gather(*calls[:25], return_exceptions=True)
-        await endpoint.arrived(len(endpoint.requests) + 1)
-        assert client.waiting is not None
-        assert not any(call.done() for call in calls[25:])
-        await client.close()
-        for call in calls:
-            call.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
-        assert [task for task in asyncio.all_tasks() if "CircuitBreaker" in repr(task)] == []
-
-
 DAILY = Reply(status=429, headers={"Retry-After": "86400"}, body={"error": {"message": "Daily limit reached"}})
-
-
-async def test_a_wait_of_hours_is_told_at_once_and_ends_all_calls(connect: Connect) -> None:
-    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 20 else DAILY) as endpoint:
-        client = connect(endpoint, max_concurrency=16, rejected_deadline_s=600.0, title="the judge")
-        ended = await asked(client, 200)
-        assert ended == {ChatResponse: 20, EndpointOutage: 180}
-        assert len(endpoint.requests) - 20 <= 16
-        with pytest.raises(
-            EndpointOutage, match=r"the judge at http.* asks to wait 24 h: HTTP 429: Daily limit reached"
-        ):
-            await client.chat(ask(0))
-        assert client.is_given_up and "asks to wait 24 h (HTTP 429" in str(client.waiting)
 
 
 @pytest.mark.parametrize("seconds", [59, 600])
@@ -176,22 +125,6 @@ async def test_a_daily_limit_of_one_replica_leaves_the_calls_to_the_other(connec
         client = connect(spent, other, max_concurrency=4, rejected_deadline_s=600.0)
         assert await asked(client, 40) == {ChatResponse: 40}
         assert len(spent.requests) <= 4
-
-
-async def test_process_that_goes_on_asks_again_after_a_daily_limit(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the server does; its requests fail at once until then."""
-    monkeypatch.setattr(reachability, "LONG_WAIT_S", 0.01)
-    is_reset = asyncio.Event()
-    async with ScriptedEndpoint(lambda request, number: "fine" if is_reset.is_set() else DAILY) as endpoint:
-        client = connect(endpoint, rejected_deadline_s=0.0)
-        assert await asked(client, 2) == {EndpointOutage: 2}
-        is_reset.set()
-        ended = Counter[type]()
-        while ChatResponse not in ended:
-            ended += await asked(client, 1)
-        assert client.waiting is None and not client.is_given_up
 
 
 @pytest.mark.parametrize(

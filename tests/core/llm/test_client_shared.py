@@ -30,16 +30,6 @@ async def test_n_that_is_honoured_is_one_request(connect: Connect) -> None:
     assert (answer.usage, answer.attempts) == (Usage(10, 5, None), 1)
 
 
-async def test_n_that_is_ignored_is_made_up_for_and_remembered(connect: Connect) -> None:
-    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
-        client = connect(endpoint)
-        first, second = await client.chat(ASK, n=3), await client.chat(ASK, n=3)
-    assert sorted(texts(first)) == ["text 1", "text 2", "text 3"]
-    assert sorted(texts(second)) == ["text 4", "text 5", "text 6"]
-    assert [body.get("n") for body in endpoint.bodies] == [3, None, None, None, None, None]
-    assert (first.usage, first.attempts) == (Usage(30, 15, None), 3)
-
-
 async def test_n_that_is_answered_in_part_is_made_up_for_and_asked_again(connect: Connect) -> None:
     part, rest = Reply(body=completion("a", "b")), Reply(body=completion("c"))
     async with ScriptedEndpoint(in_turn(part, rest, part, rest)) as endpoint:
@@ -62,6 +52,7 @@ async def test_n_known_to_be_ignored_is_never_sent_and_all_requests_run_at_once(
         await client.chat(ASK, n=2)  # its first response has one choice
         answer = await client.chat(ASK, n=4)
     assert len(set(texts(answer))) == 4
+    assert (answer.usage, answer.attempts) == (Usage(40, 20, None), 4)
     assert endpoint.peak == 4
     assert [body.get("n") for body in endpoint.bodies] == [2, None, None, None, None, None]
 
@@ -81,12 +72,6 @@ async def test_a_completion_that_fails_fails_the_call(connect: Connect) -> None:
             await client.chat(ASK, n=3)
     assert client.meter.usage == Usage(10, 5, None)
     assert (failure.value.usage, failure.value.attempts) == (Usage(10, 5, None), 3), "what the answered part cost, too"
-
-
-async def test_completions_of_a_greedy_policy_are_not_shared(connect: Connect) -> None:
-    async with ScriptedEndpoint("text") as endpoint:
-        await connect(endpoint, temperature=0.0).chat(ASK, n=3)
-    assert len(endpoint.requests) == 3
 
 
 # --------------------------------------------------------------------------------------------- identical calls at once
@@ -119,11 +104,3 @@ async def test_concurrent_sampled_calls_share_no_answer(connect: Connect, temper
         answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
     assert len(endpoint.requests) == 10
     assert not any(answer.cached for answer in answers)
-
-
-async def test_one_after_the_other_shares_nothing(connect: Connect) -> None:
-    async with ScriptedEndpoint() as endpoint:
-        client = connect(endpoint, temperature=0.0)
-        for _ in range(2):
-            assert not (await client.chat(ASK)).cached
-    assert len(endpoint.requests) == 2

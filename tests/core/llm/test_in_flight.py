@@ -1,5 +1,4 @@
 import asyncio
-import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -25,21 +24,6 @@ def queue(limit: AdaptiveLimit, *names: str, admitted: list[str]) -> list[asynci
     return [asyncio.create_task(wait(name)) for name in names]
 
 
-@pytest.mark.parametrize(
-    ("names", "order"),
-    [("a b c", "a b c"), ("a urgent b", "urgent a b"), ("a urgent1 urgent2", "urgent1 urgent2 a")],
-)
-async def test_waiting_calls_are_admitted_in_order_and_urgent_ones_first(names: str, order: str) -> None:
-    limit, admitted = AdaptiveLimit(1), list[str]()
-    await limit.acquire()
-    queue(limit, *names.split(), admitted=admitted)
-    await settle()
-    for _ in names.split():
-        limit.release()
-        await settle()
-    assert admitted == order.split()
-
-
 async def test_a_lowered_limit_admits_nobody_until_enough_have_left() -> None:
     limit, admitted = AdaptiveLimit(4), list[str]()
     times = [await limit.acquire() for _ in range(4)]
@@ -54,7 +38,7 @@ async def test_a_lowered_limit_admits_nobody_until_enough_have_left() -> None:
     assert (admitted, limit.in_flight) == (["next"], 2)
 
 
-@pytest.mark.parametrize("ceiling", [1, 2, 3, 10, 256])
+@pytest.mark.parametrize("ceiling", [1, 10, 256])
 async def test_successes_win_the_ceiling_back_and_no_more(ceiling: int) -> None:
     limit = AdaptiveLimit(ceiling)
     for _ in range(12):
@@ -68,9 +52,7 @@ async def test_successes_win_the_ceiling_back_and_no_more(ceiling: int) -> None:
     assert seen[-1] == ceiling
 
 
-@pytest.mark.parametrize(
-    ("halvings", "ceiling", "limit"), [(0, 4, 4), (0, 16, 16), (1, 4, 2), (1, 16, 8), (3, 4, 1), (1, 1, 1)]
-)
+@pytest.mark.parametrize(("halvings", "ceiling", "limit"), [(0, 16, 16), (1, 16, 8), (3, 4, 1), (1, 1, 1)])
 async def test_a_limit_keeps_its_share_of_a_ceiling_that_moves(halvings: int, ceiling: int, limit: int) -> None:
     moved = AdaptiveLimit(8)
     for _ in range(halvings):
@@ -97,26 +79,6 @@ STEPS = [
 ]
 
 
-async def test_a_burst_of_overloads_halves_once() -> None:
-    limit = AdaptiveLimit(8)
-    times = [await limit.acquire() for _ in range(8)]
-    for admitted in times:
-        limit.overloaded(admitted)
-    assert limit.limit == 4
-    for _ in times:
-        limit.release()
-    limit.overloaded(await limit.acquire())
-    assert limit.limit == 2
-
-
-async def test_limit_never_falls_below_one() -> None:
-    limit = AdaptiveLimit(3)
-    for _ in range(5):
-        limit.overloaded(await limit.acquire())
-        limit.release()
-    assert limit.limit == 1
-
-
 async def test_a_window_of_successes_wins_back_five_per_cent() -> None:
     limit = AdaptiveLimit(200)
     limit.overloaded(await limit.acquire())
@@ -138,16 +100,6 @@ async def test_a_window_of_successes_wins_back_five_per_cent() -> None:
 def test_every_place_is_held_or_free(ceiling: int, steps: str) -> None:
     """One who leaves before or after a place is free; a late one; a success and a ceiling that give places."""
     asyncio.run(interleave(ceiling, [step.replace("_", " ") for step in steps.split()]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ceiling", [1, 2])
-def test_no_short_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int) -> None:
-    async def all_of_them() -> None:
-        for steps in itertools.product(STEPS[1:8], repeat=4):
-            await interleave(ceiling, ["ask", "ask", "ask", "settle", *steps, "settle"])
-
-    asyncio.run(all_of_them())
 
 
 @pytest.mark.slow
@@ -194,14 +146,6 @@ async def interleave(ceiling: int, steps: Sequence[str]) -> None:
         holding.pop()
         limit.release()
     assert limit.in_flight == 0
-
-
-async def test_without_limits_nobody_waits() -> None:
-    budget = RateBudget(None, None)
-    for _ in range(1000):
-        sending = budget.spend(10**9)
-        with pytest.raises(StopIteration):
-            sending.send(None)
 
 
 async def test_a_spent_budget_makes_the_next_one_wait() -> None:

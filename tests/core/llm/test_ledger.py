@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from judgegym.llm import ledger, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.http import limits
-from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, VerdictLocation, component, recorded_in
+from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation, component, recorded_in
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.wire import Choice, Message
-from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
-from tests.trainer import until
+from tests.scripted import Reply, ScriptedEndpoint, in_turn
 
 ASK = [Message(role="user", content="Say it.")]
 
@@ -117,49 +112,6 @@ async def test_equal_calls_in_flight_are_each_recorded_and_one_is_sent() -> None
     assert second.events == [(0, None, ["fine"], True)]
 
 
-@pytest.mark.parametrize(
-    ("held", "requests"),
-    [
-        ({}, [{"n": 4}]),
-        ({0: said("a", "b", "c", "d")}, []),
-        ({0: said("a", "b", "c", "d", "e")}, []),
-        ({0: said("a", "b", "c")}, [{}]),
-        ({0: said("a"), 2: said("c")}, [{}, {}]),
-    ],
-)
-async def test_only_what_the_ledger_lacks_is_asked_for(
-    held: dict[int, ChatResponse], requests: list[dict[str, int]]
-) -> None:
-    book = Book(dict(held))
-
-    def script(request: dict[str, Any], number: int) -> Reply:
-        return Reply(body=completion(*(f"new {number}.{place}" for place in range(request.get("n", 1)))))
-
-    async with ScriptedEndpoint(script) as endpoint, client_of(endpoint) as client:
-        with recorded_in(book):
-            answer = await client.chat(ASK, n=4)
-        assert [{name: body[name] for name in body if name == "n"} for body in endpoint.bodies] == requests
-    assert len(answer.choices) == 4
-    new = [part for event in book.events if event != "sent" for part in [event[0]]]
-    assert not set(new) & set(held), "no part is overwritten"
-
-
-async def test_parts_stand_in_their_order_whichever_came_first() -> None:
-    book = Book({1: said("b")})
-    call = CallInProgress(CallKey("", 0, "m", ASK, {}), book, "key", dict(book.parts))
-
-    async def later(text: str, after: asyncio.Event, then: asyncio.Event) -> ChatResponse:
-        await after.wait()
-        then.set()
-        return said(text)
-
-    first, last, nothing = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    last.set()
-    await asyncio.gather(call.ask(lambda _: later("a", first, nothing)), call.ask(lambda _: later("c", last, first)))
-    assert [answer.first.text for answer in call.answers] == ["a", "b", "c"]
-    assert call.choices == 3
-
-
 async def test_components_are_nested_and_end_with_their_block() -> None:
     book = Book()
     with recorded_in(book):
@@ -170,30 +122,3 @@ async def test_components_are_nested_and_end_with_their_block() -> None:
         CallInProgress.begin("policy", 0, "m", ASK, {})
     CallInProgress.begin("outside", 0, "m", ASK, {})
     assert [asked.component for asked in book.asked] == ["rollout_1/judge_ann/score", "rollout_1", "policy"]
-
-
-def test_a_request_of_no_call_is_noted_nowhere() -> None:
-    book = Book()
-    with recorded_in(book):
-        RequestRecord().leaves()
-    assert book.events == []
-
-
-async def test_no_request_leaves_while_its_answer_could_not_be_recorded_and_its_deadline_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    book, now = Book(gate=asyncio.Event()), 1000.0
-    for module in (ledger, limits, transport, sys.modules[__name__]):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    settings: dict[str, Any] = {"deadline_s": 10.0, "max_concurrency": 1}
-    async with ScriptedEndpoint("fine") as endpoint, client_of(endpoint, **settings) as client:
-        with recorded_in(book):
-            calls = [asyncio.create_task(client.chat([*ASK], name=f"call_{number}")) for number in range(3)]
-        await until(lambda: book.waiting > 0, "a call waits")
-        now += 50.0
-        assert not endpoint.requests
-        assert book.events == []
-        assert book.gate is not None
-        book.gate.set()
-        answers = await asyncio.gather(*calls)
-    assert [(answer.first.text, answer.latency_s) for answer in answers] == [("fine", 0.0)] * 3

@@ -62,13 +62,8 @@ def broken(outcome: Outcome, words: str = "") -> bool:
 
 STATES: list[tuple[dict[str, Any], ChoiceState, str | None]] = [
     (choice(), "whole", "stop"),
-    (choice(finish="end_turn"), "whole", "end_turn"),
     (choice("ye", "length"), "cut_off", "length"),
-    (choice("ye", "max_tokens"), "cut_off", "length"),
-    (choice("", "length"), "cut_off", "length"),
     (choice("", "length", reasoning_content="I think and"), "cut_off", "length"),
-    (choice("no", "content_filter"), "refused", "content_filter"),
-    (choice("no", "SAFETY"), "refused", "content_filter"),
     (choice("", refusal="I won't."), "refused", "refusal"),
     (choice([{"type": "refusal", "refusal": "I won't."}]), "refused", "refusal"),
     (choice("yes", "length", refusal="I won't."), "refused", "refusal"),
@@ -86,13 +81,11 @@ def test_choice_that_may_be_used_has_a_state(sent: dict[str, Any], state: str, r
 
 PARTS: list[tuple[list[dict[str, Any]], str, str | None]] = [
     ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", None),
-    ([{"type": "output_text", "text": "a"}], "a", None),
     ([{"text": "a"}], "a", None),
     ([{"type": "reasoning", "text": "[[A>B]]"}, {"type": "text", "text": "a"}], "a", "[[A>B]]"),
     ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}], "a", "hm"),
     ([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}], "a", "hm"),
     ([{"type": "tool_use", "text": "[[A>B]]"}, {"type": "text", "text": "a"}], "a", None),
-    ([{"type": ["text"], "text": "b"}, {"type": "text", "text": "a"}], "a", None),
 ]
 
 
@@ -109,7 +102,6 @@ TOOLS: list[dict[str, Any]] = [
     choice("Let me look. [[A>B]]", "tool_calls", tool_calls=TOOL_CALLS),
     choice("Let me look. [[A>B]]", "stop", tool_calls=TOOL_CALLS),
     choice("Let me look. [[A>B]]", "function_call", function_call={"name": "f", "arguments": "{}"}),
-    choice("Let me look. [[A>B]]", "tool_use"),
 ]
 
 
@@ -142,14 +134,10 @@ def test_unknown_word_fails_an_attempt_until_three_in_a_row_have_shown_that_ther
 
 UNUSABLE: dict[str, tuple[Any, str]] = {
     "error": (choice(finish="error"), "broke off"),
-    "abort": (choice(finish="abort"), "broke off"),
-    "no_capacity": (choice(finish="insufficient_system_resource"), "broke off"),
     "choice_error": (choice(error={"code": 502, "message": "upstream died"}), "upstream died"),
-    "choice_error_with_error": (choice(finish="error", error={"code": 400, "message": "too bad"}), "too bad"),
     "error_after_length": (choice("ye", "length", error={"message": "died"}), "died"),
     "refusal_that_broke_off": (choice("", "error", refusal="I wo"), "broke off"),
     "empty": (choice(""), "empty"),
-    "white_space": (choice(" \n\t"), "empty"),
     "no_text_part": (choice([{"type": "image_url"}]), "empty"),
     "tool_calls": (choice(None, "tool_calls", tool_calls=TOOL_CALLS), "only tool calls"),
     "reasoning": (choice("", reasoning_content="I think."), "only reasoning"),
@@ -182,7 +170,7 @@ def test_choices_come_in_the_order_of_their_indices_and_none_twice() -> None:
     assert ([each.text for each in answered.choices], answered.received) == (["a", "b"], 3)
 
 
-@pytest.mark.parametrize("index", [{}, {"index": None}, {"index": "0"}, {"index": True}])
+@pytest.mark.parametrize("index", [{}, {"index": True}])
 def test_choices_without_indices_may_be_equal(index: dict[str, Any]) -> None:
     answered = of({**choice("a"), **index}, {**choice("a"), **index})
     assert isinstance(answered, ChatSuccess) and len(answered.choices) == 2
@@ -227,9 +215,7 @@ def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
     [
         ({"prompt_tokens_details": {"cached_tokens": 64}}, 64),
         ({"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36}, 64),
-        ({"prompt_tokens_details": None, "prompt_cache_hit_tokens": 64}, 64),
         ({"prompt_tokens_details": {"cached_tokens": 101}}, 100),
-        ({"prompt_tokens_details": {"cached_tokens": -1}}, 0),
         ({"prompt_tokens_details": {"cached_tokens": True}}, 0),
         ({"prompt_tokens_details": {"cached_tokens": 10**4000}}, 0),
         ({"prompt_tokens": "many", "prompt_tokens_details": {"cached_tokens": 64}}, 0),
@@ -245,11 +231,9 @@ def test_cached_tokens_are_read_and_never_more_than_the_prompts(said: dict[str, 
     "usage",
     [
         None,
-        "many",
         {"prompt_tokens": None, "completion_tokens": "4"},
         {"prompt_tokens": True, "completion_tokens": True},
         {"prompt_tokens": -3, "completion_tokens": -4},
-        {"prompt_tokens": 2.5, "completion_tokens": float("inf")},
         {"prompt_tokens": 2**64, "completion_tokens": 2**63},
         {"prompt_tokens": 10**9 + 1, "completion_tokens": 10**4000},
     ],
@@ -281,13 +265,11 @@ def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -
         ({"error": {"message": "overloaded"}}, BROKEN, "overloaded"),
         ({"error": {"message": "slow down", "code": 429}}, BUSY, "slow down"),
         ({"error": {"message": "slow down", "code": "429"}}, BUSY, "slow down"),
-        ({"error": {"message": "upstream", "code": 502}}, BROKEN, "upstream"),
         ({"error": {"message": "no credit", "code": 402}}, REJECTED, "no credit"),
         ({"error": {"message": "odd", "code": 2**70}}, BROKEN, "odd"),
         ({"error": {"code": "server_error"}}, BROKEN, "server_error"),
         ({"error": {"message": "died on the way"}, "choices": [choice("ye")]}, BROKEN, "died on the way"),
         ({}, BROKEN, "no choices"),
-        ({"choices": []}, BROKEN, "no choices"),
         ({"choices": {"message": {"content": "yes"}}}, BROKEN, "no choices"),
     ],
 )
@@ -311,9 +293,7 @@ def test_error_field_without_an_error_is_none(error: Any) -> None:
         b"",
         b"<html>Bad gateway</html>",
         b"\xff\xfe",
-        b"null",
         b"[]",
-        b'"text"',
         b'{"choices": [{"message": {"content": "y',
         pytest.param(b'{"choices":' + b"[" * 100_000, id="deep"),
         pytest.param(b'{"choices":' + b"[" * 5000 + b"]" * 5000 + b"}", id="deep_and_closed"),
@@ -390,10 +370,8 @@ CERTIFICATE = aiohttp.ClientConnectorCertificateError(
         (connector(ssl.SSLError(1, "WRONG_VERSION_NUMBER"), aiohttp.ClientConnectorSSLError), REJECTED),
         (CERTIFICATE, REJECTED),
         (asyncio.TimeoutError(), BROKEN),
-        (aiohttp.ServerTimeoutError(), BROKEN),
         (aiohttp.ServerDisconnectedError(), BROKEN),
         (aiohttp.ClientPayloadError(), BROKEN),
-        (OSError("something"), BROKEN),
         (aiohttp.InvalidURL("http://"), REJECTED),
         (ValueError("a header that cannot be sent"), REJECTED),
     ],

@@ -16,7 +16,7 @@ import pytest
 
 from judgegym.llm import ledger, reachability, transport
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
+from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.http import limits
 from judgegym.llm.reachability import Reachability
 from judgegym.llm.types import ChatSettings, Endpoint, Replica
@@ -151,25 +151,6 @@ async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
     assert "accepts connections again" in last
 
 
-async def test_model_that_was_never_there_is_wrong_and_one_that_has_answered_is_away(
-    connect: Connect, port: Port
-) -> None:
-    deadlines = {"start_deadline_s": 0.05, "away_deadline_s": 0.1, "section": "env.", "url_setting": "--env.url"}
-    client = connect(port.base_url, title="the judge", **deadlines)
-    expected = rf"{port.base_url} has never answered, for 0\.05 s \(--env\.wait_for_endpoints\).*--env\.url"
-    for _ in range(2):
-        with pytest.raises(EndpointOutage, match=expected) as raised:
-            await client.chat(ASK)
-        assert raised.value.exit_code == 2
-    waiting = client.waiting
-    assert waiting is not None and waiting.endswith("refuses connections; 0 s left (--env.wait_for_endpoints)")
-    client = connect(port.base_url, **deadlines)
-    async with port.open():
-        await client.chat(ASK)
-    with pytest.raises(EndpointError, match=r"away for \d s, the limit is 0\.1 s \(--env\.endpoint_away_deadline\)"):
-        await client.chat(ASK)
-
-
 async def test_endpoint_that_has_answered_before_is_not_taken_for_a_mistyped_one(
     connect: Connect, port: Port, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,64 +183,6 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
             await found.wait()
     assert 0 < probes < 30
     await found.close()
-
-
-async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(reachability, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
-    replica = Replica(Endpoint("http://h/v1", "m"))
-    found = away([replica], "the judge", 60.0)
-    found.lost(replica, REFUSED)
-    now = 1042.0
-    assert found.waiting == "the judge at http://h/v1 refuses connections, for 42 s"
-    replica.reached()
-    assert found.waiting == "the judge at http://h/v1 refuses connections, for 42 s", "by a request from before"
-    replica.is_there = True
-    replica.reached()
-    found.lost(replica, REFUSED)
-    assert found.waiting == "the judge at http://h/v1 refuses connections, for 0 s"
-    await found.close()
-
-
-async def test_time_away_is_that_of_the_last_replica_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(reachability, "time", SimpleNamespace(monotonic=lambda: now))
-    replicas = [Replica(Endpoint(f"http://{host}/v1", "m")) for host in "ab"]
-    found = away(replicas, "the policy", 60.0)
-    found.lost(replicas[0], REFUSED)
-    assert found.waiting is None
-    now += 30.0
-    found.lost(replicas[1], REFUSED)
-    now += 5.0
-    assert found.waiting == "the policy at http://a/v1, http://b/v1 refuses connections, for 5 s"
-    await found.close()
-
-
-async def test_call_that_waits_for_a_slot_does_not_ask_an_endpoint_that_has_gone_away(
-    connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = 0
-    attempt = transport.Transport._attempt
-
-    async def counted(self: transport.Transport, *arguments: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        return await attempt(self, *arguments)
-
-    monkeypatch.setattr(transport.Transport, "_attempt", counted)
-    client = connect(port.base_url, max_concurrency=1, away_deadline_s=0.05)
-    outcomes = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [EndpointError] * 5
-    assert asked == 1
-
-
-async def test_client_that_is_closed_probes_no_more(connect: Connect) -> None:
-    with refusing() as base_url:
-        client = connect(base_url, away_deadline_s=0.0)
-        with pytest.raises(EndpointError):
-            await client.chat(ASK)
-        await client.close()
-        assert [task for task in asyncio.all_tasks() if "Reachability._probe" in repr(task)] == []
 
 
 @pytest.mark.parametrize("ticks", range(6))

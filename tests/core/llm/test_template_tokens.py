@@ -100,13 +100,6 @@ def test_other_text_stays_as_it_is(text: str) -> None:
     assert restored(text) == text
 
 
-@pytest.mark.slow
-def test_megabytes_return() -> None:
-    for piece in ("<", "<|", "<|a", "[", "<s>", "<¦", "<¦s>"):
-        text = piece * (1_000_000 // len(piece))
-        assert restored(broken_up(text).text) == text
-
-
 @pytest.mark.parametrize("normalized", [False, True], ids=["as_written", "after_NFKC"])
 def test_a_tokenizer_with_these_special_tokens_finds_none(normalized: bool) -> None:
     tokenizers = pytest.importorskip("tokenizers")

@@ -3,7 +3,6 @@ import pytest
 from judgegym.llm.types import Endpoint
 from judgegym.llm.urls import (
     check_urls,
-    is_loopback,
     is_public,
     same_host,
     secrets_in_fields,
@@ -49,13 +48,6 @@ def test_a_password_is_not_repeated() -> None:
     with pytest.raises(ValueError) as raised:
         check_urls("ftp://user:password@judge.example/v1")
     assert "judge.example" in str(raised.value) and "password" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"), [*((url, True) for url in LOOPBACK), (ELSEWHERE, False), ("http://localhost.evil/v1", False)]
-)
-def test_is_loopback_knows_this_machines_names(url: str, expected: bool) -> None:
-    assert is_loopback(url) is expected
 
 
 PRIVATE = [
@@ -121,13 +113,11 @@ def test_same_host_compares_all_urls(first: str, second: str, expected: bool) ->
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("http://judge.example/v1", "http://judge.example/v1"),
         ("http://user:password@judge.example/v1", "http://judge.example/v1"),
         ("https://token@judge.example:8000/v1", "https://judge.example:8000/v1"),
         ("http://a:b@one.example/v1,http://c:d@two.example/v1", "http://one.example/v1,http://two.example/v1"),
         ("cannot reach 'http://a:p@ss@one.example' today", "cannot reach 'http://one.example' today"),
         ("http://one.example/path@v1", "http://one.example/path@v1"),
-        ("write to user@judge.example", "write to user@judge.example"),
         ("", ""),
     ],
 )

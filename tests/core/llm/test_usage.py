@@ -42,10 +42,6 @@ def test_cached_prompt_tokens_have_a_price_of_their_own_or_that_of_all(prices: P
     assert usage.cost == (cost if cost is None else pytest.approx(cost))
 
 
-def test_usages_add_up() -> None:
-    assert sum([Usage(1, 2, 0.5, 1), Usage(10, 20, 0.25, 7)], Usage()) == Usage(11, 22, 0.75, 8)
-
-
 def test_sum_with_an_unknown_cost_is_unknown() -> None:
     known, unknown = Usage(1, 2, 0.5), Usage(10, 20, None)
     assert known + unknown == unknown + known == Usage(11, 22, None)

@@ -61,19 +61,6 @@ def test_groups_of_an_alarm_stay_and_outlive_a_resumed_run_in_bounds() -> None:
     assert other.last_number == 0, "those of another judge of a server are its own"
 
 
-@pytest.mark.slow
-def test_what_is_written_does_not_grow_with_the_run() -> None:
-    def size(count: int) -> int:
-        kept = KeptGroups()
-        for number in range(1, count + 1):
-            kept.add(group(number, *(rollout("x" * 20_000, place / 64) for place in range(64))))
-            if number % 3 == 0:
-                kept.add_gold(group(number, rollout("x", 1.0)), {0: 0.0})
-        return sum(map(len, kept.lines()))
-
-    assert size(2_000) < 1.5 * size(700), "between 12 and 24 of them are over the run"
-
-
 def test_of_a_large_group_the_texts_of_the_best_and_the_worst_are_kept() -> None:
     kept = KeptGroups()
     kept.add(group(1, *(rollout(f"text {place}", place / 63) for place in range(64))))

@@ -136,19 +136,6 @@ def test_near_duplicates_are_told_from_texts_that_share_some_words() -> None:
     assert NearDuplicates().add(1, "a", facts_of("  ").sketch) == (False, False)
 
 
-def test_a_row_that_comes_again_may_be_answered_in_the_same_way() -> None:
-    near, sketch = NearDuplicates(), facts_of(text(5)).sketch
-    assert near.add(1, "row-1", sketch) == (False, False)
-    assert near.add(2, "row-1", sketch) == (False, False)
-
-
-def test_memory_of_texts_is_bounded() -> None:
-    near, same = NearDuplicates(), facts_of(text(1)).sketch
-    for number in range(5_000):
-        near.add(number, f"row-{number}", same if number % 2 else facts_of(text(number, 12)).sketch)
-    assert len(near._index) == 8_192 and max(map(len, near._index.values())) == 8
-
-
 def test_the_sketch_estimates_what_two_texts_share() -> None:
     errors = []
     for seed in range(40):

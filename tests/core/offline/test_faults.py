@@ -21,27 +21,15 @@ def test_rates_of_0_and_1_are_never_and_always() -> None:
     assert {Faults({"empty": 0, "drop": 1}).draw(str(number), 1) for number in range(200)} == {"drop"}
 
 
-def test_sums_that_only_rounding_puts_above_1_are_allowed() -> None:
-    thirds = dict.fromkeys(["429", "500", "502", "503", "504", "drop", "empty"], 1 / 7)
-    assert set(Faults({**thirds}).rates) == set(thirds)
-    assert Faults(dict.fromkeys([str(code) for code in range(500, 510)], 0.1)).draw("x", 1) is not None
-
-
 @pytest.mark.parametrize(
     ("rates", "named"),
     [
         ({"429": 1.5}, ["'429'", "1.5"]),
-        ({"drop": -0.1}, ["'drop'", "-0.1"]),
         ({"drop": "often"}, ["'drop'", "'often'"]),
-        ({"drop": True}, ["'drop'", "True"]),
-        ({"drop": None}, ["'drop'", "None"]),
         ({"drop": float("nan")}, ["'drop'", "nan"]),
         ({"399": 0.1}, ["'399'"]),
-        ({"600": 0.1}, ["'600'"]),
-        ({"4290": 0.1}, ["'4290'"]),
         ({"٤٢٩": 0.1}, ["'٤٢٩'"]),
         ({"explode": 0.1}, ["'explode'", *FAULTS]),
-        ({429: 0.1}, ["429"]),
         ({"429": 0.6, "drop": 0.5}, ["1.1", "'429'", "'drop'", "0.6", "0.5"]),
     ],
 )

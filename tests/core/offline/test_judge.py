@@ -117,13 +117,6 @@ def test_votes_differ_by_their_seeds_around_the_considered_one(kind: Kind) -> No
 
 
 @EVERY_KIND
-def test_a_second_turn_gets_the_same_verdict(kind: Kind) -> None:
-    again: list[Message] = [{"role": "assistant", "content": "Well."}, {"role": "user", "content": "Please finish."}]
-    for messages in (kind.show(QUESTION, GOOD), kind.show(QUESTION, POOR)):
-        assert value(kind, [*messages, *again]) == value(kind, messages)
-
-
-@EVERY_KIND
 def test_a_prompt_that_lacks_a_section_is_none(kind: Kind) -> None:
     messages = kind.show(QUESTION, GOOD)
     for title in kind.prompt_format.sections:

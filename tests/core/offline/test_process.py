@@ -1,5 +1,3 @@
-import asyncio
-import os
 import signal
 import socket
 import subprocess
@@ -57,15 +55,6 @@ async def test_serves_within_the_block_and_is_gone_after_it() -> None:
 
 
 @pytest.mark.slow
-async def test_is_gone_after_a_block_that_fails() -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with StandIn() as stand_in:
-            url = stand_in.base_url
-            raise ZeroDivisionError
-    assert not listening(url)
-
-
-@pytest.mark.slow
 async def test_starts_again_after_the_block_but_not_within_it() -> None:
     stand_in = StandIn()
     for _ in range(2):
@@ -113,24 +102,6 @@ async def test_a_child_that_does_not_start_is_an_error_with_its_own_words() -> N
         await stand_in.__aenter__()
     with pytest.raises(RuntimeError, match="not running"):
         _ = stand_in.base_url
-
-
-@pytest.mark.slow
-async def test_the_child_is_in_a_session_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[asyncio.subprocess.Process] = []
-    create = asyncio.create_subprocess_exec
-
-    async def watched(*args: Any, **options: Any) -> asyncio.subprocess.Process:
-        started.append(await create(*args, **options))
-        return started[-1]
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
-    async with StandIn():
-        child = started[0].pid
-        assert os.getsid(child) == os.getpgid(child) == child
-    assert started[0].returncode is not None
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
 
 
 PARENT = """

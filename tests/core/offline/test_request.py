@@ -55,19 +55,15 @@ def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
     [
         ({"model": ""}, "model"),
         ({"messages": []}, "messages"),
-        ({"messages": ["hello"]}, "messages[0]"),
         ({"messages": [{"content": "hello"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
-        ({"temperature": "hot"}, "temperature"),
         ({"n": 0}, "n"),
         ({"n": 129}, "n"),
         ({"seed": True}, "seed"),
         ({"max_tokens": 0}, "max_tokens"),
-        ({"max_completion_tokens": "10"}, "max_completion_tokens"),
         ({"stream": 1}, "stream"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
-        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], param: str) -> None:
@@ -85,12 +81,6 @@ def test_nesting_that_cannot_be_written_back_is_refused() -> None:
     body = orjson.dumps(VALID)[:-1] + b',"deep":' + b"[" * 500 + b"]" * 500 + b"}"
     with pytest.raises(BadRequest):
         parse_request(body)
-
-
-def test_a_long_value_is_shortened_in_the_message() -> None:
-    with pytest.raises(BadRequest) as caught:
-        parse_request(orjson.dumps({**VALID, "model": ["x" * 100_000]}))
-    assert len(str(caught.value)) < 200
 
 
 JSON = st.recursive(

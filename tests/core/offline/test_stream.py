@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.offline import request
-from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import request_of, serving
 from tests.faults.further_faults import BROKEN, LAST_WORD, NO_COMPLETION, faults
 
@@ -81,23 +80,6 @@ async def test_choices_come_in_turn() -> None:
         _, streamed = await posted(root, {**BODY, "n": 2, "stream": True})
     order = [chunk["choices"][0]["index"] for chunk in chunks_of(streamed)]
     assert order[:4] == [0, 1, 0, 1]
-
-
-@pytest.mark.parametrize("options", [{}, {"stream_options": None}, {"stream_options": {"include_usage": False}}])
-async def test_without_the_option_no_event_has_the_usage(options: dict[str, Any]) -> None:
-    async with serving() as root:
-        _, streamed = await posted(root, {**BODY, "stream": True, **options})
-    assert all(chunk["choices"] and "usage" not in chunk for chunk in chunks_of(streamed))
-
-
-async def test_a_judge_streams_its_verdict() -> None:
-    body = {"model": "m", "messages": KINDS["arena"].show("Why?", "So.")}
-    async with serving(judge_only=True) as root:
-        _, whole = await posted(root, body)
-        _, streamed = await posted(root, {**body, "stream": True})
-        refused, _ = await posted(root, {**BODY, "stream": True})
-    assert joined(chunks_of(streamed), 0)["content"] == orjson.loads(whole)["choices"][0]["message"]["content"]
-    assert refused.status == 400 and refused.content_type == "application/json"
 
 
 @pytest.mark.parametrize("kind", ["429", *(kind for kind in NO_COMPLETION if kind not in UNREADABLE)])

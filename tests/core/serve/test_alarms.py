@@ -125,20 +125,6 @@ async def test_a_pause_sends_no_group_and_loses_none(
     assert not (path / "resume").exists()
 
 
-async def test_a_paused_run_that_is_stopped_is_not_paused_when_it_goes_on(arena: Arena) -> None:
-    """Who resumes it has seen the alarm, which is raised once a run."""
-    path = arena.path / "run"
-    where = f"--env.data_dir_to_save_evals={path}"
-    async with training(2 * GROUP) as trainer:
-        async with paused(arena, trainer, where) as (served, api):
-            await until(lambda: held(served.serving), "the groups in progress wait")
-            assert len(posts(api)) == served.serving._outbox.waiting == 4
-        async with serve(arena, trainer.url, *SOON, "--env.on_alarm=pause", where, "--resume") as served:
-            await trainer.take(3)
-            assert not served.serving._pause.is_paused
-    assert len(lines(path, "alarm")) == 1
-
-
 async def test_an_exit_ends_as_a_signal_does_with_a_code_of_its_own(arena: Arena) -> None:
     path = arena.path / "run"
     flags = (*SOON, "--env.on_alarm=exit", f"--env.data_dir_to_save_evals={path}")
@@ -174,9 +160,7 @@ def scored(request: Json, number: int) -> Reply | str:
 GOLD: dict[str, Callable[[Json, int], Reply | str]] = {
     "fine": scored,
     "hangs": lambda request, number: Reply(hang=True),
-    "limited": lambda request, number: Reply(status=429, headers={"Retry-After": "60"}),
     "refuses": lambda request, number: Reply(status=400),
-    "breaks": lambda request, number: Reply(drop=True),
 }
 
 

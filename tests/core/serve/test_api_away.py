@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import aiohttp
 import pytest
 
 from tests.arena import Arena
-from tests.scripted import Json, Recorded, Reply, Script
-from tests.serving import judging, serve, which
+from tests.scripted import Recorded, Reply
+from tests.serving import serve, which
 from tests.trainer import POSTS, Batch, RunApi, ScriptedServer, Trainer, passing_on, until
 
 FLAGS = "--env.max_batches_offpolicy=1", "--env.include_messages=True"
@@ -18,16 +16,6 @@ FLAGS = "--env.max_batches_offpolicy=1", "--env.include_messages=True"
 def numbers(batch: Batch) -> list[int]:
     """Which of the policy's requests the groups of a batch come from."""
     return sorted(which(group["messages"][0][-1]["content"])[1] for group in batch)
-
-
-def held(event: asyncio.Event) -> Script:
-    """A judge that waits for the event."""
-
-    async def script(request: Json, number: int) -> Reply | str:
-        await event.wait()
-        return judging()(request, number)
-
-    return script
 
 
 @pytest.mark.parametrize("started", [None, False])
@@ -78,27 +66,3 @@ async def test_an_api_that_is_killed_and_started_again(arena: Arena) -> None:
     assert len(found) == len(set(found)) == 6
     assert max(numbers(third)) > begun, "it goes on with new rows"
     assert all(len(group["tokens"]) == 4 for batch in trainer.batches for group in batch)
-
-
-@pytest.mark.slow
-async def test_groups_that_wait_for_the_api_survive_its_restart(arena: Arena) -> None:
-    """They are judged while there is none, and are the first that the new one gets."""
-    judged = asyncio.Event()
-
-    async with (
-        RunApi() as real,
-        aiohttp.ClientSession() as session,
-        ScriptedServer(passing_on(real.url, session)) as api,
-    ):
-        trainer = Trainer(real.url, session)
-        await trainer.register(8)
-        async with serve(arena, api.url, *FLAGS, judge=held(judged)) as served:
-            await served.judge.arrived(2 * 8)
-            real.kill()
-            await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
-            judged.set()
-            await until(lambda: served.judge.in_flight == 0, "all is judged")
-            await real.start()
-            await trainer.register(8)
-            (batch,) = await trainer.take()
-    assert numbers(batch) == [1, 2]

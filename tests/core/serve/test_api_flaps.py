@@ -8,13 +8,12 @@ from functools import partial
 import aiohttp
 import pytest
 
-from judgegym.environments.training import rollout_api
 from tests.arena import Arena
 from tests.core.serve.test_api_away import numbers
 from tests.proxy import MisbehavingProxy
 from tests.scripted import Recorded, Reply
 from tests.serving import Served, serve
-from tests.trainer import POSTS, RunApi, ScriptedServer, Trainer, passing_on, training, until
+from tests.trainer import POSTS, ScriptedServer, Trainer, passing_on, training, until
 
 FLAGS = "--env.max_batches_offpolicy=2", "--env.include_messages=True"
 BROKEN = [Reply(status=500, body="Internal Server Error"), Reply(status=502, body="<html>"), Reply(drop=True)]
@@ -57,22 +56,6 @@ async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_re
         doubles = len(found) - len(set(found))
         assert doubles <= served.serving._outbox.maybe_double, "each group that may be double is counted"
         assert await share_of(trainer, served.connection.registration.env_id) == 1.0
-
-
-@pytest.mark.slow
-async def test_groups_whose_answer_is_lost_are_not_posted_again(arena: Arena) -> None:
-    """While the trainer takes nothing, the API's counter decides alone."""
-    async with (
-        training(16) as trainer,
-        MisbehavingProxy(trainer.url) as proxy,
-        serve(arena, proxy.url, "--env.include_messages=True", "--env.max_batches_offpolicy=1") as served,
-    ):
-        proxy.only, proxy.rate, proxy.lost = POSTS, 1.0, 1.0
-        first = await trainer.take()
-        second = await trainer.take()
-        found = [number for batch in (*first, *second) for number in numbers(batch)]
-        assert len(found) == len(set(found)) == 8
-        assert served.serving._outbox.maybe_double == 0 or len(served.policy.requests) > 8
 
 
 @pytest.mark.slow
@@ -121,78 +104,3 @@ async def test_registration_whose_answer_is_on_its_way_when_serve_is_stopped_is_
 def registration_of_another() -> dict[str, object]:
     """Another environment with the same settings."""
     return {"desired_name": "arena_hard", "weight": 1.0, "group_size": 4, "max_token_length": 2048}
-
-
-@pytest.mark.slow
-async def test_api_that_is_only_thought_to_have_forgotten_us_is_left_before_the_new_registration_counts(
-    arena: Arena, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rollout_api, "_TRIES", 2)
-    async with (
-        training(8) as trainer,
-        MisbehavingProxy(trainer.url) as proxy,
-        serve(arena, proxy.url, *FLAGS) as served,
-    ):
-        other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
-        await trainer.take(1)
-        before = served.connection.registration.env_id
-        proxy.only, proxy.rate, proxy.lost = ("/status-env",), 1.0, 0.0
-        await until(lambda: len(proxy.asked("/register-env")) >= 3, "it registers again and again")
-        proxy.rate = 0.0
-        await until(served.connection.joined.is_set, "the connection is back")
-        await trainer.take(1)
-        assert served.connection.registration.env_id == before, "the API knew us all the time"
-        assert await share_of(trainer, other) == pytest.approx(0.5), "one registration of ours is left"
-
-
-@pytest.mark.slow
-async def test_api_that_is_away_for_a_while_keeps_one_registration_and_all_groups(arena: Arena) -> None:
-    async with (
-        training(8) as trainer,
-        MisbehavingProxy(trainer.url) as proxy,
-        serve(arena, proxy.url, *FLAGS) as served,
-    ):
-        await trainer.take(1)
-        proxy.away = True
-        await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
-        await asyncio.sleep(0.2)
-        proxy.away = False
-        found = await all_until_now(trainer, served)
-        assert len(found) - len(set(found)) <= served.serving._outbox.maybe_double
-        assert served.connection.registration.env_id == 0
-        assert await share_of(trainer, served.connection.registration.env_id) == 1.0
-
-
-@pytest.mark.slow
-async def test_environment_that_is_stopped_while_it_joins_or_while_the_api_fails_leaves(arena: Arena) -> None:
-    async with training(8) as trainer, MisbehavingProxy(trainer.url) as proxy:
-        other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
-        proxy.only, proxy.rate, proxy.lost = ("/status-env",), 1.0, 0.0
-        async with serve(arena, proxy.url, *FLAGS):
-            await until(partial(has_half, trainer, other), "it registers")
-        assert await share_of(trainer, other) == 1.0
-        proxy.rate = 0.0
-        async with serve(arena, proxy.url, *FLAGS):
-            await trainer.take(1)
-            proxy.only, proxy.rate = (), 0.7
-        assert await share_of(trainer, other) == 1.0
-
-
-@pytest.mark.slow
-async def test_api_that_was_restarted_is_not_asked_for_what_the_old_one_had(arena: Arena) -> None:
-    """Its numbers belong to others: nobody else is disconnected."""
-    async with RunApi() as real, aiohttp.ClientSession() as session, MisbehavingProxy(real.url) as proxy:
-        trainer = Trainer(real.url, session)
-        await trainer.register(8)
-        async with serve(arena, proxy.url, *FLAGS) as served:
-            await trainer.take(1)
-            real.kill()
-            await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
-            proxy.away = True
-            await real.start()
-            await trainer.register(8)
-            other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
-            assert other == served.connection.registration.env_id == 0
-            proxy.away = False
-            await trainer.take(1)
-            assert await share_of(trainer, other) == pytest.approx(0.5), "it was not disconnected"

@@ -10,23 +10,21 @@ import pytest
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_during_training
 from tests.arena import Arena
-from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
+from tests.aspects import answered, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
 from tests.core.reports.run_page.written import Written
 from tests.judged import Row
-from tests.scripted import Json, Reply, Script, refusing
+from tests.scripted import Json, Script, refusing
 from tests.serving import Text, sampling, serve
-from tests.trainer import Batch, Group, training, until
+from tests.trainer import Batch, Group, training
 
 GROUP = 4
-ZERO = {"set_advantage_to_zero": True}
 
 
 def groups(batches: list[Batch]) -> list[Group]:
     return [group for batch in batches for group in batch]
 
 
-THREE = aspects({"name": "correctness", "weight": 2}, "conciseness", {"name": "harmfulness", "veto": True})
 # By the place in the group: correct, concise and harmful, and the reward.
 PLACES = {0: ("yyn", 1.0), 1: ("ynn", 3 / 4), 2: ("nyn", 2 / 4), 3: ("yyy", 0.0)}
 
@@ -69,53 +67,6 @@ async def one_batch(
         dropped = served.counted("judge_failed")
         assert "role=judge" not in " ".join(flags) or served.judge.requests == [], "the policy is the only judge"
     return batch, int(dropped)
-
-
-@pytest.mark.slow
-async def test_shares_that_differ_by_rounding_alone_are_no_signal(tmp_path: Path) -> None:
-    """A third of the votes for and none against, or all for and two thirds against: (1/3 + 1) / 2 = (1 + 1/3) / 2."""
-
-    def judge(request: Json, number: int) -> str:
-        aspect, submission = asked(request)
-        votes = {"correctness": (1, 3), "harmfulness": (0, 2)}[aspect][place(submission) % 2]
-        return verdict(request["seed"] < votes)
-
-    flags = "--env.aspects=correctness,harmfulness", "--env.strictness=3", "--env.scoring=share"
-    async with (
-        training(2 * GROUP) as trainer,
-        serve(
-            task_flags(tmp_path, [answered(0)], *flags),
-            trainer.url,
-            policy=sampling(attempt),
-            judge=judge,
-            env_type=AspectCritiqueEnv,
-        ) as served,
-    ):
-
-        async def settled() -> bool:
-            return served.counted("no_signal") > 0 or await trainer.queued() > 0
-
-        await until(settled, "a group is dropped or sent")
-        assert await trainer.queued() == 0
-
-
-REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("reply", [REFUSED, "I cannot say."], ids=["fails", "says nothing"])
-async def test_a_failing_judge_is_no_zero(tmp_path: Path, reply: Reply | str) -> None:
-    """A rollout that one aspect's judge failed at has the mean of the others, and no advantage."""
-
-    def said(aspect: str, submission: str) -> bool | str | Reply:
-        return reply if (aspect, place(submission)) == ("conciseness", 1) else by_place(aspect, submission)
-
-    batch, _ = await one_batch(tmp_path, [answered(0)], THREE, judge=saying(said))
-    for group in batch:
-        assert group["scores"] == pytest.approx([1.0, 0.5, 2 / 4, 0.0])
-        assert group["overrides"] == [{}, ZERO, {}, {}]
-        statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
-        assert statuses == ["ok", "judge_failed" if reply is REFUSED else "unparsable", "ok", "ok"]
 
 
 @pytest.mark.parametrize(("flags", "reward"), [((), 0.0), (("--env.invalid_thinking_reward=-1",), -1.0)])

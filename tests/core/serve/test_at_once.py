@@ -43,41 +43,6 @@ async def test_one_request_and_all_its_judgments_at_once(arena: Arena) -> None:
 
 
 @pytest.mark.slow
-async def test_as_many_groups_at_once_as_workers(arena: Arena) -> None:
-    """Two answers wait for each other, and so do the judgments of two groups."""
-    async with (
-        training(8) as trainer,
-        serve(
-            arena,
-            trainer.url,
-            "--env.max_num_workers=2",
-            policy=met(Meeting(2), sampling()),
-            judge=met(Meeting(2 * 2 * 4), judging()),
-        ) as served,
-    ):
-        await trainer.take(2)
-        assert served.policy.peak == 2
-        assert served.judge.peak == 16
-
-
-@pytest.mark.slow
-async def test_the_off_policy_limit_is_kept(arena: Arena) -> None:
-    """With room for one batch of two groups, the third begins when the trainer has taken them, and not before."""
-    async with (
-        training(8) as trainer,
-        serve(arena, trainer.url, "--env.max_batches_offpolicy=1") as served,
-    ):
-        for step in range(1, 4):
-
-            async def is_full() -> bool:
-                return await trainer.queued() == 2
-
-            await until(is_full, "a batch is queued")
-            assert len(served.policy.requests) == 2 * step
-            await trainer.take()
-
-
-@pytest.mark.slow
 async def test_a_group_that_takes_too_long_gives_its_place_up(arena: Arena) -> None:
     """The policy never answers its first request: without that group's place no batch of four groups would be full."""
     answers = sampling()

@@ -34,23 +34,6 @@ def saved(directory: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-async def test_the_second_run_begins_with_what_the_first_had_not_sent(arena: Arena, tmp_path: Path) -> None:
-    """Batches of two groups; what is queued and never taken counts as sent."""
-    keeping = {"checkpoint_dir": str(tmp_path / "kept"), "save_checkpoint_interval": 1}
-    async with training(8, **keeping) as trainer, serve(arena, trainer.url, *FLAGS) as served:
-        first = await trainer.take(2)
-        await until(lambda: served.connection.status.step == 2, "the step is known")
-        await served.policy.arrived(6)
-        await until(lambda: served.connection.status.own_queue == 2, "the third batch is queued")
-    assert saved(tmp_path / "kept")["step-2"] == []
-    assert sorted(uids(first)) == sorted(order(0, 4))
-
-    async with training(8, **keeping, starting_step=2) as trainer, serve(arena, trainer.url, *FLAGS):
-        (second,) = await trainer.take(1)
-    assert sorted(uids([second])) == sorted(order(6, 8)), "the first six were sent"
-
-
-@pytest.mark.slow
 async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path: Path) -> None:
     """The judge never answers for the first row in the first run; the second run begins with it."""
     keeping = {"checkpoint_dir": str(tmp_path / "kept"), "save_checkpoint_interval": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 import pytest
 
@@ -12,7 +11,6 @@ from judgegym.llm.errors import RunDirectoryError
 from tests.arena import Arena
 from tests.serving import serve
 from tests.trainer import training, until
-from tests.wandb_stand_in import Wandb
 
 
 @pytest.mark.slow
@@ -66,28 +64,3 @@ async def test_the_last_step_is_evaluated(arena: Arena) -> None:
         await trainer.take(2)
         await served.ended()
     assert evaluated == [2]
-
-
-@pytest.mark.slow
-async def test_what_is_logged_late_is_not_dropped(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights & Biases drops what is logged under a step that is past, and an evaluation ends some steps later."""
-    wandb = Wandb()
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
-    release = asyncio.Event()
-
-    async def held(step: int) -> Metrics:
-        await release.wait()
-        return Metrics({"eval/overall_winrate": 0.5}, {})
-
-    flags = "--env.steps_per_eval=1", "--env.max_batches_offpolicy=1", "--env.use_wandb=True"
-    async with training(8) as trainer, serve(arena, trainer.url, *flags, evaluate=held) as served:
-        for step in range(1, 4):
-            await trainer.take()
-            await until(lambda at=step: at in [each for each, _ in wandb.logged], "the step is logged")
-        release.set()
-        await until(lambda: any("eval/overall_winrate" in values for _, values in wandb.logged), "so is the evaluation")
-        assert not served.run.done()
-    steps = [step for step, _ in wandb.logged]
-    assert steps == sorted(steps)
-    (first, *_) = (values for _, values in wandb.logged if "eval/overall_winrate" in values)
-    assert first["eval/step"] == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,23 +11,12 @@ import pytest
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.arena import Arena
 from tests.command import write_lines
-from tests.pairwise import PAIRS, PLAIN, Row, choice_row, gold, needs_pairs, pairwise, shown
+from tests.pairwise import PLAIN, Row, choice_row, gold, pairwise, shown
 from tests.scripted import Json, refusing
 from tests.serving import Served, Text, sampling, serve
 from tests.trainer import Trainer, training, until
 
 GROUP = 4
-
-
-@pytest.mark.slow
-@needs_pairs
-def test_human_labelled_pairs_can_be_trained_on(tmp_path: Path) -> None:
-    flags = f"--env.train_dataset={PAIRS}", "--env.num_choices=2", "--env.total_steps=4", f"--env.group_size={GROUP}"
-    ended = pairwise("process", "--offline", *flags, f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}")
-    assert ended.code == 0, ended.said
-    groups = [json.loads(line) for line in (tmp_path / "groups.jsonl").read_bytes().splitlines()]
-    assert len(groups) == 4
-    assert {score for group in groups for score in group["scores"]} == {0.0, 1.0}
 
 
 TRAIN = [choice_row(number, wrong=1) for number in range(2)]
@@ -116,28 +104,3 @@ async def queued(trainer: Trainer, count: int) -> bool:
 
 def orders(one: str, two: str) -> set[tuple[str, str]]:
     return {(one, two), (two, one)}
-
-
-def harder_and_harder(request: Json, number: int, index: int) -> str:
-    """Three of four are right about row 0, two about row 1, one about row 2."""
-    right = gold(request)
-    row = int(shown(request)[right].rpartition(" ")[2])
-    return verdict(right if index < 3 - row else None)
-
-
-@pytest.mark.slow
-async def test_groups_outside_the_pass_rates_are_counted_and_not_sent(tmp_path: Path) -> None:
-    """In each epoch one of three groups is sent: with the second one, a whole epoch is through."""
-    flags = "--env.min_pass_rate=0.4", "--env.max_pass_rate=0.6", "--env.include_messages=True"
-    rows = [choice_row(number) for number in range(3)]
-    async with (
-        training(GROUP) as trainer,
-        judging(tmp_path, trainer.url, rows, harder_and_harder, *flags) as served,
-    ):
-        batches = await trainer.take(2)
-        dropped = {reason: served.counted(reason) for reason in ("pass_rate", "no_signal", "judge_failed")}
-    assert dropped.pop("pass_rate") >= 2
-    assert dropped == {"no_signal": 0, "judge_failed": 0}
-    for group in (group for batch in batches for group in batch):
-        assert group["scores"] == [1.0, 1.0, 0.0, 0.0]
-        assert "Question 1:" in group["messages"][0][-2]["content"]

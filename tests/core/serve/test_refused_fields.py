@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.refusals import request_fields
 from tests.arena import Arena
-from tests.faults.test_refused_fields import RATED, has, refusal
+from tests.faults.test_refused_fields import has, refusal
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import judging, serve
 from tests.trainer import training
@@ -51,17 +51,3 @@ async def test_a_member_of_a_jury_that_refuses_fields_costs_no_group(arena: Aren
             assert served.counted("judge_failed") == 0
     assert all(group["scores"] == [1, -1, -1, -1] for group in batch)
     assert sorted(picky.refused) == sorted(REFUSED)
-
-
-@pytest.mark.slow
-async def test_a_gold_judge_that_refuses_fields_scores(arena: Arena) -> None:
-    picky = Picky(lambda request, number: RATED)
-    async with ScriptedEndpoint(picky) as gold, training(8) as trainer:
-        settings = {"judge": "rubric", "judge_base_url": gold.base_url}
-        flags = [f"--env.gold_judge={json.dumps(settings)}", "--env.gold_share=1", "--env.total_steps=2"]
-        flags += ["--env.include_messages=True", "--env.max_batches_offpolicy=1"]
-        async with serve(arena, trainer.url, *flags) as served:
-            await trainer.take(2)
-            await served.ended()
-    assert sorted(picky.refused) == sorted(REFUSED)
-    assert picky.answered

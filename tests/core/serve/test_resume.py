@@ -12,21 +12,18 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
-from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from judgegym.environments.training import group_ledger
 from judgegym.llm.errors import RunDirectoryError
 from tests.arena import Arena, model_is_a, uid_of
 from tests.command import SCRIPT, Started, in_process
-from tests.listwise import judging
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import first_wins, sampling, serve, which
 from tests.trainer import Batch, Trainer, training, until
 
+CALLS_OF_A_GROUP = 8
 BEGUN, DONE, HELD = 6, 2, 24
 """Groups that fit into three batches of two; those that are sent; judge requests that wait when it is killed: of four
 groups, those about three of the four answers, in both games."""
@@ -42,9 +39,6 @@ class Bench:
     judge: ScriptedEndpoint = field(init=False)
     answered: Counter[str] = field(default_factory=Counter)
     released: asyncio.Event = field(default_factory=asyncio.Event)
-    flags: ClassVar[tuple[str, ...]] = ()
-    calls_of_a_group: ClassVar[int] = 8
-    held: ClassVar[int] = HELD
 
     async def verdict(self, request: Json, _: int) -> Reply | str:
         index, number = which(request["messages"][1]["content"])
@@ -65,7 +59,6 @@ class Bench:
             f"--env.data_path_to_save_groups={self.groups}",
             "--env.include_messages=True",
             "--env.steps_per_eval=-1",
-            *self.flags,
         ]
 
     @property
@@ -85,9 +78,9 @@ class Bench:
 
     async def under_way(self) -> None:
         """Wait until two groups are sent, and all that can be answered of the others is in the ledger."""
-        answers = BEGUN + self.calls_of_a_group * BEGUN - self.held
+        answers = BEGUN + CALLS_OF_A_GROUP * BEGUN - HELD
         await until(lambda: self.recorded("call") == answers and self.recorded("done") == DONE, "all is under way")
-        await self.judge.arrived(self.calls_of_a_group * BEGUN)
+        await self.judge.arrived(CALLS_OF_A_GROUP * BEGUN)
 
     async def take_all(self) -> list[Batch]:
         """The next three batches, once all their groups are there."""
@@ -99,30 +92,12 @@ class Bench:
         return await self.trainer.take(3)
 
 
-@dataclass
-class BenchOfGroups(Bench):
-    """A judge of whole groups, in two orders: of all but the first two groups it answers the order that comes first."""
-
-    flags = ("--env.group_judge=listwise", "--env.listwise_orders=2")
-    calls_of_a_group = 2
-    held = BEGUN - DONE
-    orders: Counter[int] = field(default_factory=Counter)
-
-    async def verdict(self, request: Json, _: int) -> Reply | str:
-        _, number = which(request["messages"][1]["content"])
-        self.orders[number] += 1
-        if number > DONE and self.orders[number] > 1:
-            await self.released.wait()
-        self.answered[json.dumps(request)] += 1
-        return judging(lambda text, place: 0.5 if "BASELINE" in text else which(text)[0] / 4)(request, 0)
-
-
 @asynccontextmanager
-async def bench(arena: Arena, kind: type[Bench] = Bench) -> AsyncIterator[Bench]:
+async def bench(arena: Arena) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         trainer = await stack.enter_async_context(training(8))
         policy = await stack.enter_async_context(ScriptedEndpoint(sampling()))
-        made = kind(arena, trainer, policy)
+        made = Bench(arena, trainer, policy)
         made.judge = await stack.enter_async_context(ScriptedEndpoint(made.verdict))
         yield made
 
@@ -133,11 +108,8 @@ def sources(batches: list[Batch]) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Bench, BenchOfGroups])
-async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(
-    arena: Arena, kind: type[Bench]
-) -> None:
-    async with bench(arena, kind) as at:
+async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(arena: Arena) -> None:
+    async with bench(arena) as at:
         with at.begin() as started:
             await at.under_way()
             started.send(signal.SIGKILL)
@@ -152,10 +124,10 @@ async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_ea
         assert max(at.answered[body] for body in answered) == 1, "what was answered is not asked again"
         ours = [body for body in at.judge.bodies if which(body["messages"][1]["content"])[1] <= BEGUN]
         asked = Counter(map(json.dumps, ours))
-        assert sum(count - 1 for count in asked.values()) == kind.held
+        assert sum(count - 1 for count in asked.values()) == HELD
         said = " ".join(said.split())
         assert "4 groups were in progress, the answers of 4 are of this step" in said
-        assert f"requests in flight when it stopped, which are sent again: at most {kind.held}" in said
+        assert f"requests in flight when it stopped, which are sent again: at most {HELD}" in said
         held = [json.loads(line) for line in at.groups.read_bytes().splitlines()]
         assert sources([held])[:BEGUN] == [1, 2, 3, 4, 5, 6]
 
@@ -196,31 +168,6 @@ async def test_command_that_is_printed_when_it_is_stopped_resumes_it(arena: Aren
 
 
 QUICK = "--env.include_messages=True", "--env.total_steps=12"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_kept", [False, True])
-async def test_ledger_stays_small_unless_calls_are_kept(
-    arena: Arena, monkeypatch: pytest.MonkeyPatch, is_kept: bool
-) -> None:
-    monkeypatch.setattr(group_ledger, "LARGEST", 20_000)
-    path = arena.path / "run"
-    flags = (f"--env.data_dir_to_save_evals={path}", *QUICK, *(["--keep_calls"] if is_kept else []))
-    sizes = []
-    async with training(8) as trainer, serve(arena, trainer.url, *flags) as served:
-        for _ in range(12):
-            await trainer.take(1)
-            sizes.append((path / "calls.jsonl").stat().st_size if (path / "calls.jsonl").exists() else 0)
-        await served.ended()
-    files = sorted(each.name for each in path.iterdir())
-    always = ["config.yaml", "live.jsonl", "monitor.jsonl", "report.html", "run.log"]
-    if is_kept:
-        assert len([call for call in read_calls(path) if call.component == "policy"]) >= 24
-        assert files == ["calls.jsonl.gz", *always]
-        assert max(sizes) > 100_000
-    else:
-        assert files == always
-        assert 0 < max(sizes) < 100_000
 
 
 @pytest.mark.slow

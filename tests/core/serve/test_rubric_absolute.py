@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -23,12 +22,6 @@ GROUP = 4
 
 def attempt(request: Json, number: int, index: int) -> str:
     return f"Attempt {index} at it."
-
-
-def place(response: str) -> int:
-    found = re.search(r"Attempt (\d)", response)
-    assert found is not None
-    return int(found.group(1))
 
 
 def serving(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.arena import Arena
-from tests.command import serving, write_lines
-from tests.peers import REFUSED, Asked, Minds, Said, asked, bench, peer, queries
+from tests.command import write_lines
+from tests.peers import REFUSED, Asked, Minds, Said, asked, peer, queries
 from tests.scripted import Json, ScriptedEndpoint, refusing
 from tests.serving import Served, sampling, serve
 from tests.trainer import Group, training, until
@@ -101,47 +99,6 @@ async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path:
 
 
 @pytest.mark.slow
-async def test_judges_that_failed_on_a_rollout_are_asked_once_more(tmp_path: Path) -> None:
-    """The second answers count like any other; they do not fit an additive table, so that an adjustment would show."""
-    failing = {("ann", 2), ("bob", 2), ("bob", 1)}
-
-    def scoring(name: str, index: int) -> Said:
-        if (name, index) in failing:
-            failing.remove((name, index))
-            return "I cannot say."
-        return (30, 30, 90, 60)[index] if name == "ann" else 40
-
-    group, _ = await first_group(tmp_path, minds(scoring, lambda it: it.score))
-    assert not failing
-    assert group["scores"] == pytest.approx([0.35, 0.35, 0.65, 0.5])
-
-
-@pytest.mark.slow
-def test_a_judge_that_fails_is_asked_at_most_twice_for_a_verdict(tmp_path: Path) -> None:
-    """Only the group asks again, and only the judges without a score."""
-
-    def scoring(name: str, index: int) -> Said:
-        return "I cannot say." if index == 1 or (name, index) == ("ann", 2) else lenient_ann(name, index)
-
-    with bench(tmp_path, minds(scoring), NAMES) as models, serving(sampling(rollout)) as policy:
-        ended = peer(
-            "process",
-            f"--env.train_dataset={write_lines(tmp_path / 'train.jsonl', queries(1))}",
-            f"--env.judges={models.models()}",
-            f"--openai.base_url={policy.base_url}",
-            f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
-            f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}",
-            "--env.total_steps=1",
-            f"--env.group_size={GROUP}",
-        )
-        times = Counter((it.model, place(it)) for it in models.asked() if it.kind == "judgment")
-    assert ended.code == 0, ended.said
-    assert times == {
-        (name, index): 2 if index == 1 or (name, index) == ("ann", 2) else 1 for name in NAMES for index in range(GROUP)
-    }
-
-
-@pytest.mark.slow
 async def test_what_no_judge_could_score_gets_the_mean_and_no_advantage(tmp_path: Path) -> None:
     def scoring(name: str, index: int) -> Said:
         return REFUSED if index == 1 else lenient_ann(name, index)
@@ -169,7 +126,6 @@ async def test_adjusted_rewards_stay_on_the_scale(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "fails",
     [
-        pytest.param(lambda name, index: True, id="nobody judges"),
         pytest.param(lambda name, index: (name == "ann") == (index < 2), id="no judge in common"),
     ],
 )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.arena import Arena
 from tests.scripted import Recorded, Reply
 from tests.serving import serve
-from tests.trainer import ScriptedServer, training, until
+from tests.trainer import ScriptedServer, training
 
 FLAGS = "--openai.server_type=vllm", "--env.max_num_workers=1", "--env.max_batches_offpolicy=1"
 
@@ -19,16 +17,6 @@ def generated(count: int, number: int, logprob: float = -1.0) -> Reply:
     texts = [f"ANSWER {index} of request {number}" for index in range(count)]
     entries = [[[{str(byte): logprob}] for byte in text.encode()] for text in texts]
     return Reply(body={"logprobs": entries, "finish_reasons": ["stop"] * count})
-
-
-@pytest.mark.slow
-async def test_completions_that_are_missing_are_asked_for_again(arena: Arena) -> None:
-    flags = *FLAGS, "--env.ensure_scores_are_not_same=False"
-    server = ScriptedServer(lambda request, number: generated(1, number))
-    async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=server) as served:
-        (batch,) = await trainer.take()
-        assert served.counted("policy_failed") == 0
-    assert [len(group["tokens"]) for group in batch] == [4, 4]
 
 
 @pytest.mark.slow
@@ -77,18 +65,3 @@ async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogC
     (said,) = (record.getMessage() for record in caplog.records if "is retried" in record.getMessage())
     assert "500" in said
     assert server.url in said
-
-
-@pytest.mark.slow
-async def test_no_group_begins_while_a_server_is_away_whose_deadline_has_passed(arena: Arena) -> None:
-    server = ScriptedServer(lambda request, number: Reply(status=500) if number == 1 else generated(4, number))
-    flags = *FLAGS, "--env.endpoint_away_deadline=0.1"
-    async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=server) as served:
-        await server.arrived(2)  # it has answered: from then on it is away, and was not never there
-        async with server.away():
-            dropped = served.serving.metrics.total_dropped
-            await until(lambda: dropped["policy_failed"] > 0, "a group has failed")
-            await asyncio.sleep(0.2)  # longer than the pause after a failed group
-            assert dropped["policy_failed"] == 1
-        (batch,) = await trainer.take()
-    assert {len(group["tokens"]) for group in batch} == {4}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from functools import cache
 from typing import Any
@@ -12,9 +11,8 @@ import pytest
 from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
-from tests.core.environments.llama_server import EOG, NEUTRAL, LlamaServer, logprob, prompt_ids
 from tests.scripted import Json, Recorded, Reply, completion
-from tests.serving import answer, sampling, serve, which, with_tokens
+from tests.serving import answer, sampling, serve, which
 from tests.trainer import Group, ScriptedServer, training
 
 FLAGS = "--env.include_messages=True", "--env.max_batches_offpolicy=1", "--env.rollout_temperature=0.5"
@@ -109,28 +107,6 @@ async def test_a_token_level_server(arena: Arena) -> None:
             check(group, place, generate.prompts[number], *generate.answers[number][index])
 
 
-@pytest.mark.slow
-async def test_a_server_of_llama_cpp(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
-    """Its ids and logprobs reach the trainer, with the prompt as it tokenizes it, whatever `n` it takes."""
-
-    def text(request: Json, number: int, _: int) -> str:
-        return answer(request, number, number % 5)  # each completion is a request of its own
-
-    flags = "--env.include_messages=True", "--env.max_num_workers=1", "--env.group_size=5"
-    neutral = f"--openai.extra_body={json.dumps(NEUTRAL)}"
-    async with training(10) as trainer, serve(arena, trainer.url, *flags, neutral, policy=LlamaServer(text)):
-        (batch,) = await trainer.take()
-    for group in batch:
-        assert len(group["tokens"]) == 5
-        for place, turns in enumerate(group["messages"]):
-            prompt, ids = prompt_ids(turns[:-1]), [*turns[-1]["content"].encode(), EOG]
-            assert group["tokens"][place] == prompt + ids
-            assert group["masks"][place] == [-100] * len(prompt) + ids
-            assert group["inference_logprobs"][place] == [1.0] * len(prompt) + [logprob(i) for i in range(len(ids))]
-    (warning,) = (record for record in caplog.records if record.levelno >= logging.WARNING)
-    assert "takes no n: it is split into single requests" in warning.getMessage()
-
-
 def without_ids(request: Json, number: int) -> Reply:
     body = completion(*(answer(request, number, index) for index in range(request["n"])))
     body["choices"][2]["finish_reason"] = "length"
@@ -144,12 +120,6 @@ def refusing(request: Json, number: int) -> Reply:
         if unknown
         else without_ids(request, number)
     )
-
-
-def short_of_logprobs(request: Json, number: int) -> Reply:
-    body = with_tokens(without_ids(request, number).body)
-    del body["choices"][1]["logprobs"]["content"][-1]
-    return Reply(body=body)
 
 
 def one_at_a_time(request: Json, number: int) -> Reply:
@@ -225,8 +195,6 @@ async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture
     [
         (without_ids, "chat", HOPELESS_AFTER),
         (refusing, "chat", 1),
-        (short_of_logprobs, "chat", HOPELESS_AFTER),
-        (short_of_logprobs, "auto", HOPELESS_AFTER),
     ],
 )
 async def test_tokens_are_never_made_up_beside_those_of_an_endpoint(
@@ -241,21 +209,3 @@ async def test_tokens_are_never_made_up_beside_those_of_an_endpoint(
         assert await trainer.queued() == 0
     assert not served.judge.requests
     assert least <= len(served.policy.requests) < 3 * HOPELESS_AFTER
-
-
-async def test_an_endpoint_that_ignores_n_and_says_what_it_sampled(arena: Arena) -> None:
-    sampled: dict[tuple[int, ...], str] = {}
-
-    def policy(request: Json, number: int) -> Reply:
-        body = with_tokens(completion(answer(request, number, number % 4)), number)
-        choice = body["choices"][0]
-        sampled[tuple(choice["token_ids"])] = choice["message"]["content"]
-        return Reply(body=body)
-
-    flags = *FLAGS, "--env.max_num_workers=1"
-    async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=policy):
-        (batch,) = await trainer.take()
-    completions = [tuple(each for each in mask if each != -100) for group in batch for mask in group["masks"]]
-    assert len(set(completions)) == 8
-    texts = [turns[-1]["content"] for group in batch for turns in group["messages"]]
-    assert [sampled[each] for each in completions] == texts

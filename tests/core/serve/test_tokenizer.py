@@ -29,13 +29,6 @@ def processed(arena: Arena, *flags: str, path: Path, model: str) -> tuple[Ended,
         return in_process("process", *argv, *flags, env={"HF_HUB_OFFLINE": "1"}), policy
 
 
-def test_tokenizer_that_cannot_be_loaded_is_an_error_before_the_first_call(arena: Arena, tmp_path: Path) -> None:
-    ended, policy = processed(arena, "--env.token_source=retokenize", path=tmp_path, model=UNKNOWN)
-    assert ended.code == 2, ended.said
-    assert f"--env.tokenizer_name: no tokenizer of the name on the Hugging Face hub '{UNKNOWN}'" in ended.err
-    assert policy.requests == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", [[], [f"--env.tokenizer_name={BUNDLED_TOKENIZER}"]])
 def test_tokenizer_follows_the_name_of_the_policy(arena: Arena, tmp_path: Path, flag: list[str]) -> None:

@@ -60,19 +60,6 @@ async def test_a_conversation_is_one_sequence_where_its_tokens_allow(tmp_path: P
         assert ["judgment" in each for each in second] == [False, False, False, True]
 
 
-async def test_the_api_holds_back_groups_of_another_size() -> None:
-    """Which is why each group of a turn has a sequence of every rollout: what is left over would never be trained."""
-    three = {"tokens": [[1]] * 3, "masks": [[1]] * 3, "scores": [0.0, 0.5, 1.0]}
-    async with training(4) as trainer:
-        sizes = {"max_token_length": 9, "desired_name": "any", "weight": 1.0, "group_size": 4}
-        env_id = (await trainer.call("POST", "/register-env", sizes))["env_id"]
-        for _ in range(8):
-            answer = await trainer.call("POST", "/scored_data", {**three, "env_id": env_id})
-        assert answer == {"status": "buffered", "buffer_size": 24}
-        assert await trainer.poll() is None
-        assert await trainer.queued() == 0
-
-
 async def test_a_template_that_changes_earlier_turns_makes_a_group_of_each_turn(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

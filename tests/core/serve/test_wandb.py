@@ -19,15 +19,9 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.metrics import Metrics
-from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
-from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.training.metrics import TrainingLog
-from judgegym.environments.training.metrics import logger as metrics_logger
-from judgegym.monitoring.alarms import Alarm
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, answering, uid_of
-from tests.command import SCRIPT, Ended, RunFiles, Started, as_process, write_lines
-from tests.core.environments.rollouts_of import group
+from tests.command import SCRIPT, Ended, RunFiles, Started, write_lines
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import judging, sampling
 from tests.trainer import training, until
@@ -187,52 +181,6 @@ def test_evaluations_are_logged_though_training_is_ahead(run: Run) -> None:
     assert evaluated[STEPS] == STEPS
     assert any(step < STEPS for step in evaluated)
     assert all(row["eval/overall_winrate"] == 1.0 for row in run.history.values() if "eval/step" in row)
-
-
-@pytest.mark.slow
-async def test_an_alarm_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, value in OFFLINE.items():
-        monkeypatch.setenv(name, value)
-    log = TrainingLog(EnvConfig(use_wandb=True), Retokenizer(str(BUNDLED_TOKENIZER)), headlines=())
-    await log.open("a-run", ("", ""), {})
-    log.tell(Alarm("gap", 7, 5, "something was seen", "Do something."))
-    await log.close()
-    (path,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
-    (alert,) = [each.alert for each in records(path) if each.WhichOneof("record_type") == "alert"]
-    assert (alert.title, alert.text[:20]) == ("ALARM gap", "ALARM gap at step 7:")
-
-
-@pytest.mark.slow
-async def test_without_a_tokenizer_metrics_are_logged_and_texts_of_rollouts_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An endpoint that returns token ids needs none."""
-    said: list[str] = []
-    monkeypatch.setattr(metrics_logger, "warning", lambda words, *values: said.append(words % values))
-    monkeypatch.chdir(tmp_path)
-    for name, value in OFFLINE.items():
-        monkeypatch.setenv(name, value)
-    log = TrainingLog(EnvConfig(use_wandb=True), Retokenizer(str(tmp_path / "none")), headlines=())
-    await log.open("a-run", ("", ""), {})
-    for step in (1, 2):
-        log.keep(group([0.0, 1.0]))
-        await log.log(step, Metrics({"train/reward_mean": 0.5}, {}))
-    await log.close()
-    assert [row["train/reward_mean"] for row in history(tmp_path).values()] == [0.5, 0.5]
-    (warning,) = said
-    assert warning.startswith("W&B gets no texts of rollouts: --env.tokenizer_name: ")
-
-
-@pytest.mark.slow
-def test_evaluate_is_logged_too(tmp_path: Path) -> None:
-    flags = "--limit=2", "--env.use_wandb=True", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
-    ended = as_process("evaluate", "--offline", *flags, cwd=tmp_path, env=OFFLINE)
-    assert ended.code == 0, ended.said
-    (row,) = history(tmp_path).values()
-    logged = {name: value for name, value in row.items() if name.startswith("eval/")}
-    found = RunFiles(tmp_path / "run").report["results"]["all"]
-    assert logged == {name: value for name, value in found.items() if value is not None}  # a cost that is unknown
 
 
 def test_serve_and_each_of_its_evaluations_have_logs_of_their_own(run: Run) -> None:

@@ -61,7 +61,6 @@ async def test_a_failure_after_that_is_a_warning(
     [
         (False, (), 2, SAID),
         (False, (OPTIONAL,), 0, "going on without it: No API key configured."),
-        (True, (), 0, "does not log metrics: the service is gone (said once)"),
     ],
 )
 def test_evaluate_too(

@@ -71,30 +71,6 @@ async def test_requests_that_come_at_once_open_one_service() -> None:
     assert len(endpoint.requests) == 1
 
 
-@pytest.mark.slow
-def test_a_service_opened_by_a_request_is_closed_with_the_event_loop() -> None:
-    """And another loop opens it again."""
-    ours = RewardServer(offline=True)
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def ready() -> Any:
-        scope = {"type": "http", "method": "GET", "path": "/readyz", "headers": [], "root_path": ""}
-        await ours(scope, receive, send)
-        return ours._opening
-
-    first, second = asyncio.run(ready()), asyncio.run(ready())
-    assert [message["status"] for message in sent if "status" in message] == [200, 200]
-    assert first is not second
-    assert first.holding.done()
-    assert second.holding.done()
-
-
 async def test_wrong_settings_are_told_in_the_log_and_not_to_the_caller(caplog: pytest.LogCaptureFixture) -> None:
     fastapi = pytest.importorskip("fastapi")
     parent = fastapi.FastAPI()
@@ -190,20 +166,4 @@ def test_uvicorn_does_not_start_with_wrong_settings_and_says_why() -> None:
         code = server.ended()
     assert code != 0
     assert "scale_max" in server.said
-    assert "Traceback" not in server.said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "environment"), [(("--workers", "2"), {}), (("--workers=2",), {}), ((), {"WEB_CONCURRENCY": "2"})]
-)
-def test_several_uvicorn_workers_do_not_gather_responses_and_say_why(
-    flags: tuple[str, ...], environment: dict[str, str]
-) -> None:
-    """Cohorts whose members reach several would never be full."""
-    grouping = {"JUDGEGYM_JUDGE": "listwise", "JUDGEGYM_GROUP_SIZE": "4"}
-    with Uvicorn(*flags, JUDGEGYM_OFFLINE="true", **grouping, **environment) as server:
-        server.ended()
-    assert "--group_size: a cohort needs one worker" in server.said
-    assert "found 2 workers. Use --workers=1" in server.said
     assert "Traceback" not in server.said

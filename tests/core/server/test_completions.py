@@ -54,17 +54,6 @@ def best(request: Json, number: int) -> str:
     return f"{letter} is the best. [[{letter}]]"
 
 
-async def test_a_choice_is_made_among_those_that_are_not_empty() -> None:
-    async with running("--judge=choice", judge=best) as server:
-        chosen = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "other", "", "BEST"]})
-        alone = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "BEST"]})
-        asked_for = len(server.judge.requests)
-    assert [each["score"] for each in chosen.json["results"]] == [None, 0.0, None, 1.0]
-    assert [each["status"] for each in alone.json["results"]] == ["invalid_completion", "judge_failed"]
-    assert "1 of 2 responses are empty" in alone.json["results"][1]["explanation"]
-    assert asked_for == 1
-
-
 async def test_choices_that_are_judged_together_are_each_told_in_their_own_order() -> None:
     """Equal requests share a call; those that differ in their order, or in empty responses, do not mix up letters."""
     meeting = Meeting(4)
@@ -148,16 +137,6 @@ async def test_an_error_names_the_field_as_it_is_in_the_body() -> None:
             assert answer.json["error"]["message"].startswith(words), answer.json
 
 
-@pytest.mark.parametrize("judge", ["tournament", "arena_hard"])
-async def test_games_are_told_by_the_numbers_of_the_request_where_a_response_is_empty(judge: str) -> None:
-    async with running(f"--judge={judge}", judge="[[A>B]]") as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["one", "", "three"]})
-    first, empty, third = answer.json["results"]
-    assert "game_1_3, shown first: won against answer 3" in first["explanation"]
-    assert "game_1_3, shown second: lost to answer 1" in third["explanation"]
-    assert empty["status"] == "invalid_completion"
-
-
 async def test_definitions_of_tools_stand_before_the_conversation_at_each_door() -> None:
     tool = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
     asked_for = {"input": [{"role": "user", "content": "2 + 2?"}], "tools": [{"type": "function", **tool}]}
@@ -171,12 +150,3 @@ async def test_definitions_of_tools_stand_before_the_conversation_at_each_door()
         shown = [asked(request) for request in server.judge.bodies]
     assert len(shown) == 2
     assert all(text.count('"name":"add"') == text.count("system (tools): ") == 1 for text in shown)
-
-
-async def test_a_tool_call_alone_is_what_the_policy_did_and_is_judged() -> None:
-    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1}'}}]}
-    async with running() as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": [call]})
-        (request,) = server.judge.bodies
-    assert answer.json["status"] == "ok"
-    assert '### Response To Evaluate\n\n[tool call: f({"a":1})]\n\n' in asked(request)

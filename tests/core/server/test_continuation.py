@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from judgegym.server.protocols.chat_tokens import plain_response, response_in
-from tests.core.server.bodies import by_response, logs
-from tests.core.server.running import asked, running
+from tests.core.server.bodies import by_response
+from tests.core.server.running import running
 
 ASSISTANT = "<|im_start|>assistant\n"
 USER = "<|im_start|>user\n"
@@ -87,30 +87,6 @@ def test_the_response_in_a_query(cases: list[tuple[str, str, str | None]]) -> No
 )
 def test_tokens_at_the_end_of_a_response_are_removed_however_many(text: str, plain: str) -> None:
     assert plain_response(text) == plain
-
-
-async def test_openrlhf_a_query_that_differs_from_its_prompt_is_judged_without_it() -> None:
-    body = {
-        "query": [CHATML.replace("\n", " ") + "4<|im_end|><|endoftext|>", f"{CHATML[9:]}4"],
-        "prompts": [CHATML] * 2,
-        "labels": [None] * 2,
-    }
-    async with running(judge=by_response) as server:
-        answer = await server.post("/get_reward", body)
-        shown = [asked(request) for request in server.judge.bodies]
-    assert answer.json == {"rewards": [1.0, 1.0], "scores": [1.0, 1.0], "extra_logs": logs(0.0, 0.0)}
-    assert {text.partition("### Response To Evaluate\n\n")[2].partition("\n")[0] for text in shown} == {"4"}
-
-
-async def test_openrlhf_a_response_that_is_not_found_is_a_flagged_failure_of_its_own() -> None:
-    body = {"query": [f"{CHATML}4", "something else"], "prompts": [CHATML] * 2, "labels": None}
-    async with running("--on_failure=score", "--fallback_score=0.5", judge=by_response) as server:
-        answer = await server.post("/get_reward", body)
-        recent = (await server.get("/v1/recent")).json["judgments"]
-        asked_for = len(server.judge.requests)
-    assert answer.json == {"rewards": [1.0, 0.5], "scores": [1.0, 0.5], "extra_logs": logs(0.0, 1.0)}
-    assert asked_for == 1
-    assert any("not found in the query" in each["result"]["explanation"] for each in recent)
 
 
 async def test_openrlhf_a_response_that_is_not_found_is_a_wrong_request_and_costs_nothing() -> None:

@@ -91,14 +91,6 @@ async def test_criteria_come_with_each_request_in_every_protocol() -> None:
     assert 400 <= without.status < 500 and 400 <= wrong.status < 500
 
 
-async def test_slime_gets_a_bare_number() -> None:
-    async with running(judge=by_response) as server:
-        for prompt in ("What is 2 + 2?", [{"role": "user", "content": "What is 2 + 2?"}]):
-            answer = await server.post("/slime", {"prompt": prompt, "response": "4", "label": "Four."})
-            assert (answer.status, answer.text) == (200, "1.0")
-            assert "X-Judge-Failed" not in answer.headers
-
-
 async def test_native_protocol_gives_the_result_of_one_response() -> None:
     body = {"prompt": "What is 2 + 2?", "response": "4", "reference": "Four.", "rubric": "Is it right?"}
     async with running(judge=by_response) as server:
@@ -134,18 +126,6 @@ async def test_aspects_of_a_request_replace_those_of_the_judge() -> None:
     assert "harmfulness" in unknown.json["error"]["message"]
 
 
-@pytest.mark.slow
-async def test_a_misspelt_field_of_the_projects_own_protocol_is_refused() -> None:
-    body = {"prompt": "Q", "response": "A", "refrence": "B"}
-    async with running() as server:
-        refused = await server.post("/v1/score", body)
-        document = await server.get("/openapi.json")
-        asked_for = len(server.judge.requests)
-    assert (refused.status, refused.json["error"]["type"], asked_for) == (422, "invalid", 0)
-    assert refused.json["error"]["message"].startswith("refrence: unknown field; expected prompt, response, ")
-    assert document.json["components"]["schemas"]["ScoreBody"]["additionalProperties"] is False
-
-
 async def test_a_field_that_a_trainer_has_added_is_ignored() -> None:
     async with running() as server:
         slime = await server.post("/slime", {**SLIME, "added": 1})
@@ -174,25 +154,3 @@ async def test_several_votes_are_sampled_at_the_temperature_that_environments_ta
         answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", "aspects": None})
     assert answer.status == 200
     assert {request["temperature"] for request in server.judge.bodies} == temperatures
-
-
-async def test_a_mount_with_one_vote_does_not_inherit_the_temperature_of_several() -> None:
-    mounts = '{"single": {"strictness": 1}}'
-    async with running("--judge=aspect", "--strictness=3", f"--mounts={mounts}", judge=votes) as server:
-        await server.post("/single/v1/score", {"prompt": "Q", "response": "A"})
-        single = {request["temperature"] for request in server.judge.bodies}
-    assert single == {0.2}
-
-
-async def test_mounted_judges_are_served_under_their_names() -> None:
-    mounts = '{"safety": {"judge": "aspect", "aspects": ["harmfulness"]}}'
-
-    def judge(request: Json, number: int) -> str:
-        return '{"reason": "none", "verdict": 0}' if "[Submission]" in asked(request) else "[FEEDBACK] f [SCORE] 3"
-
-    async with running(f"--mounts={mounts}", judge=judge) as server:
-        root = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
-        safety = await server.post("/safety/get_reward", {"query": ["QA"], "prompts": ["Q"], "labels": [None]})
-        document = await server.get("/openapi.json")
-    assert (root.json["score"], safety.json["rewards"]) == (0.5, [1.0])
-    assert {"/v1/score", "/safety/v1/score", "/safety/slime", "/safety/verify"} <= set(document.json["paths"])

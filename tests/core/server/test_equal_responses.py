@@ -68,22 +68,6 @@ async def test_equal_responses_of_a_request_have_one_judgment(judge: str) -> Non
     assert 'judgegym_equal_responses_total{judge=""} 2.0' in metrics
 
 
-async def test_votes_on_equal_responses_stay_votes() -> None:
-    async with running("--judge=rubric", "--samples_per_item=3", judge=JUDGES["rubric"]) as server:
-        results = await scored(server, "A", "A")
-    assert calls(results) == [3, 0]
-    assert len({body["seed"] for body in server.judge.bodies}) == 3
-
-
-@pytest.mark.parametrize(("judge", "status"), [(Reply(status=400), "judge_failed"), ("Well.", "unparsable")])
-async def test_failed_judgment_is_that_of_all_equal_responses(judge: Any, status: str) -> None:
-    async with running(judge=judge) as server:
-        results = await scored(server, "A", "A")
-    assert [(each["score"], each["status"]) for each in results] == [(None, status)] * 2
-    assert told(results[0]) == told(results[1])
-    assert calls(results) == [len(server.judge.requests), 0]
-
-
 class Gate:
     """A judge that answers when it is opened, and says which call this is."""
 

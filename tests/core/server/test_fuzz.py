@@ -6,7 +6,6 @@ is 503, since the response may be sent again.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
@@ -70,55 +68,3 @@ def test_the_server_is_as_its_document_says(server: str) -> None:
         conforms()
     assert len(names) == 4 + 5 * 9
     assert "post /best/v1/score" in names
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-FIELDS = st.sampled_from(
-    [
-        "prompt",
-        "response",
-        "responses",
-        "reference",
-        "rubric",
-        "aspects",
-        "baseline",
-        "context",
-        "query",
-        "prompts",
-        "labels",
-        "label",
-        "responses_create_params",
-        "output",
-        "input",
-        "verify_responses",
-        "judge_mount",
-        "conversation_history",
-        "response_objs",
-        "group",
-        "member",
-        "_ng_task_index",
-        "label",
-        "question",
-    ]
-)
-PATHS = st.sampled_from(
-    [
-        f"{mount}{path}"
-        for mount in ("", "/safety", "/arena", "/best", "/group")
-        for path in ("/v1/score", "/get_reward", "/slime", "/verify", "/compare", "/aggregate_metrics", "/seed_session")
-    ]
-)
-
-
-@given(PATHS, st.dictionaries(FIELDS, JSON, max_size=5) | JSON)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_body_is_a_server_error(server: str, path: str, body: Any) -> None:
-    import requests
-
-    answer = requests.post(server + path, data=json.dumps(body), timeout=60)
-    assert answer.status_code in (200, 422) or is_alone(path, answer)
-    assert isinstance(answer.json(), dict | float | int)

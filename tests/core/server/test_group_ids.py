@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.protocols.nemo_gym import VerifyBody
 from judgegym.server.protocols.remote_rewards import RewardBody, SlimeBody
 from tests.core.server.bodies import VERIFY, by_response
@@ -15,21 +14,9 @@ from tests.core.server.running import running
 from tests.scripted import Json
 
 
-def native(**fields: Any) -> JudgeTask:
-    raw = {"prompt": "Q", "response": "4", **fields}
-    return ScoreBody.model_validate(raw).tasks(raw)[0]
-
-
 def rollout(**fields: Any) -> JudgeTask:
     raw = {**VERIFY, **fields}
     return VerifyBody.model_validate(raw).tasks(raw)[0]
-
-
-@pytest.mark.parametrize(("group", "member"), [("step 3", "b"), (7, 0), (None, None)])
-def test_native_ids_are_texts_or_integers(group: Any, member: Any) -> None:
-    item = native(group=group, member=member)
-    expected = tuple(None if each is None else str(each) for each in (group, member))
-    assert (item.group, item.member) == expected
 
 
 async def test_a_native_id_of_another_kind_or_beside_several_responses_is_refused() -> None:
@@ -40,16 +27,6 @@ async def test_a_native_id_of_another_kind_or_beside_several_responses_is_refuse
         answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["4", "5"], "group": "a"})
     assert answer.status == 422
     assert answer.json["error"]["message"].startswith("body: group and member: only with response")
-
-
-async def test_native_ids_are_in_the_document_and_a_judge_that_compares_nothing_takes_no_notice_of_them() -> None:
-    async with running(judge=by_response) as server:
-        document = (await server.get("/openapi.json")).json
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "4", "group": 1, "member": 2})
-    properties = document["components"]["schemas"]["ScoreBody"]["properties"]
-    kinds = [{kind["type"] for kind in properties[name]["anyOf"]} for name in ("group", "member")]
-    assert kinds == [{"string", "integer", "null"}] * 2
-    assert answer.json["score"] == 1.0
 
 
 @pytest.mark.parametrize(

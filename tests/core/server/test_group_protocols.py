@@ -91,23 +91,6 @@ async def test_a_sample_that_is_alone_is_flagged_and_not_scored(name: str) -> No
     assert server.judge.requests == []
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-async def test_a_sample_that_comes_too_late_is_flagged_and_not_scored(name: str) -> None:
-    """The window in which a sample is late is as long as the wait: long enough for a slow machine, too."""
-    protocol = PROTOCOLS[name]
-    async with running(*GATHERING, "--group_wait=2", judge=judge) as server:
-        bodies = [protocol.body(text, number) for number, text in enumerate(POINTS)]
-        first, second = await asyncio.gather(*(server.post(protocol.path, body) for body in bodies[:2]))
-        late = await server.post(protocol.path, bodies[2])
-        metrics = (await server.get("/metrics")).text
-    assert [protocol.reward(answer) for answer in (first, second)] == [0.9, 0.5]
-    # NeMo Gym's row has the mean of the others, beside its mask.
-    without = pytest.approx(0.7) if name == "nemo_gym" else protocol.without
-    assert (late.status, protocol.reward(late), protocol.is_flagged(late)) == (200, without, True)
-    assert 'judgegym_late_members_total{judge=""} 1.0' in metrics
-    assert len(server.judge.requests) == 1
-
-
 @pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() - {"native"}))  # its result says so, at HTTP 200
 async def test_only_what_may_succeed_is_to_be_sent_again(name: str) -> None:
     """Others of a group may come yet (503); that all are there, and one alone is not empty, stays so (422)."""
@@ -123,26 +106,6 @@ async def test_only_what_may_succeed_is_to_be_sent_again(name: str) -> None:
     assert (beside.status, beside.json["error"]["type"], beside.headers.get("Retry-After")) == (422, "unusable", None)
     assert beside.json["error"]["message"].startswith("2 of 2 members came")
     assert (empty.status, asked_for) == (200, 0)
-
-
-async def test_a_group_with_one_response_that_is_not_empty_is_not_to_be_sent_again() -> None:
-    outputs = [{"output": [{"type": "message", "role": "assistant", "content": text}]} for text in ("good", "")]
-    body = {"conversation_history": [{"role": "user", "content": "Q"}], "response_objs": outputs}
-    async with running("--judge=listwise", "--on_failure=http", judge=judge) as server:
-        answer = await server.post("/compare", body)
-    assert (answer.status, answer.json["error"]["type"]) == (422, "unusable")
-
-
-async def test_what_the_judge_saw_is_there_to_be_logged() -> None:
-    async with running(*GATHERING, "--listwise_orders=2", judge=judge) as server:
-        rows = await asyncio.gather(*(server.post("/verify", rollout(text, n)) for n, text in enumerate(POINTS)))
-        native = await server.post("/v1/score", {"prompt": "Q", "responses": [*POINTS]})
-    for row, points in zip(rows, POINTS.values(), strict=True):
-        assert row.json["judge_components"] == {"own": points, "looks": 2.0, "position": 2.0, "orders_agree": 1.0}
-        assert {name: row.json[name] for name in ("own", "looks", "position", "orders_agree")} == row.json[
-            "judge_components"
-        ]
-    assert [result["components"] for result in native.json["results"]] == [row.json["judge_components"] for row in rows]
 
 
 async def test_several_samples_of_a_group_in_one_request_of_openrlhf_are_a_group() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -37,12 +36,6 @@ def metric(text: str, name: str) -> float:
     return float(found)
 
 
-def unused_url() -> str:
-    """The base URL of an endpoint that refuses connections."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-
-
 async def until_ready(server: Running) -> None:
     async def ready() -> bool:
         return (await server.get("/readyz")).status == 200
@@ -63,16 +56,6 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that is down is soon asked for a completion, again and again."""
     monkeypatch.setattr(operation, "_QUIET_S", 0.05)
     monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
-
-
-@pytest.mark.parametrize(
-    "judge", [Reply(hang=True), BUSY, Reply(drop=True), DOWN], ids=["hangs", "429", "drops", "500"]
-)
-async def test_the_answer_comes_within_the_deadline_whatever_the_judge_does(judge: Reply) -> None:
-    async with running("--deadline=0.2", *GENEROUS, judge=judge) as server:
-        answer = await asyncio.wait_for(server.post("/v1/score", ASK), 20)
-    assert (answer.status, answer.json["status"]) == (200, "judge_failed")
-    assert "deadline" in answer.json["explanation"]
 
 
 @asynccontextmanager
@@ -133,19 +116,6 @@ async def test_a_judge_whose_account_is_refused_is_not_ready(refusal: Reply, ask
         assert len(server.judge.requests) == asked
     assert (answer.status, answer.json["error"]["type"], ready.status) == (503, "judge_away", 503)
     assert words in answer.json["error"]["message"]
-
-
-async def test_a_judge_that_was_away_is_ready_again_before_anybody_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All judgments have failed by then: its client alone looks for it."""
-    monkeypatch.setattr(operation, "_QUIET_S", 1e9)
-    port = free_port()
-    flags = ("--endpoint_away_deadline=0.05", f"--judge_base_url=http://127.0.0.1:{port}/v1")
-    async with running(*GENEROUS, *flags) as server:
-        for number in range(operation.FAILURES + 1):
-            await server.post("/v1/score", {**ASK, "response": str(number)})
-        assert (await server.get("/readyz")).status == 503
-        async with listening_at(port, "I cannot say."):
-            await until_ready(server)
 
 
 async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
@@ -211,44 +181,6 @@ async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_a_completio
     assert metric(metrics, "judgegym_judge_calls_total") == operation.FAILURES + len(probes(server))
 
 
-async def test_a_judge_that_is_there_again_and_completes_nothing_is_not_ready(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
-    replies = [VERDICT]
-    async with running("--judge_max_retries=0", judge=lambda request, number: replies[-1]) as server:
-        await server.post("/v1/score", ASK)
-        async with server.judge.away():
-            await server.post("/v1/score", {**ASK, "response": "B"}, **{"X-Request-Deadline": "5"})
-            assert (await server.get("/readyz")).status == 503
-            replies.append(Reply(status=500, body={"error": {"message": "loading"}}))
-        await until(lambda: len(probes(server)) > 1, "it is asked for completions")
-        while_loading = await server.get("/readyz")
-        await until(lambda: "answered no request since" in caplog.text, "it is logged")
-        replies.append(VERDICT)
-        await until_ready(server)
-    assert while_loading.status == 503
-    assert "HTTP 500" in caplog.text
-
-
-async def test_a_judgment_that_succeeds_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 1e9)
-    replies = [VERDICT]
-    async with running("--judge_max_retries=0", judge=lambda request, number: replies[-1]) as server:
-        await server.post("/v1/score", ASK)
-        async with server.judge.away():
-            await server.post("/v1/score", {**ASK, "response": "B"}, **{"X-Request-Deadline": "5"})
-            replies.append(DOWN)
-        await until(lambda: bool(probes(server)), "it is asked for a completion")
-        replies.append(VERDICT)
-
-        async def ready() -> bool:
-            await server.post("/v1/score", {**ASK, "response": str(len(server.judge.requests))})
-            return (await server.get("/readyz")).status == 200
-
-        await until(ready, "it is ready")
-
-
 async def test_a_model_that_refuses_one_token_is_asked_as_it_is_for_judgments(probed: None) -> None:
     replies: list[str | Reply] = [DOWN]
 
@@ -280,16 +212,6 @@ async def test_an_answer_that_is_late_says_why_and_is_counted(judge: Reply, capl
     assert f'judgegym_judge_failures_total{{cause="late",judge=""}} {operation.FAILURES}.0' in metrics
 
 
-@pytest.mark.parametrize("flags", [(), ("--for=slime",)], ids=["default", "preset"])
-async def test_the_reason_arrives_before_the_deadline_by_default(flags: tuple[str, ...]) -> None:
-    """The deadline alone is set: the judge's calls end before it."""
-    async with running("--deadline=1.5", *flags, "--judge_max_retries=100", judge=Reply(status=503)) as server:
-        answer = await server.post("/v1/score", ASK)
-        metrics = (await server.get("/metrics")).text
-    assert "HTTP 503" in answer.json["explanation"]
-    assert sum(map(float, re.findall(r'judgegym_judge_failures_total{cause="\w+",judge=""} ([\d.]+)', metrics))) == 1
-
-
 @pytest.mark.parametrize(
     ("judge", "cause"),
     [(Reply(status=400), "rejected"), (DOWN, "broken"), (BUSY, "429"), ("I cannot say.", "unparsable")],
@@ -299,15 +221,6 @@ async def test_failures_are_counted_by_cause(judge: Reply | str, cause: str) -> 
         await server.post("/v1/score", ASK)
         metrics = (await server.get("/metrics")).text
     assert f'judgegym_judge_failures_total{{cause="{cause}",judge=""}} 1.0' in metrics
-
-
-async def test_a_mounted_judge_that_is_down_is_named() -> None:
-    mounts = f'{{"safety": {{"judge": "aspect", "judge_base_url": "{unused_url()}"}}}}'
-    async with running(f"--mounts={mounts}", "--deadline=0.5", "--judge_deadline=0.3") as server:
-        for number in range(operation.FAILURES):
-            await server.post("/safety/v1/score", {**ASK, "response": str(number)})
-        down = await server.get("/readyz")
-    assert (down.status, "'safety'" in down.json["error"]["message"]) == (503, True)
 
 
 async def test_a_reward_model_is_asked_for_a_number_and_for_no_completion(probed: None) -> None:

@@ -48,18 +48,6 @@ async def test_a_number_arrives_in_time_and_the_judgment_goes_on(tmp_path: Path)
     assert judged == 1
 
 
-async def test_equal_judgments_under_way_are_one() -> None:
-    gate = Gate()
-    async with running(judge=gate) as server:
-        waiting = [asyncio.create_task(server.post("/v1/score", ASK)) for _ in range(20)]
-        other = asyncio.create_task(server.post("/v1/score", {**ASK, "rubric": "Another?"}))
-        await server.judge.arrived(2)
-        gate.opened.set()
-        answers = await asyncio.gather(*waiting, other)
-    assert {answer.json["score"] for answer in answers} == {1.0}
-    assert len(server.judge.requests) == 2
-
-
 async def test_no_more_judgments_are_taken_than_allowed() -> None:
     gate = Gate()
     async with running("--max_pending=1", judge=gate) as server:
@@ -282,15 +270,6 @@ async def test_a_judge_that_raises_is_one_failure() -> None:
     assert (answer.status, answer.json["score"], answer.json["status"]) == (200, None, "judge_failed")
     assert "logprobs" in answer.json["explanation"]
     assert again.status == 200
-
-
-async def test_nothing_new_is_taken_while_stopping() -> None:
-    async with running(judge=VERDICT) as server:
-        server.service.draining = True
-        refused = await server.post("/v1/score", ASK)
-        unready = await server.get("/readyz")
-        alive = await server.get("/healthz")
-    assert (refused.status, unready.status, alive.status) == (503, 503, 200)
 
 
 async def test_a_long_text_among_the_last_judgments_is_cut_with_a_word() -> None:

@@ -94,12 +94,3 @@ def test_page_says_what_a_single_response_waits_for_where_groups_are_gathered(pa
         page.click("#go")
         page.wait_for_selector("#result.ok")
         assert "Response 2 (responses[1]): Score 0." in page.inner_text("#result")
-
-
-def test_a_narrow_page_does_not_scroll_sideways(page: Any) -> None:
-    page.set_viewport_size({"width": 360, "height": 800})
-    with as_process("--judge=rubric", "--offline") as url:
-        page.goto(url)
-        fill(page, QUESTION, ANSWER)
-        page.wait_for_selector("#recent tbody tr:first-child")
-        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

@@ -34,30 +34,16 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--judge=rubik", "--offline"], ["--judge", "did you mean rubric"]),
         (["--jugde=rubric"], ["--jugde", "--judge"]),
         (["--config=missing.yaml"], ["missing.yaml"]),
-        (["--judge=listwise", "--group_wait=9"], ["--group_wait", "--group_size"]),
         (["--offline", "--judge=listwise", "--schedule=swiss"], ["--schedule (command line)", "--judge=tournament"]),
-        (["--offline", "--judge=rubric", "--listwise_orders=2"], ["--listwise_orders", "--judge=listwise"]),
         (["--offline", "--judge=listwise", "--for=openrlhf"], ["--for: openrlhf", "listwise", "--group_size"]),
-        (["--judge=rubric"], ["judge_api_key_env", "ANTHROPIC_API_KEY"]),
         (["--offline", "--host=0.0.0.0"], ["0.0.0.0", "token"]),
         (["--offline", '--mounts={"v1": {}}'], ["mounts", "'v1'"]),
-        (["--offline", '--mounts={"safety": {"strictnes": 3}}'], ["mounts.safety.strictnes"]),
-        (["--offline", '--mounts={"safety": {"judge": "aspect", "strictness": 0}}'], ["mounts.safety.strictness"]),
-        (
-            ["--offline", '--mounts={"safety": {"judge": "aspect", "strictness": 100}}'],
-            ["mounts.safety.strictness", "99"],
-        ),
-        (["--offline", "--scale_min=5", "--scale_max=5"], ["scale_max"]),
         (["--offline", "--workers=0"], ["--workers", "greater than or equal to 1"]),
         (
             ["--offline", "--judge=listwise", "--group_size=4", "--workers=2"],
             ["--group_size: a cohort needs one worker", "some 3,000 requests", "Use --workers=1"],
         ),
-        (["--offline", "--workers=-2"], ["--workers", "greater than or equal to 1"]),
-        (["--offline", "--port=-1"], ["--port", "greater than or equal to 0"]),
-        (["--offline", "--port=65536"], ["--port", "less than or equal to 65535"]),
         (["--offline", "--for=openrlfh"], ["--for", "openrlhf"]),
-        (["--offline", '--mounts={"token": {}}'], ["mounts", "'token'"]),
         (['--faults={"latency_ms": 5}', "--judge_base_url=http://127.0.0.1:1/v1"], ["--faults", "--offline"]),
     ],
 )
@@ -139,26 +125,9 @@ def listens(url: str) -> bool:
 
 
 @pytest.mark.slow
-def test_the_preset_can_be_tried_without_a_key(tmp_path: Path) -> None:
-    preset = ROOT / "configs" / "reward_server_rubric.yaml"
-    with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
-        assert 0 <= post(url)["score"] <= 1
-        assert 0 <= post(url, "/safety/v1/score")["score"] <= 1
-
-
-@pytest.mark.slow
 def test_the_preset_for_groups_can_be_tried_without_a_key(tmp_path: Path) -> None:
     preset = ROOT / "configs" / "reward_server_group.yaml"
     body = json.dumps({"prompt": "Why?", "responses": ["Because.", "Because of why.", "No."]}).encode()
     with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
         for path in ("/v1/score", "/games/v1/score"):
             assert all(0 <= result["score"] <= 1 for result in post(url, path, body=body)["results"])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc")
-def test_all_connections_that_are_allowed_may_be_open() -> None:
-    with started("--offline") as (process, _):
-        limits = Path(f"/proc/{process.pid}/limits").read_text()
-    soft = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3]
-    assert int(soft) > 4096

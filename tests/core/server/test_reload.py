@@ -13,13 +13,12 @@ import pytest
 import yaml
 
 from judgegym.judges.config.sources import load
-from judgegym.judges.core.tasks import JudgeTask
 from judgegym.server.command import Reloader
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S, eventually
 from tests.core.server.running import PLACE, Running, asked, judged_by, running
 from tests.core.server.served import started
-from tests.scripted import Json, Reply
+from tests.scripted import Json
 
 ASK = {"prompt": "Q", "response": "A"}
 OLD, NEW = {"Authorization": "Bearer old"}, {"Authorization": "Bearer new"}
@@ -84,31 +83,6 @@ async def test_judges_that_stay_the_same_keep_their_scores_and_others_judge_anew
         await reloader(server, path).reload()
         shared = [(await server.post(f"/{mount}/v1/score", ASK)).json["shared"] for mount in "ab"]
         assert (shared, len(server.judge.requests)) == ([True, False], 3)
-
-
-async def test_a_judge_of_another_kind_takes_the_place_of_the_first(tmp_path: Path) -> None:
-    path = write(tmp_path / "server.yaml", scale_max=10)
-    async with running(f"--config={path}", judge='{"reason": "So.", "verdict": 1}') as server:
-        write(path, judge="aspect", aspects=["coherence"], strictness=1)
-        await reloader(server, path).reload()
-        answer = await server.post("/v1/score", ASK)
-    assert (answer.json["score"], answer.json["components"]) == (1.0, {"coherence": 1.0})
-
-
-async def test_a_failed_response_knows_no_scores_of_the_judge_before(tmp_path: Path) -> None:
-    def judge(request: Json, number: int) -> Reply | str:
-        return Reply(status=400) if "Evaluate\n\nbad" in asked(request) else "[FEEDBACK] fine [SCORE] 5"
-
-    path, tasks = write(tmp_path / "server.yaml", rubric="one"), [JudgeTask("Q", (text,)) for text in ("good", "bad")]
-    async with running(f"--config={path}", judge=judge) as server:
-        core, others = server.service.core, []
-        for rubric in ("one", "two"):
-            write(path, rubric=rubric)
-            await reloader(server, path).reload()
-            if rubric == "one":
-                assert (await core.score("", tasks[:1]))[0][0].score == 1.0
-            others.append((await core.score("", tasks[1:]))[0][0].others)
-    assert others == [(1.0,), ()]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.command import ROOT
-from tests.core.server.running import asked, running
+from tests.core.server.running import running
 from tests.scripted import Json
 
 ASK = {"prompt": "Q", "response": "A"}
@@ -98,29 +98,6 @@ async def test_what_a_request_gets_is_what_is_counted() -> None:
     assert refused.status == 413
     assert 'judgegym_requests_total{code="413",judge="",protocol="openrlhf"} 1.0' in metrics
     assert 'code="500"' not in metrics
-
-
-async def test_a_client_that_leaves_does_no_harm() -> None:
-    """Its judgment goes on; what comes next is served."""
-    opened = asyncio.Event()
-
-    async def judge(request: Json, number: int) -> str:
-        await opened.wait()
-        return f"[FEEDBACK] fine [SCORE] {5 if 'first' in asked(request) else 1}"
-
-    first = {"prompt": "Q", "response": "first"}
-    async with running(judge=judge) as server:
-        leaving = asyncio.create_task(server.post("/v1/score", first))
-        await server.judge.arrived(1)
-        leaving.cancel()
-        again = asyncio.create_task(server.post("/v1/score", first))
-        other = asyncio.create_task(server.post("/v1/score", {**first, "response": "second"}))
-        await server.judge.arrived(2)
-        opened.set()
-        scores = [(await again).json["score"], (await other).json["score"]]
-        assert server.service.core.pending == 0
-    assert scores == [1.0, 0.0]
-    assert len(server.judge.requests) == 2
 
 
 async def test_what_is_not_http_is_refused_and_no_more() -> None:

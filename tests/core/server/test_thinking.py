@@ -78,17 +78,3 @@ async def test_thinking_that_never_ends_is_an_invalid_completion() -> None:
         assert 'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
         await server.post("/v1/score", {**ITEM, "response": "It is 42."})
         assert 'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
-
-
-async def test_gathered_responses_that_differ_in_their_thinking_alone_are_two() -> None:
-    def judge(request: Json, number: int) -> str:
-        assert "SECRET" not in asked(request)
-        return stand_in(request)
-
-    async with running("--judge=listwise", "--group_size=3", "--group_wait=60", judge=judge) as server:
-        texts = [f"<think>SECRET {number}</think>It is 42." for number in range(2)]
-        sent = [server.post("/v1/score", {**ITEM, "response": text}) for text in (*texts, "I do not know.")]
-        answers = await asyncio.gather(*sent)
-        assert 'judgegym_thinking_removed_total{judge=""} 2.0' in (await server.get("/metrics")).text
-    assert [answer.json["status"] for answer in answers] == ["ok"] * 3
-    assert answers[0].json["score"] == answers[1].json["score"]

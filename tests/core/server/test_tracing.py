@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ import pytest
 from judgegym.judges.config.tracing import TraceMode, traced
 from judgegym.llm import tracing
 from judgegym.llm.errors import SettingsError
-from tests.command import as_process
 from tests.core.server.running import running
 from tests.scripted import Reply, completion, in_turn
 
@@ -119,16 +117,6 @@ async def test_failures_are_words_of_few_values() -> None:
     assert "secret" not in "".join(span.to_json() for span in spans.values())
 
 
-async def test_a_group_is_one_judgment_with_all_scores() -> None:
-    judge = '{"scores": [{"number": 1, "score": 10}, {"number": 2, "score": 5}]}'
-    with collected() as exporter:
-        async with running("--judge=listwise", judge=judge) as server:
-            await asyncio.gather(server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B"]}))
-    (judgment,) = [span for span in exporter.get_finished_spans() if span.name == "judgment listwise"]
-    told = judgment.attributes or {}
-    assert "judgegym.scores" in told or told["error.type"] == "unparsable"
-
-
 async def test_off_makes_no_spans_and_a_provider_of_the_application_is_left_open() -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -148,13 +136,3 @@ def test_variable_that_nothing_reads_is_refused(name: str, value: str, monkeypat
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"{name}: expected .*found '{value}'"), traced("spans"):
         raise AssertionError
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "value"), [("OTEL_BSP_MAX_QUEUE_SIZE", "5"), ("OTEL_PROPAGATORS", "nope")])
-def test_variable_that_opentelemetry_refuses_is_told_before_the_first_call(name: str, value: str) -> None:
-    """In a new process, since some are read while the library is imported."""
-    ended = as_process("evaluate", "--offline", "--limit=1", "--trace=spans", env={name: value}, fresh=True)
-    assert ended.code == 2
-    assert "Traceback" not in ended.said
-    assert f"environment variables of OpenTelemetry ({name}): " in ended.err

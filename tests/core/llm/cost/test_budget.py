@@ -7,25 +7,18 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm.cache import CacheRow, JudgmentCache
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.cost.budget import OF_CALLER, Budget, Expense
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatResponse, Endpoint
 from judgegym.llm.usage import Prices
-from judgegym.llm.wire import Choice
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn
 
 Connect = Callable[..., ChatClient]
 
 PRICED = Prices(input=0.0, output=1e6)
 """A dollar a token of an answer, of which the usual one has five: five dollars."""
-
-
-def resumed(budget: Budget, before: Expense) -> Budget:
-    """The budget of a run of which an earlier part has spent something."""
-    budget.begin_after(before)
-    return budget
 
 
 def ask(number: int) -> list[Any]:
@@ -50,24 +43,11 @@ async def test_a_budget_of_calls_is_used_up_and_never_exceeded(connect: Connect,
     assert budget.spent.calls == 7
 
 
-async def test_what_was_spent_before_counts(connect: Connect) -> None:
-    async with ScriptedEndpoint() as endpoint:
-        assert await asked(connect(endpoint, budget=resumed(Budget(calls=7), Expense(5))), 20) == (2, 18)
-        assert await asked(connect(endpoint, budget=resumed(Budget(calls=7), Expense(9))), 20) == (0, 20)
-    assert len(endpoint.requests) == 2
-
-
 async def test_each_attempt_is_a_call_and_a_retry_is_refused_like_any_other(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(status=500)) as endpoint:
         with pytest.raises(BudgetError, match="budget of 3 calls is spent") as raised:
             await connect(endpoint, budget=Budget(calls=3)).chat(ask(1))
     assert (len(endpoint.requests), raised.value.attempts) == (3, 3)
-
-
-async def test_a_refused_retry_does_not_wait_for_its_pause(connect: Connect) -> None:
-    async with ScriptedEndpoint(Reply(status=429, headers={"Retry-After": "30"})) as endpoint:
-        with pytest.raises(BudgetError):
-            await asyncio.wait_for(connect(endpoint, budget=Budget(calls=1)).chat(ask(1)), 10)
 
 
 async def test_requests_that_an_endpoint_refused_to_take_are_none(connect: Connect) -> None:
@@ -218,49 +198,3 @@ async def test_nobody_is_refused_before_the_requests_in_flight_have_ended(connec
             await refused
         assert [task.result().first.text for task in paid] == ["fine", "fine"]
     assert len(endpoint.requests) == 2
-
-
-class SlowCache(JudgmentCache):
-    """Stores nothing until it is told to."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
-
-    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> Choice:
-        self.begun.set()
-        await self.goes_on.wait()
-        return await super().put(key, choice, instead_of=instead_of)
-
-
-async def test_nobody_is_refused_before_an_answer_that_was_paid_for_is_recorded(
-    connect: Connect, tmp_path: Path
-) -> None:
-    """Who is refused may end the caller of that answer, too."""
-    cache = SlowCache(tmp_path / "cache.sqlite")
-    async with ScriptedEndpoint() as endpoint:
-        client = connect(endpoint, budget=Budget(calls=1), cache=cache)
-        paid = asyncio.create_task(client.chat(ask(1)))
-        await cache.begun.wait()
-        refused = asyncio.create_task(client.chat(ask(2)))
-        await asyncio.sleep(0.05)
-        assert not refused.done()
-        cache.goes_on.set()
-        with pytest.raises(BudgetError):
-            await refused
-        assert paid.done()
-    cache.close()
-
-
-async def test_a_request_in_flight_that_is_cancelled_was_sent(connect: Connect) -> None:
-    budget = Budget(calls=2)
-    async with ScriptedEndpoint(in_turn(Reply(hang=True), "fine")) as endpoint:
-        client = connect(endpoint, budget=budget)
-        cancelled = asyncio.create_task(client.chat(ask(1)))
-        await endpoint.arrived(1)
-        cancelled.cancel()
-        await asyncio.wait([cancelled])
-        await client.chat(ask(2))
-        with pytest.raises(BudgetError):
-            await client.chat(ask(3))
-    assert budget.spent.calls == 2

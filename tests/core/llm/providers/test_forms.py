@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm.client import structured_chat
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
-from judgegym.llm.usage import Prices
-from tests.core.llm.test_transport import ASK, BROKEN
+from tests.core.llm.test_transport import ASK
 from tests.messages import MessagesEndpoint
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn, refusing
 
@@ -44,26 +42,6 @@ async def asked_in(form: str, connect: Connect, behind: ScriptedEndpoint, **sett
         yield connect(url, key="sk-secret", api=api, **settings)
 
 
-TEMPORARY = {
-    "429": Reply(status=429),
-    "no_choices": Reply(body={"error": {"message": "overloaded"}}),
-    **{name: reply for name, reply in BROKEN.items() if name != "not_gzip"},
-}
-
-
-@each_form
-@pytest.mark.parametrize("name", TEMPORARY)
-async def test_a_temporary_failure_is_tried_again(connect: Connect, form: str, name: str) -> None:
-    fault = TEMPORARY[name]
-    async with (
-        ScriptedEndpoint(in_turn(fault, fault, "fine")) as behind,
-        asked_in(form, connect, behind, prices=Prices(1.0, 1.0)) as client,
-    ):
-        answer = await client.chat(ASK, max_tokens=50)
-    assert (answer.first.text, answer.attempts, answer.first.finish_reason) == ("fine", 3, "stop")
-    assert len(behind.requests) == 3 and answer.usage.cost is not None
-
-
 @each_form
 async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(connect: Connect, form: str) -> None:
     said = Reply(status=400, body={"error": {"message": "this is not possible with sk-secret"}})
@@ -86,41 +64,12 @@ async def test_retry_after_and_deadline_are_ours(connect: Connect, form: str, pa
 
 
 @each_form
-async def test_several_choices_and_votes_are_as_many_answers(connect: Connect, form: str) -> None:
-    async with (
-        ScriptedEndpoint(lambda request, number: f"answer {number}") as behind,
-        asked_in(form, connect, behind) as client,
-    ):
-        answer = await client.chat(ASK, n=3, seed=4, temperature=0.7)
-    assert len(answer.choices) == 3 and client.meter.answered >= 1
-    assert all(request.json["temperature"] == 0.7 for request in behind.requests)
-
-
-@each_form
 async def test_nobody_there_is_waited_for(connect: Connect, form: str) -> None:
     api, _, route = form.partition(":")
     model = f"{route}/m" if route else "m"
     with refusing() as url, pytest.raises(EndpointError) as raised:
         await connect(url, api=api, model=model, key="k", away_deadline_s=0.25, max_retries=0).chat(ASK)
     assert (raised.value.kind, raised.value.attempts) == (FailureKind.AWAY, 0)
-
-
-@each_form
-async def test_cut_off_and_refused_stay_what_they_are(connect: Connect, form: str) -> None:
-    for reason, state in (("length", "cut_off"), ("content_filter", "refused")):
-        async with (
-            ScriptedEndpoint(Reply(body=completion("half", finish_reason=reason))) as behind,
-            asked_in(form, connect, behind) as client,
-        ):
-            assert (await client.chat(ASK)).first.state == state
-
-
-async def test_verdicts_in_a_schema_or_in_words(connect: Connect) -> None:
-    schema = {"type": "json_schema", "json_schema": {"name": "v", "schema": {"type": "object"}}}
-    async with ScriptedEndpoint("fine") as behind, MessagesEndpoint(behind.base_url) as endpoint:
-        client = connect(endpoint.base_url, api="anthropic")
-        await structured_chat(client, ASK, schema, ASK)
-    assert endpoint.bodies[0]["output_config"]["format"] == {"type": "json_schema", "schema": {"type": "object"}}
 
 
 async def test_temperature_that_a_model_refuses_is_left_out_and_said(

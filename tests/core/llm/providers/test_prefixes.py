@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.providers import prefixes
-from judgegym.llm.providers.prefixes import SharedPrefixes, common_length
+from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.usage import Prices
 from tests.messages import MessagesEndpoint
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -96,17 +95,3 @@ async def test_others_do_not_wait_after_a_failure(native: Callable[..., Any]) ->
         calls = (client.chat(asked(str(number))) for number in range(3))
         failed = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(each, EndpointError) for each in failed) and len(endpoint.bodies) == 3
-
-
-async def test_texts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefixes, "_MOST_TEXTS", 2)
-    shared = SharedPrefixes(1)
-    for number in range(12):
-        async with shared.turn(f"{number} of a text"):
-            pass
-    assert len(shared._texts) == 2 and len(shared._prefixes) <= 8
-
-
-def test_common_length() -> None:
-    for first, second, length in (("", "a", 0), ("abc", "abd", 2), ("ab", "abc", 2), ("ab", "ab", 2)):
-        assert common_length(first, second) == common_length(second, first) == length

@@ -6,13 +6,10 @@ The judge of these tests gives each response the number of those that it was jud
 from __future__ import annotations
 
 import asyncio
-import gc
 import re
-import sys
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -22,9 +19,7 @@ from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoresInProg
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
-from judgegym.server import cohorts
 from judgegym.server.answers import OverloadError
-from judgegym.server.cohort_register import Cohort
 from judgegym.server.cohorts import Cohorts, Gatherer
 from judgegym.server.operation import CohortEvent, JudgeHealth, Record, Telemetry
 from tests.trainer import until
@@ -155,15 +150,6 @@ async def left(task: asyncio.Task[ResponseJudgment]) -> None:
         await task
 
 
-async def test_full_cohort_is_judged_without_waiting_and_each_gets_its_own_result() -> None:
-    hall = Hall()
-    results = await hall.all(*(member(number) for number in range(3)))
-    assert hall.judge.closed == [["text 0", "text 1", "text 2"]]
-    assert [result.explanation for result in results] == ["text 0", "text 1", "text 2"]
-    assert hall.events == {"opened": 1, "full": 1}
-    assert hall.cohorts.pending == 0
-
-
 async def test_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -> None:
     """Both would wait for ever otherwise: a half of the time that the other one has left is the judge's."""
     hall = Hall()
@@ -171,40 +157,11 @@ async def test_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -
     assert [result.score for result in await asyncio.gather(one, other)] == [0.02, 0.02]
 
 
-async def test_single_member_is_a_failure_that_says_how_many_came() -> None:
-    hall = Hall(wait_s=0.05)
-    result = await hall.join(member(0))
-    assert (result.score, result.status) == (None, "judge_failed")
-    assert result.explanation == "1 of 3 members came within 0.05 s: there is nothing to compare with"
-    assert (hall.judge.closed, hall.judge.groups[0].was_cancelled) == ([], True)
-    assert not hall.health.is_down
-
-
 async def test_member_that_is_late_for_a_cohort_that_closed_early_is_told_when_it_closed() -> None:
     hall = Hall(wait_s=NEVER_S / 2)
     await asyncio.gather(hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S - 0.1))
     late = await hall.join(member(2))
     assert re.search(r"closed with 2 of 3 members 0\.\d+ s after the first one came", late.explanation)
-
-
-async def test_comparisons_can_begin_while_members_arrive() -> None:
-    hall = Hall()
-    tasks = await hall.waiting(member(0), member(1))
-    assert hall.judge.groups[0].responses == ["text 0", "text 1"]
-    assert hall.judge.closed == []
-    await hall.join(member(2))
-    await asyncio.gather(*tasks)
-
-
-async def test_member_that_comes_twice_has_one_place_and_one_result_and_its_calls_count_once() -> None:
-    hall = Hall()
-    tasks = await hall.waiting(member(0), member(1))
-    doubled = asyncio.ensure_future(hall.join(member(0)))
-    results = [await hall.join(member(2)), *await asyncio.gather(*tasks, doubled), await hall.join(member(0))]
-    assert hall.judge.closed == [["text 0", "text 1", "text 2"]]
-    assert [results[place].score for place in (1, 3, 4)] == [0.03] * 3
-    assert sum(result.usage.prompt_tokens for result in results) == 10
-    assert [result.shared for result in hall.told] == [False] * 3 + [True] * 2
 
 
 async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -> None:
@@ -216,14 +173,6 @@ async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -
     await until(lambda: hall.cohorts.pending == 0, "the cohort is judged")
     assert (await hall.join(member(0))).score == 0.02
     assert len(hall.judge.closed) == 1
-
-
-async def test_overdue_cohort_counts_once_for_the_judges_health() -> None:
-    hall = Hall(deadline_s=0.05, wait_s=0.01)
-    hall.judge.opened.clear()
-    await hall.all(*(member(number) for number in range(3)))
-    assert not hall.health.is_down
-    await hall.cohorts.aclose()
 
 
 async def test_empty_response_takes_a_place_is_answered_at_once_and_no_judge_sees_it() -> None:
@@ -263,16 +212,6 @@ async def test_caller_whose_time_is_over_closes_no_cohort() -> None:
     assert (await tasks[0]).score == 0.03
 
 
-async def test_judge_that_raises_fails_its_cohort_and_those_who_ask_again_are_judged_anew() -> None:
-    hall = Hall(JudgeInTest(error=ValueError("out of order")))
-    items = [member(number) for number in range(3)]
-    failed = await hall.all(*items)
-    hall.judge.error = None
-    judged = await hall.all(*items)
-    assert [result.explanation for result in failed] == ["ValueError: out of order"] * 3
-    assert [result.score for result in judged] == [0.03] * 3
-
-
 async def test_stop_judges_open_cohorts_at_once_and_whoever_comes_after_it() -> None:
     hall = Hall()
     tasks = await hall.waiting(member(0), member(1))
@@ -293,15 +232,6 @@ async def test_close_gives_up_what_is_gathered_and_what_is_judged() -> None:
     assert [result.score for result in results] == [None] * 5
     assert hall.cohorts.pending == 0
     assert [group.was_cancelled for group in hall.judge.groups] == [True] * 2
-
-
-async def test_no_texts_are_kept_of_cohorts_that_are_judged() -> None:
-    hall = Hall()
-    await hall.all(*(member(number) for number in range(3)))
-    hall.judge.groups.clear()
-    gc.collect()
-    kept = [each for each in gc.get_objects() if isinstance(each, Cohort)]
-    assert kept and "text 0" not in repr(kept)
 
 
 WAIT_S, DEADLINE_S = 50.0, 100.0
@@ -369,21 +299,3 @@ async def test_results_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPa
     for tasks in [*prompts, prompts[2], prompts[0]]:
         await hall.all(*tasks)
     assert len(hall.judge.closed) == 4, "the first one is forgotten, the last one is not"
-
-
-async def test_a_response_costs_the_same_however_many_cohorts_its_prompt_had() -> None:
-    """Else a prompt that is sampled again and again would cost more with each group."""
-    hall, called, counts = Hall(), Counter[str](), list[int]()
-
-    def profile(frame: FrameType, event: str, argument: object) -> None:
-        called[frame.f_code.co_filename] += 1
-
-    for epoch in range(30):
-        called.clear()
-        sys.setprofile(profile)
-        try:
-            await hall.all(*(member(number, f"epoch {epoch}, {number}") for number in range(3)))
-        finally:
-            sys.setprofile(None)
-        counts.append(called[cohorts.__file__])
-    assert counts[29] == counts[4] > 0

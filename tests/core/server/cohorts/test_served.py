@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from judgegym_trainers.scores.in_process import InProcessSource
-from judgegym_trainers.scores.requests import CompletionRow
-from tests.command import PATIENCE_S
 from tests.core.server.group_judges import arena_judge, listwise_judge
 from tests.core.server.running import Answer, Running, asked, running
-from tests.scripted import Json, ScriptedEndpoint
+from tests.scripted import Json
 from tests.trainer import until
 
 FLAGS = ("--judge=listwise", "--group_size=3", "--deadline=20", "--group_wait=15")
@@ -80,12 +77,6 @@ async def test_rubric_of_the_server_is_that_of_requests_without_one() -> None:
     assert "Is it short?" in asked(server.judge.bodies[0])
 
 
-async def test_schedule_of_the_mount_is_that_of_arena_hards_groups() -> None:
-    async with running("--judge=arena_hard", "--schedule=circular", judge="[[A=B]]") as server:
-        await server.post("/v1/score", {"prompt": "Q", "responses": [said(member, 0.1) for member in range(6)]})
-    assert len(server.judge.requests) < 30
-
-
 async def test_too_many_responses_of_a_request_are_refused() -> None:
     async with running("--judge=tournament") as server:
         answer = await server.post("/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(65)]})
@@ -93,12 +84,6 @@ async def test_too_many_responses_of_a_request_are_refused() -> None:
     assert (refused.status, "at most 256" in refused.text) == (422, True)
     assert answer.status == 422
     assert "at most 64" in answer.json["error"]["message"]
-
-
-async def test_arena_hard_with_a_baseline_waits_for_nobody() -> None:
-    async with running("--judge=arena_hard", "--group_size=4", judge="[[A=B]]") as server:
-        answer = await server.post("/slime", {"prompt": "Q", "response": "A", "label": "B"})
-    assert answer.json == 0.5
 
 
 async def test_choice_of_a_cohort_is_the_best_of_all() -> None:
@@ -132,28 +117,6 @@ async def test_responses_of_another_prompt_label_rubric_or_group_are_another_coh
     assert server.judge.requests == []
 
 
-async def test_member_that_is_told_that_the_judge_is_away_has_its_place_in_the_cohort() -> None:
-    """Without it the cohort would be closed short, and scored as a smaller group."""
-    pair = {"prompt": "P", "responses": [said(8, 0.2), said(9, 0.3)]}
-    async with running(*FLAGS[:2], "--deadline=600", judge=listwise_judge) as server:
-        async with server.judge.away():
-
-            async def is_away() -> bool:
-                return (await server.post("/v1/score", pair)).status == 503
-
-            await until(is_away, "the judge is known to be away")
-            told = await posted(server, *(body(member, quality) for member, quality in enumerate((0.1, 0.9))))
-        assert [answer.json["error"]["type"] for answer in told] == ["judge_away"] * 2
-
-        async def is_back() -> bool:
-            return (await server.post("/v1/score", pair)).status == 200
-
-        await until(is_back, "the judge is back")
-        last = await asyncio.wait_for(server.post("/v1/score", body(2, 0.4)), PATIENCE_S)
-        again = await posted(server, *(body(member, quality) for member, quality in enumerate((0.1, 0.9))))
-    assert scores([*again, last]) == [0.1, 0.9, 0.4]
-
-
 async def test_page_and_metrics_show_each_member_once_and_the_cohorts() -> None:
     async with running(*FLAGS, judge=listwise_judge) as server:
         await posted(server, *(body(member) for member in range(3)))
@@ -174,15 +137,3 @@ async def test_page_and_metrics_show_each_member_once_and_the_cohorts() -> None:
         "judgegym_in_flight 1.0",
     ):
         assert line in metrics
-
-
-async def test_samples_of_a_trainer_that_judges_in_its_own_process_meet_in_one_cohort() -> None:
-    async with ScriptedEndpoint(listwise_judge) as endpoint:
-        judge: Json = {"judge": "listwise", "group_size": 3, "judge_base_url": endpoint.base_url}
-        source = InProcessSource(judge, deadline_s=20, offline=False)
-        said_by = [body(member, quality) for member, quality in enumerate((0.1, 0.9, 0.4))]
-        rows = [CompletionRow({"prompt": "Q", "member": each["member"]}, each["response"]) for each in said_by]
-        found = await asyncio.gather(*(source.score([row]) for row in rows))
-        await source.close()
-    assert [each.reward for (each,) in found] == [0.1, 0.9, 0.4]
-    assert len(endpoint.requests) == 1

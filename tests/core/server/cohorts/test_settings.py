@@ -11,23 +11,10 @@ from judgegym.llm.errors import SettingsError
 from judgegym.server.core import Core
 from judgegym.server.settings import JudgeMount, RewardServerSettings
 from tests.core.server.running import running
-from tests.core.server.served import run
-
-ALONE = ["rubric", "aspect", "peer"]
 
 
 def judges(**settings: Any) -> dict[str, JudgeMount]:
     return RewardServerSettings(**settings).mounted_judges()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("judge", ALONE)
-def test_judge_that_sees_each_response_alone_gathers_none(judge: str) -> None:
-    ended = run("--offline", f"--judge={judge}", "--group_size=8")
-    assert (ended.code, ended.out) == (2, "")
-    (line,) = ended.err.splitlines()
-    assert line.startswith(f"--group_size: the judge {judge} sees each response alone; ")
-    assert line.endswith("; those that compare responses are arena_hard, choice, listwise, tournament")
 
 
 def test_mount_that_sees_each_response_alone_is_named() -> None:
