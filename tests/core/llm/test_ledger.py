@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +25,6 @@ class Book:
     parts: dict[int, ChatResponse] = field(default_factory=dict)
     events: list[Any] = field(default_factory=list)
     asked: list[CallKey] = field(default_factory=list)
-    gate: asyncio.Event | None = None
-    waiting: int = 0
     retries: int = 0
 
     def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
@@ -35,11 +32,7 @@ class Book:
         return "key", dict(self.parts)
 
     async def ready(self) -> float:
-        began = time.monotonic()
-        if self.gate is not None:
-            self.waiting += 1
-            await self.gate.wait()
-        return time.monotonic() - began
+        return 0.0
 
     def sent(self, number: int | None = None) -> int:
         if number is not None:

@@ -108,9 +108,7 @@ async def test_a_call_larger_than_the_budget_spends_all_of_it(connect: Connect, 
     assert spent == [500]
 
 
-async def test_the_first_call_spends_the_longest_answer_and_later_ones_what_the_answered_ones_took_on_average(
-    connect: Connect, spent: list[float]
-) -> None:
+async def test_later_calls_spend_what_the_answered_ones_took_on_average(connect: Connect, spent: list[float]) -> None:
     reply = Reply(body=completion("fine", completion_tokens=200))
     async with ScriptedEndpoint(reply) as endpoint:
         client = connect(endpoint, tokens_per_minute=10_000, max_tokens=1000)

@@ -1,4 +1,4 @@
-"""Endpoints that are away or fail for a while: no group is lost, and a row that never succeeds is given up."""
+"""A judge that is away while groups are in progress; `tests/faults/test_away.py` has both endpoints and all verbs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def held(event: asyncio.Event, script: Callable[[Json, int], Reply | str]) -> Sc
     return wait
 
 
-async def is_known_and_busy(served: Served, side: str) -> None:
-    """Wait until the first answer of an endpoint has been read, and its next request has arrived."""
-    while not served.env.clients.finish_reasons[side]:  # noqa: ASYNC110  # a state without an event
+async def is_known_and_busy(served: Served) -> None:
+    """Wait until the judge's first response has been read, and its next request has arrived."""
+    while not served.env.clients.finish_reasons["judge"]:  # noqa: ASYNC110  # a state without an event
         await asyncio.sleep(0.01)
-    await (served.judge if side == "judge" else served.policy).arrived(2)
+    await served.judge.arrived(2)
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until
     gone = asyncio.Event()
     flags = "--env.max_batches_offpolicy=1", "--env.endpoint_away_deadline=0.1", "--env.max_num_workers=2"
     async with training(16) as trainer, serve(arena, trainer.url, *flags, judge=held(gone, judging())) as served:
-        await is_known_and_busy(served, "judge")
+        await is_known_and_busy(served)
         async with served.judge.away():
             gone.set()
             while served.serving.metrics.total_dropped.get("judge_failed", 0) < 2:  # noqa: ASYNC110  # likewise
