@@ -79,12 +79,6 @@ async def test_rejected_requests_among_answered_ones_fail_alone(connect: Connect
         assert len(endpoint.requests) == 60
 
 
-async def test_a_few_calls_that_are_all_rejected_fail_as_any_other(connect: Connect) -> None:
-    async with ScriptedEndpoint(NO_CREDIT) as endpoint:
-        ended = await asked(connect(endpoint, rejected_deadline_s=600.0), MOST_IN_A_ROW - 1)
-        assert ended == {EndpointError: MOST_IN_A_ROW - 1}
-
-
 @pytest.mark.parametrize("status", [400, 413, 422])
 async def test_requests_that_are_bad_themselves_break_nothing(connect: Connect, status: int) -> None:
     async with ScriptedEndpoint(lambda request, number: "fine" if number == 1 else Reply(status=status)) as endpoint:

@@ -78,15 +78,6 @@ async def test_an_empty_answer_that_was_tried_again_was_paid_for(connect: Connec
     assert client.meter.usage == answer.usage
 
 
-async def test_answers_that_were_never_whole_were_paid_for(connect: Connect) -> None:
-    async with ScriptedEndpoint(Reply(body=completion("", prompt_tokens=100, completion_tokens=50))) as endpoint:
-        client = connect(endpoint, max_retries=2)
-        with pytest.raises(EndpointError):
-            await client.chat(ASK)
-    assert client.meter.usage == Usage(300, 150, None)
-    assert client.meter.answered == 0
-
-
 @pytest.mark.parametrize("seed", [5, None])
 async def test_only_the_choices_that_are_not_usable_are_asked_for_again(connect: Connect, seed: int | None) -> None:
     def script(request: dict[str, Any], number: int) -> Reply | str:

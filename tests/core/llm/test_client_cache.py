@@ -125,25 +125,6 @@ async def test_entry_that_cannot_be_used_is_asked_for_again_and_replaced(
     assert len(endpoint.requests) == 2
 
 
-async def test_several_completions_are_never_answered_by_the_cache(connect: Connect, cache: JudgmentCache) -> None:
-    async with ScriptedEndpoint(Reply(body=completion("a", "b"))) as endpoint:
-        client = connect(endpoint, cache=cache)
-        await client.chat(ASK, n=2)
-        assert not (await client.chat(ASK, n=2)).cached
-    assert len(endpoint.requests) == 2
-
-
-async def test_answers_to_a_seed_that_was_refused_are_kept(connect: Connect, cache: JudgmentCache) -> None:
-    refused = Reply(status=400, body={"error": {"message": "unknown field: seed"}})
-    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else f"text {number}") as endpoint:
-        first = [await connect(endpoint, cache=cache).chat(ASK, vote=vote, seed=vote) for vote in (0, 1)]
-        again = [await connect(endpoint, cache=cache).chat(ASK, vote=vote, seed=vote) for vote in (0, 1)]
-    assert [answer.choices for answer in again] == [answer.choices for answer in first]
-    assert [answer.cached for answer in again] == [True, True]
-    assert first[0].choices != first[1].choices
-    assert len(endpoint.requests) == 3, "the second client knows what the first one was refused"
-
-
 async def test_two_processes_that_ask_the_same_at_once_read_the_answer_that_was_stored_first(
     connect: Connect, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.http import limits
 from judgegym.llm.reachability import Reachability
 from judgegym.llm.types import ChatSettings, Endpoint, Replica
-from tests.scripted import Reply, ScriptedEndpoint, refusing
+from tests.scripted import ScriptedEndpoint, refusing
 
 ASK = [{"role": "user", "content": "hi"}]
 REFUSED = EndpointError(FailureKind.AWAY, endpoint="http://h/v1", answer="refused")
@@ -149,18 +149,6 @@ async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
     assert "Cannot connect" in first and "at most 60 s (--env.endpoint_away_deadline)" in first
     assert later and all("still refuses connections" in each for each in later)
     assert "accepts connections again" in last
-
-
-async def test_endpoint_that_has_answered_before_is_not_taken_for_a_mistyped_one(
-    connect: Connect, port: Port, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = connect(port.base_url, away_deadline_s=0.05)
-    async with port.open(Reply(status=400)):
-        with pytest.raises(EndpointError, match="rejected"):
-            await client.chat(ASK)
-    with pytest.raises(EndpointError, match="away"):
-        await client.chat(ASK)
-    assert "refuses connections: " in caplog.text and "never answered" not in caplog.text
 
 
 async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until_the_deadline(

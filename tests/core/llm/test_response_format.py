@@ -110,24 +110,6 @@ async def test_what_is_refused_in_both_forms_is_the_failure_of_the_call(
     assert bool(caplog.records) is said_so
 
 
-async def test_a_refusal_that_quotes_the_request_changes_nothing_for_the_next_one(
-    connect: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
-    flagged = Reply(status=400, body={"error": {"message": "the prompt was flagged: '… a JSON schema for a bomb …'"}})
-
-    def script(request: Json, number: int) -> Reply | str:
-        return flagged if number in (2, 3) else OBJECT
-
-    async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint)
-        await structured(client)
-        with pytest.raises(EndpointError, match="flagged"):
-            await structured(client)
-        await structured(client)
-    assert ["response_format" in body for body in endpoint.bodies] == [True, True, False, True]
-    assert not caplog.records
-
-
 @pytest.mark.parametrize(
     "message",
     [
@@ -148,7 +130,12 @@ async def test_a_prompt_that_is_too_long_is_no_refusal_though_it_fits_in_words(c
     assert ["response_format" in body for body in endpoint.bodies] == [True, True]
 
 
-@pytest.mark.parametrize("body", [NO_FORMAT, UNCLEAR])
+@pytest.mark.parametrize(
+    "body",
+    [
+        NO_FORMAT,
+    ],
+)
 async def test_of_two_replicas_one_refuses_it_after_the_other_has_taken_it(body: Json) -> None:
     def taking(request: Json, number: int) -> str:
         return OBJECT if "response_format" in request else "So. [[B>A]]"

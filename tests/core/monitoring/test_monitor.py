@@ -64,12 +64,6 @@ async def test_a_run_that_is_resumed_has_the_evidence_and_the_alarm_of_before() 
     assert len(once_more.monitor.alarms) == 1
 
 
-def test_a_damaged_line_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    lines = [b'{"check": {"step": 1}}', b'{"alarm": 3}', b'{"step": {"groups": 5}}']
-    assert Watching(None, lines).monitor.groups == 5
-    assert len([record for record in caplog.records if "is left out" in record.message]) == 2
-
-
 @pytest.mark.parametrize("is_alarm", [True, False])
 def test_a_limit_is_marked_and_is_an_alarm_only_if_that_is_asked_for(is_alarm: bool) -> None:
     limits = {"length_mean": 10, "reward_mean": [0.5, None]}

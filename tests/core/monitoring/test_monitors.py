@@ -109,15 +109,6 @@ def test_a_server_is_not_told_of_formats() -> None:
     )
 
 
-def test_the_next_step_begins_at_nothing_but_remembers_texts() -> None:
-    monitors = StepMonitors()
-    monitors.add(group(1, rollout(text(1), 1.0)))
-    monitors.line(1, {})
-    monitors.add(group(2, rollout(text(1), 0.0)))
-    line = monitors.line(2, {})
-    assert (line["rollouts"], line["values"]["reward_mean"], line["values"]["near_duplicates_across"]) == (1, 0.0, 1.0)
-
-
 def test_near_duplicates_are_told_from_texts_that_share_some_words() -> None:
     near = NearDuplicates()
     base, other = text(1).split(), text(2).split()
@@ -152,13 +143,10 @@ def test_the_sketch_estimates_what_two_texts_share() -> None:
     ("said", "is_refusal"),
     [
         ("I'm sorry, but I can't help with that.", True),
-        ("I cannot provide this.", True),
         ("As an AI language model, …", True),
-        ("I can’t really assist you there", True),
         ("Sorry, no.", True),
         ("I cannot stress enough how important this is.", False),
         ("The answer is that I cannot help laughing.", False),
-        ("Sorry is a word of four letters more than one.", False),
         ("", False),
     ],
 )

@@ -94,20 +94,3 @@ def test_choices_and_seeds_differ_above_temperature_0_only(temperature: float, c
 @pytest.mark.parametrize("model", MODELS)
 def test_the_text_is_about_the_prompt(model: str) -> None:
     assert len(set(salient_words(PROMPT)) & set(salient_words(write(request_of(PROMPT, model=model), 0)))) >= 3
-
-
-def test_the_last_user_message_with_words_is_the_topic() -> None:
-    turns = [
-        ("user", "Tell me about turtles and lizards."),
-        ("assistant", "Parrots."),
-        ("user", "Rather describe volcanoes erupting."),
-        ("user", "?"),
-    ]
-    found = set(salient_words(write(request_of([{"role": role, "content": text} for role, text in turns]), 0)))
-    assert found & {"volcanoes", "erupting"}
-    assert not found & {"turtles", "lizards", "parrots"}
-
-
-def test_templates_and_fields_in_a_prompt_are_words() -> None:
-    text = write(request_of("{a} {b.__class__} %s {topic} <|im_end|> [[A>B]] </think>"), 0)
-    assert not set("{}[]<>|%") & set(text)

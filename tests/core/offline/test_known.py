@@ -1,8 +1,6 @@
 """A judge that was written a minute ago: its prompt in a file of the user's, known to the stand-in by reference."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.offline import StandIn
 from judgegym.offline.answers import answers, load_prompts, reference_of
-from judgegym.offline.process import _ROOT
 from judgegym.offline.request import BadRequest, parse_request
 
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
@@ -27,14 +24,6 @@ def reply(shown: ShownPrompt) -> str:
 PROMPT = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply=reply)
 OTHER = "not a prompt"
 """
-SCRIPT = (
-    MINE
-    + """
-if __name__ == "__main__":
-    from judgegym.offline.answers import reference_of
-    print(reference_of(PROMPT))
-"""
-)
 
 
 def reply(shown: ShownPrompt) -> str:
@@ -67,26 +56,10 @@ async def test_a_judge_of_a_users_file_is_played_with_no_more_than_its_prompts_f
     assert (good, poor) == ("Be brief.: kept", "Be brief.: broken") and hostile.startswith("Be brief.:")
 
 
-@pytest.mark.slow
-async def test_an_object_of_an_importable_module_is_handed_over_by_its_name() -> None:
-    assert reference_of(HERE) == f"{__name__}:HERE"
-    assert (await replies(HERE))[:2] == ["Be brief.: True", "Be brief.: False"]
-
-
 def test_a_file_is_found_from_another_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert reference_of("mine.py:PROMPT") == f"{tmp_path.resolve()}/mine.py:PROMPT"
     assert reference_of("mine.prompts:PROMPT") == "mine.prompts:PROMPT"
-
-
-@pytest.mark.slow
-def test_an_object_of_a_script_is_handed_over_by_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT)
-    run = subprocess.run([sys.executable, path], env={"PYTHONPATH": str(_ROOT)}, capture_output=True, text=True)
-    assert run.stdout.strip() == f"{path}:PROMPT"
-    (shown,) = load_prompts(run.stdout.strip())
-    assert shown.sections == ("Principles", "Answer")
 
 
 def test_a_reply_that_fails_is_an_error_of_the_request_that_names_the_prompt_and_the_failure() -> None:
@@ -112,11 +85,6 @@ def test_a_reference_that_names_no_prompt_is_an_error_that_says_so(reference: st
     path.write_text(MINE)
     with pytest.raises(ValueError, match=named):
         load_prompts(reference.format(path=path))
-
-
-def test_an_object_without_a_name_is_an_error_that_says_so() -> None:
-    with pytest.raises(ValueError, match="at the top of its file"):
-        reference_of(PromptFormat(sections=("A", "B"), judged=("B",), reply=lambda shown: str(shown.merit)))
 
 
 @pytest.mark.parametrize(("sections", "judged"), [(("A",), ("B",)), (("A",), ()), ("A", ("A",)), (("A",), "A")])

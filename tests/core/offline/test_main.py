@@ -16,7 +16,7 @@ import pytest
 import judgegym.offline
 from judgegym.offline.command import main
 from judgegym.offline.faults import FAULTS
-from judgegym.offline.process import listen, url_of
+from judgegym.offline.process import listen
 
 ROOT = Path(judgegym.offline.__file__).parents[2]
 COMMAND = [sys.executable, "-m", "judgegym.offline"]
@@ -96,14 +96,6 @@ async def test_a_signal_ends_it_at_once_also_with_requests_open(number: signal.S
 
 
 @pytest.mark.slow
-async def test_the_flags_reach_the_server() -> None:
-    flags = ["--faults", '{"503": 1}', "--retry_after", "3", "--latency_ms", "1.5", "--host", "127.0.0.1"]
-    with running(*flags) as (_, url):
-        async with aiohttp.ClientSession() as session, session.post(url + "/chat/completions", json=BODY) as response:
-            assert (response.status, response.headers["Retry-After"]) == (503, "3")
-
-
-@pytest.mark.slow
 def test_the_end_of_input_ends_it_only_when_asked_to() -> None:
     with running("--exit_with_parent") as (process, _):
         out, err = process.communicate(timeout=LIMIT)
@@ -117,12 +109,3 @@ def test_the_end_of_input_ends_it_only_when_asked_to() -> None:
 async def _status(url: str) -> int:
     async with aiohttp.ClientSession() as session:
         return await post(session, url, BODY)
-
-
-def test_a_host_of_version_6_is_bracketed_in_the_url() -> None:
-    try:
-        listener = listen("::1", 0)
-    except OSError as error:
-        pytest.skip(f"no IPv6 here: {error}")
-    with listener:
-        assert url_of(listener) == f"http://[::1]:{listener.getsockname()[1]}/v1"

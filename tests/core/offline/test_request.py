@@ -43,13 +43,6 @@ def test_a_stream_is_the_same_request_sent_otherwise() -> None:
     assert not without.stream_options.include_usage
 
 
-def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
-    digest = parse_request(orjson.dumps(VALID)).digest
-    assert parse_request(orjson.dumps(dict(reversed(VALID.items())))).digest == digest
-    assert parse_request(orjson.dumps({**VALID, "user": "someone"})).digest != digest
-    assert parse_request(orjson.dumps({**VALID, "seed": 1})).digest != digest
-
-
 @pytest.mark.parametrize(
     ("change", "param"),
     [
@@ -73,12 +66,6 @@ def test_a_wrong_field_is_named(change: dict[str, Any], param: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b'{"model": NaN}', b"[" * 5000])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(BadRequest):
-        parse_request(body)
-
-
-def test_nesting_that_cannot_be_written_back_is_refused() -> None:
-    body = orjson.dumps(VALID)[:-1] + b',"deep":' + b"[" * 500 + b"]" * 500 + b"}"
     with pytest.raises(BadRequest):
         parse_request(body)
 

@@ -135,17 +135,7 @@ async def test_an_expected_score_can_be_read_of_an_answer(scale: Scale, output_f
     assert scale.low <= expected <= scale.high and 0 < abs(expected - sampled) < 0.5
 
 
-async def test_models_are_listed() -> None:
-    async with (
-        serving() as root,
-        aiohttp.ClientSession() as session,
-        session.get(root + "/v1/models") as response,
-    ):
-        data = await response.json()
-    assert data["object"] == "list" and data["data"][0]["id"]
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": "m"}', b'{"model": "m", "messages": [1]}'])
+@pytest.mark.parametrize("body", [b"{", b'{"model": "m"}', b'{"model": "m", "messages": [1]}'])
 async def test_a_malformed_body_is_a_400_in_openai_form(body: bytes) -> None:
     async with serving(faults=Faults({"500": 1})) as root, aiohttp.ClientSession() as session:
         async with session.post(root + "/v1/chat/completions", data=body) as response:
@@ -176,15 +166,6 @@ async def test_a_status_fault_is_that_status_and_429_and_503_say_when_to_retry(
     assert response.status == status and data["error"]["code"] == str(status)
     assert ("Retry-After" in response.headers) == (status in (429, 503) and retry_after == 2)
     assert found["faults"] == {str(status): 1} and found["answers"] == 0 and found["by_model"] == {"m": 1}
-
-
-async def test_timeout_holds_the_request_until_the_client_leaves() -> None:
-    async with serving(faults=Faults({"timeout": 1})) as root:
-        waiting = asyncio.create_task(post(root, BODY))
-        assert (await until(root, in_flight=1))["faults"] == {"timeout": 1}
-        assert not waiting.done()
-        waiting.cancel()
-        assert (await until(root, in_flight=0))["peak_in_flight"] == 1
 
 
 OUTCOMES = {
@@ -279,21 +260,6 @@ async def test_attempts_of_a_request_are_counted_and_two_servers_agree() -> None
     assert counts["faults"] == {"500": seen[500], "429": seen[429]} and counts["answers"] == seen[200]
 
 
-async def test_stats_count_models_and_answers() -> None:
-    async with serving() as root:
-        await asyncio.gather(*(post(root, {**BODY, "model": model}) for model in ("a", "b", "a")))
-        found = await stats(root)
-    assert found == {
-        "requests": 3,
-        "in_flight": 0,
-        "peak_in_flight": found["peak_in_flight"],
-        "answers": 3,
-        "faults": {},
-        "by_model": {"a": 2, "b": 1},
-    }
-    assert 1 <= found["peak_in_flight"] <= 3
-
-
 async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_policy_does_not() -> None:
     form = arena_form(ARENA_LABELS)
     asked = {"model": "m", "messages": form.asked_in(KINDS["arena"].show("Why?", "So."))}
@@ -307,11 +273,3 @@ async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_po
     assert plain["choices"][0]["message"]["content"].endswith(f"[[{verdict['verdict']}]]")
     assert "{" not in written["choices"][0]["message"]["content"]
     assert wrong == 400 and "'response_format.json_schema': " in error["error"]["message"]
-
-
-async def test_an_endpoint_of_text_only_refuses_a_schema() -> None:
-    form = arena_form(ARENA_LABELS)
-    async with serving(text_only=True) as root:
-        refused, error = await post(root, {**BODY, "response_format": form.response_format})
-        taken, _ = await post(root, {**BODY, "response_format": {"type": "text"}})
-    assert (refused, taken) == (400, 200) and "response_format is not supported" in error["error"]["message"]

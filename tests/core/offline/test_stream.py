@@ -6,11 +6,8 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from judgegym.offline import request
-from tests.core.offline.server import request_of, serving
+from tests.core.offline.server import serving
 from tests.faults.further_faults import BROKEN, LAST_WORD, NO_COMPLETION, faults
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
@@ -75,13 +72,6 @@ async def test_the_events_make_up_the_answer_of_the_same_request(fields: dict[st
     assert all(chunk["usage"] is None for chunk in chunks[:-1])
 
 
-async def test_choices_come_in_turn() -> None:
-    async with serving() as root:
-        _, streamed = await posted(root, {**BODY, "n": 2, "stream": True})
-    order = [chunk["choices"][0]["index"] for chunk in chunks_of(streamed)]
-    assert order[:4] == [0, 1, 0, 1]
-
-
 @pytest.mark.parametrize("kind", ["429", *(kind for kind in NO_COMPLETION if kind not in UNREADABLE)])
 async def test_fault_without_completion_comes_before_the_stream(kind: str) -> None:
     async with serving(faults=faults({kind: 1})) as root, aiohttp.ClientSession() as session:
@@ -116,14 +106,3 @@ async def test_broken_completion_is_broken_within_the_stream(kind: str) -> None:
             assert found["tool_calls"] == [{"index": 0, **calls[0]}]
     errors = [each["error"] for chunk in chunks for each in chunk["choices"] if "error" in each]
     assert len(errors) == (2 if kind == "choice_error" else 0)
-
-
-@given(st.text(st.characters(codec="utf-8")), st.booleans())
-def test_any_text_is_the_sum_of_its_pieces(text: str, with_tokens: bool) -> None:
-    fields = {"logprobs": True, "top_logprobs": 2, "return_token_ids": True} if with_tokens else {}
-    completion = request.completion(request_of("Go.", **fields), [text])
-    chunks = chunks_of(b"".join(request.events(completion, include_usage=False)))
-    found, (choice,) = joined(chunks, 0), completion["choices"]
-    assert found["content"] == text
-    assert found["token_ids"] == choice.get("token_ids", [])
-    assert found["entries"] == (choice["logprobs"]["content"] if with_tokens else [])

@@ -33,7 +33,6 @@ def train_flags(path: Path, *, data: Path | None) -> list[str]:
     [
         (None, ["--env.train_dataset", "preference data"]),
         ([{"prompt": "Why?", "chosen": "same", "rejected": "same"}], ["none of the 1 rows", "identical texts"]),
-        ([{"text": "no preference at all"}], ["text"]),
     ],
 )
 def test_without_usable_preferences_it_does_not_begin(tmp_path: Path, rows: list[Row] | None, words: list[str]) -> None:

@@ -151,9 +151,7 @@ def with_fault(fault: str) -> Any:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("null", "without logprobs"),
         ("-9999", "token 2 of a completion has the logprob -9999, which no sampled token has"),
-        ("none", "without a sampled token"),
         ("short", "logprobs"),
     ],
 )
@@ -171,7 +169,7 @@ async def test_one_completion_without_usable_tokens_costs_its_group_and_decides_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [without_ids, refusing, one_at_a_time])
+@pytest.mark.parametrize("policy", [refusing, one_at_a_time])
 async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture, policy: Any) -> None:
     flags = *FLAGS, "--env.max_num_workers=1"
     async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=policy):

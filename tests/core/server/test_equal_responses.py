@@ -11,7 +11,7 @@ import pytest
 from judgegym.server import pending
 from tests.core.server.bodies import VERIFY
 from tests.core.server.running import Running, running
-from tests.scripted import Json, Reply
+from tests.scripted import Json
 
 TOKENS = 10
 """The prompt's tokens of each call, as the scripted endpoint counts them."""
@@ -141,14 +141,6 @@ async def test_equal_requests_one_after_the_other_are_paid_once() -> None:
     assert calls([first, *others, other]) == [1, 0, 0, 0, 0, 1]
     assert [each["shared"] for each in (first, *others)] == [False, True, True, True, True]
     assert 'judgegym_judge_calls_total{judge=""} 2.0' in metrics
-
-
-async def test_a_failed_judgment_is_made_again() -> None:
-    replies = [Reply(status=400), "[FEEDBACK] f [SCORE] 5"]
-    async with running(judge=lambda request, number: replies[min(number, 2) - 1]) as server:
-        found = [(await scored(server, "A"))[0]["score"] for _ in range(3)]
-        assert len(server.judge.requests) == 2
-    assert found == [None, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(("limit", "value"), [("_MOST_BYTES", 4000), ("_KEPT_S", 0.0)], ids=["size", "time"])

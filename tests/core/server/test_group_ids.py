@@ -45,7 +45,6 @@ async def test_a_native_id_of_another_kind_or_beside_several_responses_is_refuse
         ),
         ({"prompt_id": "p", "_rowidx": 7}, "p", "7"),
         ({"_ng_task_index": None, "_ng_rollout_index": True}, None, None),
-        ({}, None, None),
     ],
 )
 def test_a_row_of_nemo_gym_names_its_group_and_rollout(row: Json, group: str | None, member: str | None) -> None:

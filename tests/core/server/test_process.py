@@ -94,27 +94,6 @@ def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) ->
     assert score == 1.0
 
 
-@pytest.mark.slow
-def test_what_is_under_way_is_given_up_at_the_end_of_the_time_to_drain() -> None:
-    opened = threading.Event()
-
-    async def script(request: Json, count: int) -> str:
-        await asyncio.to_thread(opened.wait, PATIENCE_S)
-        return "[FEEDBACK] fine [SCORE] 5"
-
-    flags = "--drain_timeout=0", "--deadline=10000"
-    with serving(script) as judge, started(f"--judge_base_url={judge.base_url}", *flags) as (process, url):
-        with ThreadPoolExecutor(1) as thread:
-            asking = thread.submit(post, url)
-            eventually(lambda: bool(judge.requests), "a request is under way")
-            process.send_signal(signal.SIGTERM)
-            process.communicate(PATIENCE_S)
-            opened.set()
-            with pytest.raises(ConnectionError):
-                asking.result(PATIENCE_S)
-        assert process.returncode == 0
-
-
 def listens(url: str) -> bool:
     """Whether somebody takes connections there."""
     try:
