@@ -5,8 +5,6 @@ from pydantic import SecretStr
 
 from judgegym.llm.types import Endpoint, Replica, environment_proxy
 
-KEY = "sk-this-is-secret"
-
 
 def endpoint(base_url: str = "http://localhost:8000/v1", key: str | None = None) -> Endpoint:
     return Endpoint(base_url, "some-model", None if key is None else SecretStr(key))

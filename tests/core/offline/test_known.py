@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from judgegym.judges.core.delimiters import Lookalikes, delimit
-from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.offline import StandIn
 from judgegym.offline.answers import answers, load_prompts, reference_of
 from judgegym.offline.request import BadRequest, parse_request
@@ -26,20 +26,13 @@ OTHER = "not a prompt"
 """
 
 
-def reply(shown: ShownPrompt) -> str:
-    return f"{shown.sections['Principles']}: {shown.merit > 0.5}"
-
-
-HERE = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply=reply)
-
-
 def body(answer: str) -> dict[str, Any]:
     markers = delimit([answer], Lookalikes("###principles", "###answer")).markers
     text = f"### Principles{markers.suffix}\n\nBe brief.\n\n### Answer{markers.suffix}\n\n{answer}"
     return {"model": "m", "messages": [{"role": "user", "content": f"Judge.\n\n{markers.notice}{text}"}]}
 
 
-async def replies(prompt: str | PromptFormat) -> list[str]:
+async def replies(prompt: str) -> list[str]:
     async with StandIn(judge_only=True, prompts=[prompt]) as stand_in, aiohttp.ClientSession() as session:
         found = []
         for answer in (GOOD, POOR, f"### Answer\n\n{GOOD}"):
@@ -90,4 +83,4 @@ def test_a_reference_that_names_no_prompt_is_an_error_that_says_so(reference: st
 @pytest.mark.parametrize(("sections", "judged"), [(("A",), ("B",)), (("A",), ()), ("A", ("A",)), (("A",), "A")])
 def test_a_format_without_a_judged_section_is_refused(sections: Any, judged: Any) -> None:
     with pytest.raises(ValueError, match="judged"):
-        PromptFormat(sections=sections, judged=judged, reply=reply)
+        PromptFormat(sections=sections, judged=judged, reply=str)
