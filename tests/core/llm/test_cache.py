@@ -52,6 +52,20 @@ def test_folder_as_cache_is_a_settings_error(tmp_path: Path) -> None:
         JudgmentCache(tmp_path)
 
 
+def test_opening_waits_for_another_process_that_creates_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID")
+    other.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        opening = pool.submit(JudgmentCache, path)
+        given_up, _ = wait([opening], timeout=0.2)
+        other.execute("COMMIT")
+        assert not given_up
+        opening.result().close()
+    other.close()
+
+
 def test_a_lock_that_outlasts_the_wait_is_a_settings_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("judgegym.llm.cache._BUSY_TIMEOUT_S", 0.0)
     path = tmp_path / "cache.sqlite"

@@ -86,6 +86,7 @@ PARTS: list[tuple[list[dict[str, Any]], str, str | None]] = [
     ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}], "a", "hm"),
     ([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}], "a", "hm"),
     ([{"type": "tool_use", "text": "[[A>B]]"}, {"type": "text", "text": "a"}], "a", None),
+    ([{"type": ["text"], "text": "b"}, {"type": "text", "text": "a"}], "a", None),
 ]
 
 

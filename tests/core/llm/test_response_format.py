@@ -73,6 +73,7 @@ async def test_an_endpoint_that_refuses_it_gets_text_and_that_is_said_once(
     assert ["response_format" in body for body in endpoint.bodies] == [True, False, False]
     assert endpoint.bodies[1]["messages"] == endpoint.bodies[2]["messages"] == TEXT, "the prompt of text"
     assert (first.run.attempts, second.run.attempts) == (2, 1)
+    assert "response_format" in client.refused_fields["judge-model"]
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert f"refuses response_format (HTTP {status}" in line and "as text from then on" in line
 

@@ -86,6 +86,13 @@ def test_failures_are_counted_by_cause(fields: dict[str, Any], causes: dict[str,
     assert kept.reasons == ({"judge_failed": "no answer"} if "status" in fields else {})
 
 
+def test_a_long_completion_is_kept_with_a_cut() -> None:
+    kept = KeptGroups()
+    kept.add(group(1, rollout("x" * 20_000, 1.0)))
+    (line,) = kept.lines()
+    assert len(line) < 10_000 and b"characters are left out" in line
+
+
 def test_a_text_is_cut_in_its_middle() -> None:
     text = "a" * 900 + "the end"
     assert cut(text, 907) == text

@@ -29,6 +29,7 @@ async def watch(watching: Watching, first: int, last: int, begins: int) -> None:
 async def test_a_growing_gap_is_one_alarm_that_says_where_to_look() -> None:
     watching = Watching(worth)
     await watch(watching, 1, 200, begins=90)
+    assert watching.is_gold_closed
     (alarm,) = watching.alarms
     assert 90 <= alarm.since <= alarm.step < 130
     assert "a false alarm comes in at most 1 of 200 runs" in alarm.seen
@@ -62,6 +63,12 @@ async def test_a_run_that_is_resumed_has_the_evidence_and_the_alarm_of_before() 
     await watch(once_more, 161, 161, begins=90)
     assert once_more.alarms == []
     assert len(once_more.monitor.alarms) == 1
+
+
+def test_a_damaged_line_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    lines = [b'{"check": {"step": 1}}', b'{"alarm": 3}', b'{"step": {"groups": 5}}']
+    assert Watching(None, lines).monitor.groups == 5
+    assert len([record for record in caplog.records if "is left out" in record.message]) == 2
 
 
 @pytest.mark.parametrize("is_alarm", [True, False])
@@ -130,8 +137,8 @@ def test_a_cascade_that_breaks_its_promise_is_one_alarm() -> None:
 
 def test_a_cascade_that_keeps_its_promise_or_differs_on_one_row_again_and_again_is_no_alarm() -> None:
     watching = Watching(cascade=CASCADE)
-    watch_cascade(watching, 1, 4000, every=100)  # 2 % of the rechecked rows
-    for number in range(4001, 4400):
+    watch_cascade(watching, 1, 2000, every=100)  # 2 % of the rechecked rows
+    for number in range(2001, 2400):
         watching.monitor.add(cascaded(number, differs=True, uid="the same row"))
     assert watching.alarms == []
     watching = Watching(cascade=CASCADE.model_copy(update={"cascade_harm": None}))

@@ -25,10 +25,6 @@ QUICK: Mapping[str, Any] = {
 }
 
 
-async def nothing() -> None:
-    return None
-
-
 class GoldByScript:
     """Scores a response by a function of its text."""
 
@@ -72,17 +68,21 @@ class Watching:
     ) -> None:
         self.written: list[bytes] = []
         self.alarms: list[Alarm] = []
+        self.is_gold_closed = False
         read = MonitorSettings(**{**QUICK, **settings})
         self.monitor = TrainingMonitor(
             read,
             MonitorTarget(0, "a-judge", cascade=cascade),
             write=self.written.append,
             on_alarm=self.alarms.append,
-            gold=None if gold is None else SeesAll(read, GoldByScript(gold), name="gold", seed=0, close=nothing),
+            gold=None if gold is None else SeesAll(read, GoldByScript(gold), name="gold", seed=0, close=self._close),
         )
         with TemporaryDirectory() as folder:
             (Path(folder) / MONITOR).write_bytes(b"\n".join(earlier))
             self.monitor.begin(Path(folder))
+
+    async def _close(self) -> None:
+        self.is_gold_closed = True
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
         return [line[kind] for line in map(json.loads, self.written) if kind in line]

@@ -53,6 +53,8 @@ async def post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -
         (["--faults"], ["--faults"]),
         (["--slow_ms", "-1"], ["slow_ms", "-1"]),
         (["--away", "5"], ["REQUEST:SECONDS", "'5'"]),
+        (["--away", "0:5"], ["away", "0:5"]),
+        (["--retry_after", "-1"], ["retry_after", "-1"]),
         (["--port", "65536"], ["--port", "65536"]),
         (["--prompt", "nowhere.py:PROMPT"], ["--prompt", "nowhere.py"]),
         (["--late", "5"], ["--late"]),

@@ -91,6 +91,23 @@ async def test_a_sample_that_is_alone_is_flagged_and_not_scored(name: str) -> No
     assert server.judge.requests == []
 
 
+@pytest.mark.parametrize("name", ["native", "nemo_gym"])
+async def test_a_sample_that_comes_too_late_is_flagged_and_not_scored(name: str) -> None:
+    """The window in which a sample is late is as long as the wait: long enough for a slow machine, too."""
+    protocol = PROTOCOLS[name]
+    async with running(*GATHERING, "--group_wait=2", judge=judge) as server:
+        bodies = [protocol.body(text, number) for number, text in enumerate(POINTS)]
+        first, second = await asyncio.gather(*(server.post(protocol.path, body) for body in bodies[:2]))
+        late = await server.post(protocol.path, bodies[2])
+        metrics = (await server.get("/metrics")).text
+    assert [protocol.reward(answer) for answer in (first, second)] == [0.9, 0.5]
+    # NeMo Gym's row has the mean of the others, beside its mask.
+    without = pytest.approx(0.7) if name == "nemo_gym" else protocol.without
+    assert (late.status, protocol.reward(late), protocol.is_flagged(late)) == (200, without, True)
+    assert 'judgegym_late_members_total{judge=""} 1.0' in metrics
+    assert len(server.judge.requests) == 1
+
+
 @pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() - {"native"}))  # its result says so, at HTTP 200
 async def test_only_what_may_succeed_is_to_be_sent_again(name: str) -> None:
     """Others of a group may come yet (503); that all are there, and one alone is not empty, stays so (422)."""

@@ -181,6 +181,26 @@ async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_a_completio
     assert metric(metrics, "judgegym_judge_calls_total") == operation.FAILURES + len(probes(server))
 
 
+async def test_a_judge_that_is_there_again_and_completes_nothing_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
+    replies = [VERDICT]
+    async with running("--judge_max_retries=0", judge=lambda request, number: replies[-1]) as server:
+        await server.post("/v1/score", ASK)
+        async with server.judge.away():
+            await server.post("/v1/score", {**ASK, "response": "B"}, **{"X-Request-Deadline": "5"})
+            assert (await server.get("/readyz")).status == 503
+            replies.append(Reply(status=500, body={"error": {"message": "loading"}}))
+        await until(lambda: len(probes(server)) > 1, "it is asked for completions")
+        while_loading = await server.get("/readyz")
+        await until(lambda: "answered no request since" in caplog.text, "it is logged")
+        replies.append(VERDICT)
+        await until_ready(server)
+    assert while_loading.status == 503
+    assert "HTTP 500" in caplog.text
+
+
 async def test_a_model_that_refuses_one_token_is_asked_as_it_is_for_judgments(probed: None) -> None:
     replies: list[str | Reply] = [DOWN]
 

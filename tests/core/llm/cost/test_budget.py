@@ -103,6 +103,17 @@ async def test_what_does_not_fit_waits_for_what_others_in_flight_do_not_use_up(c
     assert budget.spent == Expense(2, 10.0)
 
 
+async def test_a_waiting_call_that_is_refused_and_cancelled_at_once_gives_nothing_back() -> None:
+    budget = Budget(calls=1)
+    await budget.reserve()
+    waiting = asyncio.create_task(budget.reserve())
+    await asyncio.sleep(0)
+    budget.finish()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled() and budget.spent.calls == 1
+
+
 async def test_n_completions_and_the_prompt_are_reserved(connect: Connect) -> None:
     budget, settings = Budget(usd=1.0), ChatSettings((Endpoint("http://127.0.0.1:1/v1", "m"),), prices=Prices(1.0, 2.0))
     body: Json = {"messages": [{"role": "user", "content": "é" * 1000}], "max_tokens": 50, "n": 4}
