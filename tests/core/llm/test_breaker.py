@@ -102,6 +102,29 @@ async def test_process_that_goes_on_after_the_deadline_finds_an_endpoint_that_is
         assert await asked(client, 5) == {ChatResponse: 5}
 
 
+async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_close_ends_the_probe(
+    connect: Connect,
+) -> None:
+    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 1 else NO_CREDIT) as endpoint:
+        client = connect(endpoint, max_concurrency=4, rejected_deadline_s=600.0)
+        opened = asyncio.Event()
+        client.on_outage(opened.set)
+        await client.chat(ask(0))
+        calls = [asyncio.create_task(client.chat(ask(number))) for number in range(50)]
+        await opened.wait()  # the rejection that opens the breaker may be sent long before it is read
+        for call in calls[:25]:
+            call.cancel()
+        await asyncio.gather(*calls[:25], return_exceptions=True)
+        await endpoint.arrived(len(endpoint.requests) + 1)
+        assert client.waiting is not None
+        assert not any(call.done() for call in calls[25:])
+        await client.close()
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert [task for task in asyncio.all_tasks() if "CircuitBreaker" in repr(task)] == []
+
+
 DAILY = Reply(status=429, headers={"Retry-After": "86400"}, body={"error": {"message": "Daily limit reached"}})
 
 

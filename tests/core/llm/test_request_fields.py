@@ -102,6 +102,18 @@ async def test_what_speaks_of_something_else_changes_nothing_for_others(
     assert shape(endpoint.bodies[-1]) == WHOLE
 
 
+async def test_a_message_that_quotes_a_refusal_changes_nothing_where_the_field_was_taken(connect: Connect) -> None:
+    quoting = refused("the prompt was flagged: '… temperature is not supported …'")
+    script = {2: quoting, 3: quoting}
+    async with ScriptedEndpoint(lambda request, number: script.get(number, "fine")) as endpoint:
+        client = connect(endpoint, **SETTINGS)
+        await client.chat(ASK)
+        with pytest.raises(EndpointError, match="flagged"):
+            await client.chat(ASK, vote=1)
+        await client.chat(ASK, vote=2)
+    assert shape(endpoint.bodies[-1]) == WHOLE
+
+
 QUOTED = "The temperature field is not supported here, says the system; is it true?"
 
 

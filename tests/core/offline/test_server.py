@@ -273,3 +273,11 @@ async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_po
     assert plain["choices"][0]["message"]["content"].endswith(f"[[{verdict['verdict']}]]")
     assert "{" not in written["choices"][0]["message"]["content"]
     assert wrong == 400 and "'response_format.json_schema': " in error["error"]["message"]
+
+
+async def test_an_endpoint_of_text_only_refuses_a_schema() -> None:
+    form = arena_form(ARENA_LABELS)
+    async with serving(text_only=True) as root:
+        refused, error = await post(root, {**BODY, "response_format": form.response_format})
+        taken, _ = await post(root, {**BODY, "response_format": {"type": "text"}})
+    assert (refused, taken) == (400, 200) and "response_format is not supported" in error["error"]["message"]

@@ -13,7 +13,7 @@ from tests.core.serve.test_api_away import numbers
 from tests.proxy import MisbehavingProxy
 from tests.scripted import Recorded, Reply
 from tests.serving import Served, serve
-from tests.trainer import POSTS, ScriptedServer, Trainer, passing_on, training, until
+from tests.trainer import POSTS, RunApi, ScriptedServer, Trainer, passing_on, training, until
 
 FLAGS = "--env.max_batches_offpolicy=2", "--env.include_messages=True"
 BROKEN = [Reply(status=500, body="Internal Server Error"), Reply(status=502, body="<html>"), Reply(drop=True)]
@@ -104,3 +104,23 @@ async def test_registration_whose_answer_is_on_its_way_when_serve_is_stopped_is_
 def registration_of_another() -> dict[str, object]:
     """Another environment with the same settings."""
     return {"desired_name": "arena_hard", "weight": 1.0, "group_size": 4, "max_token_length": 2048}
+
+
+@pytest.mark.slow
+async def test_api_that_was_restarted_is_not_asked_for_what_the_old_one_had(arena: Arena) -> None:
+    """Its numbers belong to others: nobody else is disconnected."""
+    async with RunApi() as real, aiohttp.ClientSession() as session, MisbehavingProxy(real.url) as proxy:
+        trainer = Trainer(real.url, session)
+        await trainer.register(8)
+        async with serve(arena, proxy.url, *FLAGS) as served:
+            await trainer.take(1)
+            real.kill()
+            await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
+            proxy.away = True
+            await real.start()
+            await trainer.register(8)
+            other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
+            assert other == served.connection.registration.env_id == 0
+            proxy.away = False
+            await trainer.take(1)
+            assert await share_of(trainer, other) == pytest.approx(0.5), "it was not disconnected"

@@ -103,3 +103,28 @@ async def queued(trainer: Trainer, count: int) -> bool:
 
 def orders(one: str, two: str) -> set[tuple[str, str]]:
     return {(one, two), (two, one)}
+
+
+def harder_and_harder(request: Json, number: int, index: int) -> str:
+    """Three of four are right about row 0, two about row 1, one about row 2."""
+    right = gold(request)
+    row = int(shown(request)[right].rpartition(" ")[2])
+    return verdict(right if index < 3 - row else None)
+
+
+@pytest.mark.slow
+async def test_groups_outside_the_pass_rates_are_counted_and_not_sent(tmp_path: Path) -> None:
+    """In each epoch one of three groups is sent: with the second one, a whole epoch is through."""
+    flags = "--env.min_pass_rate=0.4", "--env.max_pass_rate=0.6", "--env.include_messages=True"
+    rows = [choice_row(number) for number in range(3)]
+    async with (
+        training(GROUP) as trainer,
+        judging(tmp_path, trainer.url, rows, harder_and_harder, *flags) as served,
+    ):
+        batches = await trainer.take(2)
+        dropped = {reason: served.counted(reason) for reason in ("pass_rate", "no_signal", "judge_failed")}
+    assert dropped.pop("pass_rate") >= 2
+    assert dropped == {"no_signal": 0, "judge_failed": 0}
+    for group in (group for batch in batches for group in batch):
+        assert group["scores"] == [1.0, 1.0, 0.0, 0.0]
+        assert "Question 1:" in group["messages"][0][-2]["content"]

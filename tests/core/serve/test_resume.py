@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.training import group_ledger
 from judgegym.llm.errors import RunDirectoryError
 from tests.arena import Arena, model_is_a, uid_of
 from tests.command import SCRIPT, Started, in_process
@@ -165,6 +167,31 @@ async def test_command_that_is_printed_when_it_is_stopped_resumes_it(arena: Aren
         with Started(*words[1:], cwd=arena.path):
             batches = await at.take_all()
         assert sources(batches) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_ledger_stays_small_unless_calls_are_kept(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    monkeypatch.setattr(group_ledger, "LARGEST", 20_000)
+    path = arena.path / "run"
+    flags = (f"--env.data_dir_to_save_evals={path}", *QUICK, *(["--keep_calls"] if is_kept else []))
+    sizes = []
+    async with training(8) as trainer, serve(arena, trainer.url, *flags) as served:
+        for _ in range(12):
+            await trainer.take(1)
+            sizes.append((path / "calls.jsonl").stat().st_size if (path / "calls.jsonl").exists() else 0)
+        await served.ended()
+    files = sorted(each.name for each in path.iterdir())
+    always = ["config.yaml", "live.jsonl", "monitor.jsonl", "report.html", "run.log"]
+    if is_kept:
+        assert len([call for call in read_calls(path) if call.component == "policy"]) >= 24
+        assert files == ["calls.jsonl.gz", *always]
+        assert max(sizes) > 100_000
+    else:
+        assert files == always
+        assert 0 < max(sizes) < 100_000
 
 
 QUICK = "--env.include_messages=True", "--env.total_steps=12"

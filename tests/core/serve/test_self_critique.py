@@ -89,6 +89,22 @@ async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path:
 
 
 @pytest.mark.slow
+async def test_judges_that_failed_on_a_rollout_are_asked_once_more(tmp_path: Path) -> None:
+    """The second answers count like any other; they do not fit an additive table, so that an adjustment would show."""
+    failing = {("ann", 2), ("bob", 2), ("bob", 1)}
+
+    def scoring(name: str, index: int) -> Said:
+        if (name, index) in failing:
+            failing.remove((name, index))
+            return "I cannot say."
+        return (30, 30, 90, 60)[index] if name == "ann" else 40
+
+    group, _ = await first_group(tmp_path, minds(scoring, lambda it: it.score))
+    assert not failing
+    assert group["scores"] == pytest.approx([0.35, 0.35, 0.65, 0.5])
+
+
+@pytest.mark.slow
 async def test_what_no_judge_could_score_gets_the_mean_and_no_advantage(tmp_path: Path) -> None:
     def scoring(name: str, index: int) -> Said:
         return REFUSED if index == 1 else lenient_ann(name, index)
@@ -97,6 +113,19 @@ async def test_what_no_judge_could_score_gets_the_mean_and_no_advantage(tmp_path
     others = [0.45, 0.65, 0.75]
     assert group["scores"] == pytest.approx([0.45, sum(others) / 3, 0.65, 0.75])
     assert zeroed(group) == [False, True, False, False]
+
+
+@pytest.mark.slow
+async def test_adjusted_rewards_stay_on_the_scale(tmp_path: Path) -> None:
+    """Bob, forty below ann, is alone in giving the last one 90: as both would, it were 110."""
+
+    def scoring(name: str, index: int) -> Said:
+        if (name, index) == ("ann", 3):
+            return REFUSED
+        return 90 if index == 3 else 80 + index if name == "ann" else 40 + index
+
+    group, _ = await first_group(tmp_path, minds(scoring, lambda it: it.score))
+    assert group["scores"] == pytest.approx([0.6, 0.61, 0.62, 1.0])
 
 
 @pytest.mark.slow

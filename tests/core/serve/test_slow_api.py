@@ -77,6 +77,23 @@ async def test_workers_go_on_while_groups_wait_and_those_that_waited_are_posted_
         assert sum(slow.posts[:2]) == 4
 
 
+@pytest.mark.slow
+async def test_group_that_is_refused_with_others_is_dropped_alone(arena: Arena) -> None:
+    async with (
+        training(8) as trainer,
+        slow_api(trainer.url) as (slow, api),
+        serve(arena, api.url, *FLAGS) as served,
+    ):
+        await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
+        slow.refuses = 3
+        slow.free.set()
+        found = set[int]()
+        while not {1, 2, 4} <= found:
+            found |= {number for batch in await trainer.take() for number in numbers(batch)}
+        assert 3 not in found
+        assert served.counted("refused") == 1
+
+
 async def test_run_that_is_stopped_during_a_post_waits_for_its_answer(
     arena: Arena, monkeypatch: pytest.MonkeyPatch
 ) -> None:

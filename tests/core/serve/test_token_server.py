@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.arena import Arena
 from tests.scripted import Recorded, Reply
 from tests.serving import serve
-from tests.trainer import ScriptedServer, training
+from tests.trainer import ScriptedServer, training, until
 
 FLAGS = "--openai.server_type=vllm", "--env.max_num_workers=1", "--env.max_batches_offpolicy=1"
 
@@ -65,3 +67,18 @@ async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogC
     (said,) = (record.getMessage() for record in caplog.records if "is retried" in record.getMessage())
     assert "500" in said
     assert server.url in said
+
+
+@pytest.mark.slow
+async def test_no_group_begins_while_a_server_is_away_whose_deadline_has_passed(arena: Arena) -> None:
+    server = ScriptedServer(lambda request, number: Reply(status=500) if number == 1 else generated(4, number))
+    flags = *FLAGS, "--env.endpoint_away_deadline=0.1"
+    async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=server) as served:
+        await server.arrived(2)  # it has answered: from then on it is away, and was not never there
+        async with server.away():
+            dropped = served.serving.metrics.total_dropped
+            await until(lambda: dropped["policy_failed"] > 0, "a group has failed")
+            await asyncio.sleep(0.2)  # longer than the pause after a failed group
+            assert dropped["policy_failed"] == 1
+        (batch,) = await trainer.take()
+    assert {len(group["tokens"]) for group in batch} == {4}

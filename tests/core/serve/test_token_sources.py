@@ -12,7 +12,7 @@ from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.scripted import Json, Recorded, Reply, completion
-from tests.serving import answer, sampling, serve, which
+from tests.serving import answer, sampling, serve, which, with_tokens
 from tests.trainer import Group, ScriptedServer, training
 
 FLAGS = "--env.include_messages=True", "--env.max_batches_offpolicy=1", "--env.rollout_temperature=0.5"
@@ -207,3 +207,21 @@ async def test_tokens_are_never_made_up_beside_those_of_an_endpoint(
         assert await trainer.queued() == 0
     assert not served.judge.requests
     assert least <= len(served.policy.requests) < 3 * HOPELESS_AFTER
+
+
+async def test_an_endpoint_that_ignores_n_and_says_what_it_sampled(arena: Arena) -> None:
+    sampled: dict[tuple[int, ...], str] = {}
+
+    def policy(request: Json, number: int) -> Reply:
+        body = with_tokens(completion(answer(request, number, number % 4)), number)
+        choice = body["choices"][0]
+        sampled[tuple(choice["token_ids"])] = choice["message"]["content"]
+        return Reply(body=body)
+
+    flags = *FLAGS, "--env.max_num_workers=1"
+    async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=policy):
+        (batch,) = await trainer.take()
+    completions = [tuple(each for each in mask if each != -100) for group in batch for mask in group["masks"]]
+    assert len(set(completions)) == 8
+    texts = [turns[-1]["content"] for group in batch for turns in group["messages"]]
+    assert [sampled[each] for each in completions] == texts

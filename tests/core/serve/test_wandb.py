@@ -19,7 +19,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.training.metrics import TrainingLog
+from judgegym.monitoring.alarms import Alarm
 from tests.arena import Arena, answering, uid_of
 from tests.command import SCRIPT, Ended, RunFiles, Started, write_lines
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -181,6 +184,20 @@ def test_evaluations_are_logged_though_training_is_ahead(run: Run) -> None:
     assert evaluated[STEPS] == STEPS
     assert any(step < STEPS for step in evaluated)
     assert all(row["eval/overall_winrate"] == 1.0 for row in run.history.values() if "eval/step" in row)
+
+
+@pytest.mark.slow
+async def test_an_alarm_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+    log = TrainingLog(EnvConfig(use_wandb=True), Retokenizer(str(BUNDLED_TOKENIZER)), headlines=())
+    await log.open("a-run", ("", ""), {})
+    log.tell(Alarm("gap", 7, 5, "something was seen", "Do something."))
+    await log.close()
+    (path,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    (alert,) = [each.alert for each in records(path) if each.WhichOneof("record_type") == "alert"]
+    assert (alert.title, alert.text[:20]) == ("ALARM gap", "ALARM gap at step 7:")
 
 
 def test_serve_and_each_of_its_evaluations_have_logs_of_their_own(run: Run) -> None:

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from judgegym.engine.runs.lines import LineWriter
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.monitoring.gold import GoldJudge
 from judgegym.server import monitoring
+from judgegym.server.monitoring import ServerMonitors
+from judgegym.server.operation import Telemetry
+from judgegym.server.settings import WatchSettings
 from tests.core.server.running import Running, running
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
@@ -114,6 +118,17 @@ async def test_a_restart_goes_on_in_the_same_files(tmp_path: Path) -> None:
                 async with running(f"--run_dir={tmp_path}"):
                     pass
     assert [line["step"]["step"] for line in lines(tmp_path, "step")] == [1, 2]
+
+
+def test_a_disk_that_refuses_lines_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    watched = ServerMonitors(WatchSettings(run_dir=tmp_path), {}, Telemetry())
+    watched._file = LineWriter(tmp_path / "away" / "monitor.jsonl", watched._refused, most_waiting=3)
+    for number in range(5):
+        watched._write(b"%d\n" % number)
+    (tmp_path / "away").mkdir()
+    watched._write(b"5\n")
+    assert (tmp_path / "away" / "monitor.jsonl").read_bytes() == b"3\n4\n5\n", "the latest three were kept"
+    assert caplog.text.count("cannot be written to") == 1
 
 
 async def test_memory_of_open_groups_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

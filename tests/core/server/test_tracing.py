@@ -12,6 +12,7 @@ from judgegym.judges.config.tracing import TraceMode, traced
 from judgegym.llm import tracing
 from judgegym.llm.errors import SettingsError
 from tests.core.server.running import running
+from tests.listwise import judging
 from tests.scripted import Reply, completion, in_turn
 
 pytest.importorskip("opentelemetry.sdk")
@@ -115,6 +116,14 @@ async def test_failures_are_words_of_few_values() -> None:
     assert spans["POST /get_reward"].status.status_code is StatusCode.ERROR
     assert (spans["POST /v1/score"].attributes or {})["http.response.status_code"] == 422
     assert "secret" not in "".join(span.to_json() for span in spans.values())
+
+
+async def test_a_group_is_one_judgment_with_all_scores() -> None:
+    with collected() as exporter:
+        async with running("--judge=listwise", judge=judging(lambda text, _: float(text))) as server:
+            await server.post("/v1/score", {"prompt": "Q", "responses": ["0.75", "0.25"]})
+    judgment = by_name(exporter)["judgment listwise"].attributes or {}
+    assert judgment["judgegym.scores"] == (0.75, 0.25)
 
 
 async def test_off_makes_no_spans_and_a_provider_of_the_application_is_left_open() -> None:

@@ -212,6 +212,16 @@ async def test_caller_whose_time_is_over_closes_no_cohort() -> None:
     assert (await tasks[0]).score == 0.03
 
 
+async def test_judge_that_raises_fails_its_cohort_and_those_who_ask_again_are_judged_anew() -> None:
+    hall = Hall(JudgeInTest(error=ValueError("out of order")))
+    items = [member(number) for number in range(3)]
+    failed = await hall.all(*items)
+    hall.judge.error = None
+    judged = await hall.all(*items)
+    assert [result.explanation for result in failed] == ["ValueError: out of order"] * 3
+    assert [result.score for result in judged] == [0.03] * 3
+
+
 async def test_stop_judges_open_cohorts_at_once_and_whoever_comes_after_it() -> None:
     hall = Hall()
     tasks = await hall.waiting(member(0), member(1))
