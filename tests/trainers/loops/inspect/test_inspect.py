@@ -244,6 +244,7 @@ WRONG: list[tuple[str, Json, str]] = [
     ("peer", {"offline": True, "rubric_file": "missing.txt"}, "rubric_file: missing.txt cannot be read"),
     ("aspect", {"offline": True, "aspects": ["nope"]}, "aspects: there is no aspect 'nope'"),
     ("rubric", {"offline": True, "judge_api_key": "sk"}, f"judge_api_key: {SECRET}"),
+    ("rubric", {"judge_api_key_env": "NOBODY"}, "--judge_api_key_env: api.anthropic.com needs an API key"),
     ("rubric", {"url": "http://a:b@host"}, "url: expected a URL without user, password and token"),
     ("listwise", {"offline": True}, "group_size: listwise compares the epochs of a sample"),
     ("reward", {"environment": "arena_hard", "group_judge": "listwise"}, "group_judge: inspect scores"),
