@@ -17,6 +17,7 @@ from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
 from judgegym.judges.config.budgets import BUDGETS
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import SourcedSettings
+from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -132,12 +133,20 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         names = [f"env.{each.name}" for each in shaping if each.name not in idle]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
-        return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}
+        gold = _code_of_gold_judge(public)
+        return {**{name: wire.lookup(public, name) for name in expanded}, **gold, "limit": self.limit}
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
         public = self.model_copy(update={"env": type(self.env).usual()}).public()
-        return {name: wire.lookup(public, name) for name in self.matters(verb) if name.startswith("env.")}
+        usual = {name: wire.lookup(public, name) for name in self.matters(verb) if name.startswith("env.")}
+        return {**usual, **_code_of_gold_judge(self.public())}  # a run may get a gold judge when it is resumed
+
+
+def _code_of_gold_judge(public: JSON) -> dict[str, JSON]:
+    """The digest or package of a gold judge that is not built in, by dotted name."""
+    names = [f"env.gold_judge.{name}" for name in sorted(CODE_SETTINGS)]
+    return {name: code for name in names if (code := wire.lookup(public, name)) is not None}
 
 
 def _expanded(env: BaseModel, name: str) -> list[str]:

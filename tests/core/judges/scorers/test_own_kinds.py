@@ -11,17 +11,22 @@ from pathlib import Path
 import pytest
 
 from judgegym import RewardJudge, SettingsError
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.environments.prompts_environment import PromptsEnv
+from judgegym.environments.training.group_file import open_files
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import RunDirectoryError
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server.settings import RewardServerSettings
 from tests.command import serving, write_lines
 from tests.conformance.doors.judges import forget_kinds
 from tests.core.cli.distributions import install
 from tests.core.datasets.scoring import read_rows, score
+from tests.core.engine.settings_of import settings_of
 
 JUDGE = """
 from judgegym.judges import Judgment, JudgeDefinition, JudgeSettings, SingleJudge, Status, setting
@@ -167,6 +172,22 @@ def test_a_digest_is_that_of_one_file_and_no_other_judge_inherits_it(folder: Pat
 def test_a_gold_judge_is_noted_with_its_digest(folder: Path) -> None:
     settings = settings_from_keywords(MonitorSettings, {"gold_judge": {"judge": "length.py:JUDGE"}})
     assert str(settings.gold_judge["judge_digest"]).startswith("sha256:")
+
+
+def test_a_training_run_is_not_resumed_with_another_file_of_its_gold_judge(folder: Path) -> None:
+    def open_run(*flags: str) -> RunDirectory:
+        words = ("--env.data_path_to_save_groups=groups.jsonl", *flags)
+        settings = settings_of(PromptsEnv, *words, verb="process")
+        return open_files(settings, "process", lambda run: run)[0]
+
+    gold = '--env.gold_judge={"judge": "length.py:JUDGE"}'
+    open_run().close()
+    open_run(gold, "--resume").close()
+    open_run(gold, "--resume").close()
+    (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
+    forget_kinds()
+    with pytest.raises(RunDirectoryError, match=r"env\.gold_judge\.judge_digest: 'sha256:\w+' then, 'sha256:\w+' now"):
+        open_run(gold, "--resume")
 
 
 def test_a_file_that_has_changed_since_it_ran_is_told_where_its_judge_is_opened_again(folder: Path) -> None:
