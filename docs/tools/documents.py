@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
-from shown import SHOWN
+from notebook_page import NOTEBOOK
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<heading>#[^)\s]*)?\)")
@@ -78,9 +78,9 @@ def add_linked(files: Files, config: MkDocsConfig) -> None:
 
 
 def _linked(path: str) -> Iterator[str]:
-    """The files outside `docs/` to which a document links, but for those whose code it shows itself."""
+    """The files outside `docs/` to which a document links, but for the notebooks that it shows itself."""
     text = (ROOT / path).read_text(encoding="utf-8")
-    for link in LINK.finditer(_CODE.sub("", SHOWN.sub("", text))):
+    for link in LINK.finditer(_CODE.sub("", NOTEBOOK.sub("", text))):
         target = target_of(path, link["target"])
         if not target.startswith(("docs/", "../")) and (ROOT / target).is_file():
             yield target

@@ -1,7 +1,7 @@
 """What mkdocs does beside Markdown.
 
-Code of `examples/` takes the place of links to it, tables of settings that of their markers, texts outside `docs/` that
-pages link to become pages, the flags of commands stay whole, and the search asks no other host.
+A notebook takes the place of a link to it, texts outside `docs/` that pages link to become pages, the flags of commands
+stay whole, and the search asks no other host.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from documents import LINK, ROOT, add_linked, page_of, source_of, target_of
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from settings_tables import with_tables
-from shown import SHOWN, shown
+from notebook_page import NOTEBOOK, notebook_page
 
 _COMMANDS = re.compile(r'<div class="language-bash .*?</div>', re.DOTALL)
 _FLAG = re.compile(r"(?<![\w-])--[\w.]+")
@@ -27,16 +26,16 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Show code and tables of settings, and let links that leave `docs/` lead to what the site has of the files."""
+    """Show notebooks, and let links that leave `docs/` lead to what the site has of the files."""
     here, source = posixpath.dirname(page.file.src_uri), source_of(page.file.src_uri)
     if not source.endswith(".md"):
         return markdown
 
-    def code(link: re.Match[str]) -> str:
+    def notebook(link: re.Match[str]) -> str:
         path = target_of(source, link["path"])
-        found = shown(ROOT / path, link["names"] or "")
-        text = found.markdown
-        for picture in found.pictures:
+        shown = notebook_page(ROOT / path)
+        text = shown.markdown
+        for picture in shown.pictures:
             uri = page_of(f"{path}.{picture.name}")
             if files.get_file_from_path(uri) is None:
                 files.append(File.generated(config, uri, content=picture.png))
@@ -50,7 +49,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         heading = (link["heading"] or "") if path.endswith(".md") else ""  # others name parts of code
         return f"]({posixpath.relpath(page_of(path), here or '.')}{heading})"
 
-    return LINK.sub(within, SHOWN.sub(code, with_tables(markdown)))
+    return LINK.sub(within, NOTEBOOK.sub(notebook, markdown))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

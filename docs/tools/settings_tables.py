@@ -1,17 +1,13 @@
-"""Tables of settings, made from the classes that declare them, in place of a page's markers.
+"""Tables of settings, made from the classes that declare them, in the words of `--help_all`.
 
-    <!-- settings: env policy -->
-
-is replaced by a table of the settings of that kind, in the words of `--help_all`. Kinds: `command` (the flags of
-`evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of every environment), `groups` (judged together),
-`own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`, `score GROUP …`,
-`attack GROUP …`, and `flags COMMAND` (any other command of `judgegym`).
+Kinds: `command` (the flags of `evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of every environment),
+`groups` (judged together), `own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`,
+`score GROUP …`, `attack GROUP …`, and `flags COMMAND` (any other command of `judgegym`).
 """
 
 from __future__ import annotations
 
 import argparse
-import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,8 +28,7 @@ from judgegym.judges.config.sources import SourcedSettings
 from judgegym.server.settings import RewardServerSettings
 from judgegym_trials.attacks.settings import AttackSettings
 
-_MARKER = re.compile(r"^<!-- settings: (?P<kind>[\w-]+)(?P<words>(?: [\w-]+)*) -->$", re.MULTILINE)
-_CODE = re.compile(r"`([^`]+)`")
+_CODE = re.compile(r"(`[^`]+`)")
 _OF_PROCESS = process_defaults("ENVIRONMENT")
 
 
@@ -42,7 +37,6 @@ class Row:
     """A row of a table.
 
     Attributes:
-        anchor: its id on the page.
         name: the setting, as it is typed.
         kind: the kind of its value, or its values with `|` between them.
         default: its default; empty where that is empty or unset.
@@ -50,7 +44,6 @@ class Row:
         facts: which commands use it, and whether a resumed run may change it.
     """
 
-    anchor: str
     name: str
     kind: str
     default: str
@@ -58,26 +51,31 @@ class Row:
     facts: str = ""
 
 
-def with_tables(markdown: str) -> str:
-    """A page with tables in place of its markers."""
-    return _MARKER.sub(lambda found: _table(_KINDS[found["kind"]](*found["words"].split())), markdown)
-
-
-def _table(rows: Iterable[Row]) -> str:
-    """HTML, since texts of settings hold what Markdown would take for its own."""
-    head = "".join(f"<th>{title}</th>" for title in ("setting", "value", "default", "what it does"))
-    body = "".join(map(_row, rows))
-    return f'<div class="settings"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+def settings_table(words: str) -> str:
+    """Return a table in Markdown of the settings of a kind."""
+    kind, *names = words.split()
+    rows = _KINDS[kind](*names)
+    table = ["| setting | value | default | what it does |", "|---|---|---|---|", *map(_row, rows)]
+    return "\n".join(['<div class="settings" markdown="1">', "", *table, "", "</div>"])
 
 
 def _row(row: Row) -> str:
-    kind = ", ".join(f"<code>{html.escape(word)}</code>" for word in row.kind.split("|"))
-    default = f"<code>{html.escape(row.default)}</code>" if row.default else ""
-    about = _CODE.sub(r"<code>\1</code>", html.escape(row.about, quote=False))
-    facts = f" <em>{html.escape(row.facts)}</em>" if row.facts else ""
-    name = html.escape(row.name).replace("_", "_<wbr>").replace(".", ".<wbr>")
-    cells = (f"<code>{name}</code>", kind, default, about + facts)
-    return f'<tr id="{row.anchor}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+    kind = ", ".join(map(_code, row.kind.split("|")))
+    facts = f" *{row.facts}*" if row.facts else ""
+    cells = (_code(row.name), kind, _code(row.default), _text(row.about) + facts)
+    return f"| {' | '.join(cells)} |"
+
+
+def _code(text: str) -> str:
+    """A text as code in a cell of a table."""
+    return f"`{text.replace('|', chr(92) + '|')}`" if text else ""
+
+
+def _text(text: str) -> str:
+    """A text in a cell of a table, in which only code between back ticks has a meaning."""
+    parts = _CODE.split(text)
+    plain = [part if part.startswith("`") else re.sub(r"([*<\[])", r"\\\1", part) for part in parts]
+    return "".join(plain).replace("|", r"\|")
 
 
 def _command() -> Iterator[Row]:
@@ -116,19 +114,18 @@ def _own(environment: str) -> Iterator[Row]:
         for setting in declared_settings(model, "env.")
         if setting.field in everywhere and _cells(setting) != _cells(everywhere[setting.field])
     ]
-    yield from _rows(own, anchor=f"{environment}.")
-    for row, setting in zip(_rows(changed, anchor=f"{environment}."), in_order_of_use(changed), strict=True):
+    yield from _rows(own)
+    for row, setting in zip(_rows(changed), in_order_of_use(changed), strict=True):
         elsewhere = in_words(everywhere[setting.field].default) or "unset"
-        yield Row(row.anchor, row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts)
+        yield Row(row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts)
 
 
-def _flat(settings: type[SourcedSettings], command: str, most_used: Sequence[str] = ()) -> Callable[..., Iterator[Row]]:
+def _flat(settings: type[SourcedSettings], most_used: Sequence[str] = ()) -> Callable[..., Iterator[Row]]:
     """The rows of a command whose settings have no `env`."""
 
     def rows(*groups: str) -> Iterator[Row]:
         return _rows(
             (each for each in declared_settings(with_all_choices(settings), verb=USED_BY) if each.group in groups),
-            anchor=f"{command}.",
             most_used=most_used,
         )
 
@@ -149,7 +146,7 @@ def _flags(command: str) -> Iterator[Row]:
         )
         default = "" if action.default in (None, False, argparse.SUPPRESS) else str(action.default)
         about = (action.help or "").replace(" (default: %(default)s)", "").replace("%%", "%")
-        yield Row(f"{command}.{name.lower()}", name, _kind_of(action), default, _sentence(about))
+        yield Row(name, _kind_of(action), default, _sentence(about))
 
 
 def _sentence(text: str) -> str:
@@ -166,12 +163,12 @@ def _kind_of(action: argparse.Action) -> str:
     return {int: "INT", float: "NUMBER"}.get(action.type, "TEXT") if isinstance(action.type, type) else "TEXT"
 
 
-def _rows(settings: Iterable[DeclaredSetting], *, anchor: str = "", most_used: Sequence[str] = ()) -> Iterator[Row]:
+def _rows(settings: Iterable[DeclaredSetting], *, most_used: Sequence[str] = ()) -> Iterator[Row]:
     for setting in in_order_of_use(settings, most_used):
         name, kind, default, about = _cells(setting)
         if name.startswith("env.") and setting.field in _OF_PROCESS:
             about += f" (process: {in_words(_OF_PROCESS[setting.field])}.)"
-        yield Row(anchor + name, name, kind, default, about, _facts(setting))
+        yield Row(name, kind, default, about, _facts(setting))
 
 
 def _cells(setting: DeclaredSetting) -> tuple[str, str, str, str]:
@@ -190,8 +187,8 @@ _KINDS: dict[str, Callable[..., Iterator[Row]]] = {
     "env": _env,
     "groups": _groups,
     "own": _own,
-    "judge-server": _flat(RewardServerSettings, "judge-server"),
-    "score": _flat(ScoreSettings, "score", MOST_USED),
-    "attack": _flat(AttackSettings, "attack"),
+    "judge-server": _flat(RewardServerSettings),
+    "score": _flat(ScoreSettings, MOST_USED),
+    "attack": _flat(AttackSettings),
     "flags": _flags,
 }

@@ -1,17 +1,12 @@
-"""What mkdocs does with prompts: a link that stands alone in its line becomes a block with what a model is asked.
+"""Show on a page what a model is asked: a file of `judgegym/judges/prompts/`, or the messages that a judge makes.
 
-A link to a file of `judgegym/judges/prompts/` gives the file's text. A link whose text is in `ASKED` gives the messages
-that the judge's own code makes, with `{question}`, `{answer}` … where the texts of a row stand. So no page holds a copy
-of a prompt. Where pages are read without the site, the line is a link to the file or to the code.
+`{question}`, `{answer}` … stand where the texts of a row stand. The messages come from the judge's own code.
 """
 
 from __future__ import annotations
 
-import posixpath
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt
@@ -25,14 +20,7 @@ from judgegym.judges.peers import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.wire import Message
 
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
-    from mkdocs.structure.pages import Page
-
-ROOT = Path(__file__).resolve().parents[2]
-PROMPTS = "judgegym/judges/prompts/"
-ALONE = re.compile(r"^\[(?P<text>[^\]]+)\]\((?P<target>[^)]+)\)$", re.MULTILINE)
+FOLDER = Path(__file__).resolve().parents[2] / "judgegym" / "judges" / "prompts"
 
 _CRITERIA = read_criteria(
     ["{criterion}", {"text": "{criterion with options}", "options": {"{lowest}": 0, "{highest}": 1}}]
@@ -43,7 +31,7 @@ _ASPECT = Aspect(name="aspect", definition="{definition of the aspect}")
 _RUBRIC = Rubric("{criteria}", {1: "{score1_description}", 5: "{score5_description}"})
 _RESPONSE = JudgeTask("{instruction}", ("{response}",), "{reference_answer}")
 
-ASKED: dict[str, Callable[[], Sequence[Message]]] = {
+MESSAGES: Mapping[str, Callable[[], Sequence[Message]]] = {
     "Arena-Hard: what the judge is asked": lambda: (
         game_prompt("{prompt}", "{the policy's answer}", "{the baseline's answer}", protocol="three_way").messages
     ),
@@ -75,27 +63,24 @@ ASKED: dict[str, Callable[[], Sequence[Message]]] = {
         ).messages
     ),
 }
-"""By the text of the link: the messages."""
+"""By the title of the block."""
+
+FILES: Mapping[str, str] = {
+    "Arena-Hard: the system prompt of judge_protocol=arena_hard_v0.1": "arena_hard_v0_1.txt",
+    "Arena-Hard: what the judge is asked after an answer without a verdict": "arena_hard_reask.txt",
+    "Groups judged together: what is added to the judge's prompt": "shared_texts.txt",
+    "Self-critique of a judge: what it is asked in a round": "critique.txt",
+    "Self-critique: the rubric for rows without a rubric": "peer_rubric.txt",
+    "Prompts: the prompt of a simulated user": "user.txt",
+}
+"""The file of a block, by its title."""
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put what a model is asked in the place of the links to it."""
-    return with_prompts(markdown, posixpath.dirname(page.file.src_uri))
-
-
-def with_prompts(markdown: str, folder: str) -> str:
-    """Return a page of a folder of `docs/` with blocks in the place of its links to prompts."""
-
-    def block(link: re.Match[str]) -> str:
-        text = link["text"]
-        path = posixpath.normpath(posixpath.join("docs", folder, link["target"]))
-        if text in ASKED:
-            said = "\n\n".join(f"{message['role']}:\n\n{message['content']}" for message in ASKED[text]())
-        elif path.startswith(PROMPTS):
-            said = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
-        else:
-            return link[0]
-        lines = ["```text", *said.split("\n"), "```"]
-        return f'??? quote "{text}"\n\n' + "\n".join(f"    {line}".rstrip() for line in lines)
-
-    return ALONE.sub(block, markdown)
+def prompt_block(title: str) -> str:
+    """Return a block that opens to the text of a prompt."""
+    if title in FILES:
+        text = (FOLDER / FILES[title]).read_text(encoding="utf-8").rstrip("\n")
+    else:
+        text = "\n\n".join(f"{message['role']}:\n\n{message['content']}" for message in MESSAGES[title]())
+    lines = "\n".join(line.rstrip() for line in text.split("\n"))
+    return f'<details markdown="1">\n<summary>{title}</summary>\n\n```text\n{lines}\n```\n\n</details>'

@@ -1,0 +1,50 @@
+"""Write the generated blocks of the pages: `python -m docs.tools.write`; `tests/docs` tells which page is stale.
+
+A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings` (`settings_tables.py`),
+`code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE` (`prompts.py`) and `fields NAME` of the files of a
+run (`file_fields.py`). So a page shows the same in the repository and on the site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from docs.tools.example_code import example_code
+from docs.tools.file_fields import file_fields
+from docs.tools.prompts import prompt_block
+from docs.tools.settings_tables import settings_table
+
+DOCS = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^<!-- generated: (?P<kind>\w+) (?P<words>[^\n]+) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+KINDS: Mapping[str, Callable[[str], str]] = {
+    "settings": settings_table,
+    "code": example_code,
+    "prompt": prompt_block,
+    "fields": file_fields,
+}
+
+
+def render(markdown: str) -> str:
+    """Return a page with its generated blocks as the code has them now."""
+
+    def block(match: re.Match[str]) -> str:
+        text = KINDS[match["kind"]](match["words"])
+        return f"<!-- generated: {match['kind']} {match['words']} -->\n\n{text}\n\n<!-- end -->"
+
+    return BLOCK.sub(block, markdown)
+
+
+def main() -> None:
+    """Write the pages that are stale."""
+    for page in sorted(DOCS.rglob("*.md")):
+        before = page.read_text(encoding="utf-8")
+        after = render(before)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"written: {page.relative_to(DOCS.parent)}")
+
+
+if __name__ == "__main__":
+    main()
