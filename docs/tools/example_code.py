@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _LANGUAGES = {"py": "python", "yaml": "yaml", "jsonl": "json"}
+_DEFINITION = re.compile(r"^(?:@|def |async def |class )", re.MULTILINE)
 
 
 def example_code(words: str) -> str:
@@ -29,7 +31,7 @@ def example_code(words: str) -> str:
 def select_names(path: Path, names: Sequence[str]) -> str:
     """Return the lines of a Python file that define names such as `PROMPT` or `MyEnv.judge`, in the file's order.
 
-    Decorators and the comment above a name belong to it.
+    Decorators and the comment above a name belong to it. Blank lines are as `ruff format` has them.
 
     Raises:
         ValueError: the file lacks one of the names.
@@ -44,10 +46,11 @@ def select_names(path: Path, names: Sequence[str]) -> str:
     for first, last in sorted(places[name] for name in names):
         while first > 1 and lines[first - 2].lstrip().startswith("#"):
             first -= 1
+        part = textwrap.dedent("\n".join(lines[first - 1 : last]))
         if parts:
-            between = lines[end : first - 1]
-            parts += [""] if any(map(str.strip, between)) else between
-        parts.append(textwrap.dedent("\n".join(lines[first - 1 : last])))
+            is_definition = any(map(_DEFINITION.search, (parts[-1], part)))
+            parts += ["", ""] if is_definition else [""] * (first - 1 > end)
+        parts.append(part)
         end = last
     return "\n".join(parts)
 

@@ -6,7 +6,9 @@ has the fields of an object, or of the objects of a list. Meanings are those of 
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import re
 import types
 from collections.abc import Iterator, Mapping
@@ -70,7 +72,7 @@ def _sample_lines() -> Iterator[str]:
     yield from _field_lines("gold?", tuple[GoldLabel, ...], about["gold"], "")
     yield "label?: text or null  # the outcome in the judge's terms; absent if the policy never answered"
     yield "detail?: object or null  # the judgment in the environment's terms, see Detail; null if no judge was asked"
-    yield "injection_suspects?: whole number  # role tokens and lookalikes of markers in the texts that the judge was shown"
+    yield "injection_suspects?: whole number  # role tokens and lookalikes of markers in the texts shown to the judge"
     yield from _field_lines("critique?", Critique, "the rounds of self-critique", "")
     yield "members?: object of numbers  # the score from 0 to 1 of each member of a jury"
     yield "error?: text  # why the row failed; in failures.jsonl"
@@ -81,7 +83,8 @@ def _completion_lines(indent: str, mark: str = "") -> Iterator[str]:
     about, hints = _attributes(Completion), get_type_hints(Completion)
     for field in fields(Completion):
         optional = mark or ("?" if field.name in _OPTIONAL else "")
-        yield from _field_lines(_COMPLETION.get(field.name, field.name) + optional, hints[field.name], about[field.name], indent)
+        name = _COMPLETION.get(field.name, field.name)
+        yield from _field_lines(name + optional, hints[field.name], about[field.name], indent)
         if field.name == "thinking":
             yield f"{indent}thinking_valid{optional}: true or false  # whether the thinking has the right format"
 
@@ -127,7 +130,7 @@ def _without_null(annotation: Any) -> tuple[Any, bool]:
         return annotation, False
     members = [member for member in get_args(annotation) if member is not type(None)]
     is_null = len(members) < len(get_args(annotation))
-    return (members[0] if len(members) == 1 else Union[tuple(members)]), is_null
+    return functools.reduce(operator.or_, members), is_null
 
 
 def _kind(annotation: Any) -> str:
@@ -157,11 +160,9 @@ def _plural(annotation: Any) -> str:
 def _attributes(model: type) -> Mapping[str, str]:
     """The meanings of a dataclass' attributes, without what they say of `None`."""
     docs = [inspect.cleandoc(base.__doc__ or "") for base in reversed(model.__mro__) if is_dataclass(base)]
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for doc in docs:
         for match in _ATTRIBUTE.finditer(doc.partition("Attributes:\n")[2]):
             clauses = " ".join(match["text"].split()).rstrip(".").split("; ")
-            found[match["name"]] = "; ".join(clause for clause in clauses if not clause.startswith("`None`"))
-    return found
-
-
+            meanings[match["name"]] = "; ".join(clause for clause in clauses if not clause.startswith("`None`"))
+    return meanings

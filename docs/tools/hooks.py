@@ -46,8 +46,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         path = target_of(source, link["target"])
         if files.get_file_from_path(page_of(path)) is None:
             return link[0]
-        heading = (link["heading"] or "") if path.endswith(".md") else ""  # others name parts of code
-        return f"]({posixpath.relpath(page_of(path), here or '.')}{heading})"
+        return f"]({posixpath.relpath(page_of(path), here or '.')}{link['heading'] or ''})"
 
     return LINK.sub(within, NOTEBOOK.sub(notebook, markdown))
 

@@ -8,16 +8,17 @@ run (`file_fields.py`). So a page shows the same in the repository and on the si
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.tools.example_code import example_code
 from docs.tools.file_fields import file_fields
+from docs.tools.generated import BLOCK
 from docs.tools.prompts import prompt_block
 from docs.tools.settings_tables import settings_table
 
 DOCS = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"^<!-- generated: (?P<kind>\w+) (?P<words>[^\n]+) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 KINDS: Mapping[str, Callable[[str], str]] = {
     "settings": settings_table,
     "code": example_code,
@@ -27,10 +28,17 @@ KINDS: Mapping[str, Callable[[str], str]] = {
 
 
 def render(markdown: str) -> str:
-    """Return a page with its generated blocks as the code has them now."""
+    """Return a page with its generated blocks as the code has them now.
+
+    Raises:
+        ValueError: a block has an unknown kind, or names that its kind does not know.
+    """
 
     def block(match: re.Match[str]) -> str:
-        text = KINDS[match["kind"]](match["words"])
+        try:
+            text = KINDS[match["kind"]](match["words"])
+        except KeyError as error:
+            raise ValueError(f"no generated block has this name: {match['kind']} {match['words']}") from error
         return f"<!-- generated: {match['kind']} {match['words']} -->\n\n{text}\n\n<!-- end -->"
 
     return BLOCK.sub(block, markdown)
@@ -43,7 +51,7 @@ def main() -> None:
         after = render(before)
         if after != before:
             page.write_text(after, encoding="utf-8")
-            print(f"written: {page.relative_to(DOCS.parent)}")
+            sys.stdout.write(f"written: {page.relative_to(DOCS.parent)}\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The documents as the tests read them: pages, their blocks of code, and the commands in those for the shell.
 
+Generated blocks are left out: `test_generated.py` compares them with the code.
+
 A block without a language is what the commands of the block before it print; `…` stands for left out lines. Another
 output, of a run that no test makes, is a block of `text`.
 A block with a title (```` ```python title="my_trainer.py" ````) is a file that a reader saves; the commands after it
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs.tools.generated import blank_generated
 from tests.forking import ROOT
 
 _FOLDERS = ("docs", "judgegym", "examples")
@@ -99,13 +102,13 @@ class Command:
 
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page, in order; those without a language are what a command has printed."""
-    text = page.read_text(encoding="utf-8")
-    found = []
+    text = blank_generated(page.read_text(encoding="utf-8"))
+    handwritten = []
     for match in _BLOCK.finditer(text):
         title = _TITLE.search(match["rest"])
         line = text.count("\n", 0, match.start()) + 1
-        found.append(Block(match["language"], title[1] if title else "", textwrap.dedent(match["text"]), line))
-    return found
+        handwritten.append(Block(match["language"], title[1] if title else "", textwrap.dedent(match["text"]), line))
+    return handwritten
 
 
 def name_of(page: Path) -> str:

@@ -26,5 +26,5 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
     for name, heading in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
         path = (page.parent / name).resolve() if name else page
         assert path.exists(), name
-        if heading and path.suffix == ".md":  # others name parts of code: `test_shown.py`
+        if heading:
             assert heading in headings(path), f"{name}#{heading}"

@@ -1,4 +1,4 @@
-"""The rows on the pages of environments are read by the environments, and evaluated; prompts are shown as they are."""
+"""The rows on the pages of environments are read by the environments, and evaluated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from docs.tools import asked
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
@@ -82,18 +81,3 @@ def test_answers_of_a_candidate_are_read(tmp_path: Path) -> None:
     in_process("evaluate", "--offline", *flags, f"--env.candidates={candidates}", run).successful()
     (sample,) = RunFiles(tmp_path / "run").samples
     assert [each["answer"] for each in sample["detail"]["answers"]] == [answer["answer"]] * 2
-
-
-def test_prompts_on_the_pages_are_those_of_the_judges() -> None:
-    used = set()
-    for page in sorted((DOCS / "environments").glob("*.md")):
-        markdown = page.read_text(encoding="utf-8")
-        links = asked.ALONE.findall(markdown)
-        shown = asked.with_prompts(markdown, "environments")
-        assert not asked.ALONE.search(shown), "a link alone in its line that is none to a prompt"
-        assert shown.count("??? quote") == len(links)
-        used |= {text for text, _ in links}
-    assert asked.ASKED.keys() <= used, "a prompt that no page shows"
-    assert "<|The Start of Assistant A's Answer|>" in asked.with_prompts(
-        "[Arena-Hard: what the judge is asked](../../judgegym/judges/arena.py)", "environments"
-    )

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 
 from docs.tools.notebook import NOTEBOOK, run
-from docs.tools.shown import shown
+from docs.tools.notebook_page import notebook_page
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PICTURE = "image/png"
@@ -35,7 +35,7 @@ def _data(notebook: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_notebook_shows_rows_without_a_score_and_the_agreement() -> None:
-    page = shown(NOTEBOOK)
+    page = notebook_page(NOTEBOOK)
     assert page.markdown.count("<td>judge_failed</td>") == 1 and "<td>invalid_completion</td>" in page.markdown
     assert "rubric and people: 0." in page.markdown and "95 %: " in page.markdown
     (picture,) = page.pictures

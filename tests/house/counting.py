@@ -1,4 +1,4 @@
-"""The size of the packages: AST nodes, lines of code, files, entries of a folder.
+"""The size of the packages: AST nodes, lines of code, files, entries of a folder; and the words of the handbook.
 
     python -m tests.house.counting
 
@@ -13,6 +13,8 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from docs.tools.generated import blank_generated
 
 PACKAGES = ("judgegym", "judgegym_trainers", "judgegym_trials")
 """The import packages of the distribution: the core, and the two beside it."""
@@ -88,6 +90,14 @@ def count_entries(package: Path) -> dict[str, int]:
     return {folder: len(entries) for folder, entries in names.items()}
 
 
+def count_words(folder: Path) -> dict[str, int]:
+    """The number of words of each page below a folder, without its generated blocks."""
+    pages = sorted(folder.rglob("*.md"))
+    return {
+        str(page.relative_to(folder)): len(blank_generated(page.read_text(encoding="utf-8")).split()) for page in pages
+    }
+
+
 def main() -> None:
     """Print the sizes of this checkout."""
     root = Path(__file__).parents[2]
@@ -95,6 +105,8 @@ def main() -> None:
     for name in (*PACKAGES, "tests"):
         size = measure(root / name)
         print(f"{name:<18} {size.nodes:>8,} {size.files:>6} {size.lines:>7,} {size.nodes_a_line:>13.1f}")
+    words = count_words(root / "docs")
+    print(f"\nThe handbook has {sum(words.values()):,} words on {len(words)} pages, without generated blocks.")
 
 
 if __name__ == "__main__":
