@@ -2,7 +2,7 @@
 
     python docs/tools/screenshots.py first|server|runs [--data DIRECTORY]
 
-`first` follows `first_evaluation.md`, `server` opens the page of `server.md`, `runs` takes the page of a run on a
+`first` takes the page of the run of `first_evaluation.md`, `server` that of `server.md`, `runs` the page of a run on a
 desktop, a phone and in the dark. For `runs`, `--data` has `prompts.jsonl` and existing answers,
 `answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`; without it, the bundled rows are
 evaluated. Needs the extras `environments` and `browser`.
@@ -51,17 +51,12 @@ def judgegym(*words: str, cwd: Path | None = None) -> None:
 
 
 def take_first(browser: Any, folder: Path) -> None:
-    """The page of a first run, and its comparison with a second one."""
-    evaluate = ("evaluate", "arena_hard", "--offline")
-    sentence = "--env.custom_system_prompt=Answer in one sentence."
-    judgegym(*evaluate, "--env.data_dir_to_save_evals=runs/first", cwd=folder)
-    judgegym(*evaluate, sentence, "--env.data_dir_to_save_evals=runs/sentence", cwd=folder)
-    judgegym("compare", "runs/first", "runs/sentence", "--html=comparison.html", cwd=folder)
-    for name, path in (("report", "runs/first/report.html"), ("comparison", "comparison.html")):
-        page = browser.new_context(viewport=DESKTOP, color_scheme="light").new_page()
-        page.goto((folder / path).as_uri())
-        page.wait_for_timeout(500)
-        save(page, DOCS / "images" / f"first_{name}.png")
+    """The page of a first run."""
+    judgegym("evaluate", "arena_hard", "--offline", "--env.data_dir_to_save_evals=runs/first", cwd=folder)
+    page = browser.new_context(viewport=DESKTOP, color_scheme="light").new_page()
+    page.goto((folder / "runs/first/report.html").as_uri())
+    page.wait_for_timeout(500)
+    save(page, DOCS / "images" / "first_report.png")
 
 
 def take_server(browser: Any, folder: Path) -> None:
@@ -110,8 +105,8 @@ def take(browser: Any, path: Path) -> None:
     """Take the pictures: head, list with a filter, opened sample, one of its calls; some on a phone and in the dark."""
     views: list[tuple[str, dict[str, int], Scheme, set[str]]] = [
         ("report", DESKTOP, "light", {"", "-list", "-sample", "-call"}),
-        ("report-phone", PHONE, "light", {"-list", "-sample"}),
-        ("report-dark", DESKTOP, "dark", {"", "-sample"}),
+        ("report-phone", PHONE, "light", {"-sample"}),
+        ("report-dark", DESKTOP, "dark", {""}),
     ]
     for name, size, scheme, wanted in views:
         page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
