@@ -1,8 +1,8 @@
 """Write the generated blocks of the pages: `python -m docs.tools.write`; `tests/docs` tells which page is stale.
 
 A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings` (`settings_tables.py`),
-`code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE` (`prompts.py`) and `fields NAME` of the files of a
-run (`file_fields.py`). So a page shows the same in the repository and on the site.
+`code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE` (`prompts.py`), `fields NAME` of the files of a run
+(`file_fields.py`) and `verdicts NAME` (`verdict_forms.py`). So a page shows the same in the repository and on the site.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from docs.tools.file_fields import file_fields
 from docs.tools.generated import BLOCK
 from docs.tools.prompts import prompt_block
 from docs.tools.settings_tables import settings_table
+from docs.tools.verdict_forms import verdict_forms
 
 DOCS = Path(__file__).resolve().parents[1]
 KINDS: Mapping[str, Callable[[str], str]] = {
@@ -24,6 +25,7 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "code": example_code,
     "prompt": prompt_block,
     "fields": file_fields,
+    "verdicts": verdict_forms,
 }
 
 
