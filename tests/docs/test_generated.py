@@ -1,4 +1,4 @@
-"""Generated blocks of the pages are what the code gives now: settings, prompts, code, fields of files, forms of verdicts."""
+"""Generated blocks of the pages are what the code gives now: settings, prompts, code, fields of files, verdicts."""
 
 from __future__ import annotations
 
