@@ -18,6 +18,7 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
+from judgegym.judges.scorers import registry
 from judgegym.server.settings import RewardServerSettings
 from tests.docs.blocks import name_of
 from tests.docs.tables import DOCS
@@ -28,6 +29,12 @@ CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment
 COMMANDS = ("score", "judge-server", "attack")
 """Commands whose blocks of settings have their name as kind."""
 BLOCK_OF_CODE = "Above.\n\n<!-- generated: code {words} -->\n\n{text}<!-- end -->\n\nBelow.\n"
+
+
+@pytest.fixture(autouse=True)
+def _built_in_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the judges in files that other pages have loaded in this process: tables show built-in kinds."""
+    monkeypatch.setattr(registry, "_loaded", {})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
