@@ -38,7 +38,7 @@ from judgegym.server.cohorts import Cohorts, Gatherer
 from judgegym.server.judges import JudgeTable, MountedJudge, MountedJudges, named, trace_judgment
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Record, Telemetry, watch
-from judgegym.server.pending import Asked, PendingJudgment, PendingJudgments, RecentScores
+from judgegym.server.pending import PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ class Core:
                 raise OverloadError
         asked = [[self._pending.ask((judge, case, owner)) for case in part.cases] for part in parts]
         joined = iter(await all_results(self.cohorts.join(mount, task, spent_s) for task in members))
-        await self._wait(wait, [pending for each in asked for pending, _ in each])
+        await self._wait(wait, [pending for cases in asked for pending in cases])
         judged = iter([self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)])
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
         for task, of_task in zip(tasks, results, strict=True):
@@ -319,29 +319,31 @@ class Core:
         return results if len(results) == len(tasks) else None
 
     def _results(
-        self, judge: MountedJudge, task: JudgeTask, parts: TaskParts, asked: Sequence[Asked]
+        self, judge: MountedJudge, task: JudgeTask, parts: TaskParts, asked: Sequence[PendingJudgment]
     ) -> list[ResponseJudgment]:
         """The results of a task's responses; counts those that no judgment of their own has counted."""
         results, mount = list[ResponseJudgment](), judge.name
+        # Decided when a result is handed out: the first request that gets it has its calls, later ones share them.
+        has_calls = [not (each.is_taken if each.task.done() else each.is_late) for each in asked]
+        places = set[tuple[int, int]]()
         for response, known in zip(task.responses, parts.results, strict=True):
             if isinstance(known, ResponseJudgment):
                 self.record.known(mount, task.prompt, response, known)
                 results.append(known)
                 continue
             number, place = known
-            pending, taken = asked[number]
+            pending, is_first = asked[number], has_calls[number] and known not in places
             has_result = pending.task.done() and not pending.task.cancelled()
             if has_result:
                 result = pending.task.result()[place]
             else:
-                is_counted = pending.is_late or place in taken
-                result = self.record.overdue(mount, judge.health, is_counted=is_counted)
-            if place in taken:
+                result = self.record.overdue(mount, judge.health, is_counted=pending.is_late or not is_first)
+            if not is_first:
                 shared = self.record.shared(mount, result)
                 result = shared if has_result else result
             results.append(result)
-            taken.add(place)
-        for pending, _ in asked:
+            places.add(known)
+        for pending in asked:
             pending.is_taken |= pending.task.done()
             pending.is_late |= not pending.task.done()
         return results

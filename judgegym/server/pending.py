@@ -47,7 +47,7 @@ class PendingJudgment:
     Attributes:
         task: makes its results.
         begun_at: when its first call got a place at the judge (monotonic clock); `None` while it waits for one.
-        is_taken: a request has got the result, so that its calls count there.
+        is_taken: a request has got the result and its calls, which others share.
         is_late: a request was told that it failed, since it was not there in time.
     """
 
@@ -60,10 +60,6 @@ class PendingJudgment:
         """Note that a call was admitted."""
         if self.begun_at is None:
             self.begun_at = time.monotonic()
-
-
-Asked: TypeAlias = tuple[PendingJudgment, set[int]]
-"""A judgment that a request waits for, and the numbers of those of its responses whose calls count elsewhere."""
 
 
 class PendingJudgments:
@@ -95,14 +91,14 @@ class PendingJudgments:
         self._expire()
         return case in self.in_flight or _key(case) in self._kept
 
-    def ask(self, case: Case) -> Asked:
-        """The judgment of a case: in flight, so that its calls count for another request, kept or new."""
+    def ask(self, case: Case) -> PendingJudgment:
+        """The judgment of a case: in flight, kept or new."""
         self._expire()
         if case in self.in_flight:
-            return self.in_flight[case], set(range(len(case[1].responses)))
+            return self.in_flight[case]
         _, kept = self._kept.get(_key(case), (0.0, None))
         if kept is not None:
-            return kept, set(range(len(case[1].responses))) if kept.is_taken else set()
+            return kept
         pending: PendingJudgment
 
         async def judged() -> list[ResponseJudgment]:
@@ -115,7 +111,7 @@ class PendingJudgments:
         pending = PendingJudgment(asyncio.create_task(judged()))
         self.in_flight[case] = pending
         pending.task.add_done_callback(lambda _: self._ended(case, pending))
-        return pending, set()
+        return pending
 
     async def aclose(self) -> None:
         """Cancel all that are in flight."""

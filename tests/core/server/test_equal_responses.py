@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.server import pending
+from judgegym.server.core import Core
+from judgegym.server.settings import JudgeMount
 from tests.core.server.bodies import VERIFY
 from tests.core.server.running import Running, running
-from tests.scripted import Json
+from tests.scripted import Json, ScriptedEndpoint
 
 TOKENS = 10
 """The prompt's tokens of each call, as the scripted endpoint counts them."""
@@ -150,3 +153,22 @@ async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, limit: s
         for response in "ABCA":  # two of them fit
             await scored(server, response)
         assert len(server.judge.requests) == 4
+
+
+async def test_a_judgment_is_paid_by_one_request_whenever_others_ask_for_it() -> None:
+    """Requests come at turns of the event loop, also between a judgment's end and the response to the first request."""
+    async with ScriptedEndpoint(lambda request, number: "[FEEDBACK] Good. [SCORE] 4") as endpoint:
+        mount = JudgeMount(judge="rubric", rubric="Is it right?", judge_base_url=endpoint.base_url)
+        async with Core({"": mount}, deadline_s=60.0, max_pending=100_000) as core:
+            for number in range(24):
+                task = JudgeTask(prompt="Why?", responses=(f"Because of {number}.",))
+                scoring = [asyncio.create_task(core.score("", [task]))]
+                while not scoring[0].done():
+                    for _ in range(2 + number % 3):
+                        await asyncio.sleep(0)
+                    scoring.append(asyncio.create_task(core.score("", [task])))
+                judgments = [(await judged)[0][0] for judged in scoring]
+                assert {judgment.score for judgment in judgments} == {0.75}
+                assert [judgment.shared for judgment in judgments].count(False) == 1
+                assert sum(judgment.judge_calls for judgment in judgments) == 1
+        assert len(endpoint.requests) == 24
