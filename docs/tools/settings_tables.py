@@ -2,7 +2,8 @@
 
 Kinds: `command` (the flags of `evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of every environment),
 `groups` (judged together), `own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`,
-`score GROUP …`, `attack GROUP …`, and `flags COMMAND` (any other command of `judgegym`).
+`score GROUP …`, `attack GROUP …`, `flags COMMAND` (any other command of `judgegym`) and `judge KIND …` (what only judges
+of these kinds have, as `score` takes it).
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from judgegym.engine.settings.policy import PolicySettings
 from judgegym.environments.command_line.arguments import process_defaults, settings_type
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
+from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.reading.help import in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
+from judgegym.judges.scorers.registry import JUDGES
 from judgegym.server.settings import RewardServerSettings
 from judgegym_trials.attacks.settings import AttackSettings
 
@@ -132,6 +135,13 @@ def _flat(settings: type[SourcedSettings], most_used: Sequence[str] = ()) -> Cal
     return rows
 
 
+def _judge(*kinds: str) -> Iterator[Row]:
+    """The settings that only judges of these kinds have."""
+    models = [JUDGES[kind].group_settings or JUDGES[kind].settings for kind in kinds]
+    own = {field for model in models for field in model.model_fields} - JudgeSettings.model_fields.keys()
+    return _rows(each for each in declared_settings(with_all_choices(ScoreSettings)) if each.field in own)
+
+
 def _flags(command: str) -> Iterator[Row]:
     """The arguments of a command that has a parser of its own."""
     entry = find_command(command)
@@ -191,4 +201,5 @@ _KINDS: dict[str, Callable[..., Iterator[Row]]] = {
     "score": _flat(ScoreSettings, MOST_USED),
     "attack": _flat(AttackSettings),
     "flags": _flags,
+    "judge": _judge,
 }
