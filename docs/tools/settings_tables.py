@@ -2,8 +2,8 @@
 
 Kinds: `command` (the flags of `evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of every environment),
 `groups` (judged together), `own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`,
-`score GROUP …`, `attack GROUP …`, `flags COMMAND` (any other command of `judgegym`) and `judge KIND …` (what only judges
-of these kinds have, as `score` takes it).
+`score GROUP …`, `attack GROUP …`, `flags COMMAND` (any other command of `judgegym`) and `judge KIND …` (what only
+judges of these kinds have, as `score` takes it).
 """
 
 from __future__ import annotations
