@@ -1,33 +1,40 @@
-"""The examples of the pages in `docs/trainers/`, which the tests run as they stand there."""
+"""The examples of `docs/trainers/index.md`, which the tests run as they stand there."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from tests.docs.blocks import blocks
+from tests.docs.blocks import Block, blocks
 from tests.trainers.loops.trainers import ROOT
 
 PAGES = ROOT / "docs" / "trainers"
 INDEX = PAGES / "index.md"
+LOSSES = PAGES / "losses.md"
 
 
-def page(target: str) -> Path:
-    """The page of a target, by its title."""
-    path = PAGES / f"{re.sub(r'[ -]', '_', target.lower())}.md"
-    assert path.read_text(encoding="utf-8").startswith(f"# {target}\n"), f"the title of {path} is not {target!r}"
-    return path
+def section(target: str) -> tuple[int, str]:
+    """The section of a target: the number of its first line on the page, and its text with the heading."""
+    text = INDEX.read_text(encoding="utf-8")
+    match = re.search(rf"^## {re.escape(target)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert match is not None, f"{INDEX} has no section {target!r}"
+    return text.count("\n", 0, match.start()) + 1, match[0]
+
+
+def examples(target: str) -> list[Block]:
+    """The blocks of code of the section of a target, in order."""
+    first, text = section(target)
+    return [block for block in blocks(INDEX) if first <= block.line < first + text.count("\n")]
 
 
 def example(target: str, language: str = "python", number: int = 0) -> str:
-    """A block of code of the page of a target.
+    """A block of code of the section of a target.
 
     Args:
-        target: the page's title.
+        target: the section's title.
         language: the block's language.
-        number: which of the page's blocks of that language, from 0.
+        number: which of the section's blocks of that language, from 0.
     """
-    return [block.text for block in blocks(page(target)) if block.language == language][number]
+    return [block.text for block in examples(target) if block.language == language][number]
 
 
 def swap(text: str, *pairs: tuple[str, str]) -> str:

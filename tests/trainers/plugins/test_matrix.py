@@ -1,4 +1,4 @@
-"""The pages of the integrations: every target has its row and its page, and every example of it is run by a test."""
+"""The page of the trainers: every target has its row and its section, and every example of it is run by a test."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import judgegym_trainers
-from tests.docs.blocks import blocks
-from tests.trainers.loops.examples import INDEX, PAGES, page
+from tests.trainers.loops.examples import INDEX, LOSSES, PAGES, examples, section
 from tests.trainers.loops.install.targets import TARGETS, Target
 from tests.trainers.loops.trainers import HERE
 
@@ -72,10 +71,11 @@ def test_every_module_is_a_target_and_every_target_a_module_with_tests() -> None
         assert list((HERE / target.folder).glob("test_*.py")), target.name
 
 
-def test_each_target_has_a_row_and_a_page() -> None:
-    pages = {target.title: page(target.title) for target in TARGETS}
-    assert [*rows()] == sorted((f"[{title}]({path.name})" for title, path in pages.items()), key=str.casefold)
-    assert {*PAGES.glob("*.md")} == {INDEX, PAGES / "new_names.md", *pages.values()}
+def test_each_target_has_a_row_and_a_section() -> None:
+    links = {f"[{target.title}](#{target.title.lower().replace(' ', '-')})" for target in TARGETS}
+    assert [*rows()] == sorted(links, key=str.casefold)
+    assert all(section(target.title) for target in TARGETS)
+    assert {*PAGES.glob("*.md")} == {INDEX, LOSSES, PAGES / "new_names.md"}
 
 
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
@@ -86,13 +86,13 @@ def test_row_is_filled_with_the_version_that_the_installer_takes(target: Target)
 
 
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
-def test_a_page_begins_with_what_to_install_to_copy_and_to_look_at(target: Target) -> None:
+def test_a_section_begins_with_what_to_install_to_copy_and_to_look_at(target: Target) -> None:
     """The commands of the start run in `tests/docs`, but for the installation."""
-    begins, found, _ = page(target.title).read_text(encoding="utf-8").partition("\n## ")
-    assert found, "what is further to say has headings"
-    start = [block for block in blocks(page(target.title)) if block.line <= begins.count("\n")]
+    first, text = section(target.title)
+    begins, found, ends = text.partition("\n**Look at** ")
+    assert found and "**A failed judge**" in ends
+    start = [block for block in examples(target.title) if block.line <= first + begins.count("\n")]
     assert start[0].language == "bash" and len(start) > 1
-    assert "**Look at** " in begins.rpartition("\n```\n")[2]
     installed = re.match(r"pip install (?:--no-deps )?-e '?\.(?:\[(?P<extra>[^]]+)\])?", start[0].text)
     assert installed is not None, start[0].text
     assert (installed["extra"] or "") in {target.extra, target.folder}
@@ -101,22 +101,21 @@ def test_a_page_begins_with_what_to_install_to_copy_and_to_look_at(target: Targe
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
-def test_every_example_of_a_page_is_taken_by_a_test(target: Target) -> None:
+def test_every_example_of_a_section_is_taken_by_a_test(target: Target) -> None:
     counts: dict[str, int] = {}
     taken = {use for use in uses() if use.title == target.title} | {Use(target.title, "bash", 0)}  # its start
-    for block in blocks(page(target.title)):
+    for block in examples(target.title):
         number = counts.setdefault(block.language, 0)
         counts[block.language] += 1
         assert {Use(target.title, block.language, number), Use(target.title, block.language, None)} & taken, block.text
-    assert counts, "the page has an example"
+    assert counts, "the section has an example"
     for use in taken:
         assert use.number is None or use.number < counts.get(use.language, 0), use
 
 
 def losses() -> list[dict[str, str]]:
     """The rows of the table of what a failed judgment adds to the loss."""
-    section = INDEX.read_text(encoding="utf-8").partition("\n## What a failed judge adds to the loss\n")[2]
-    lines = [_cells(line) for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    lines = [_cells(line) for line in LOSSES.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     assert lines[0] == LOSS
     return [dict(zip(LOSS, cells, strict=True)) for cells in lines[2:]]
 

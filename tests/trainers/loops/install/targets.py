@@ -36,7 +36,7 @@ class Target:
 
     Attributes:
         name: its folder's name, and by default that of its tests in `tests/trainers/loops`.
-        title: that of its page in `docs/trainers/`.
+        title: that of its section in `docs/trainers/index.md`.
         distribution: the package whose version is the target's; empty for one that is not installed.
         version: the version that is tested.
         imported: a module whose import shows that the package is usable.
