@@ -25,14 +25,31 @@ from judgegym.eval_environments.peer.results import PeerTable
 from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.aspects.judge import PanelDetail
 from judgegym.judges.checklists.judge import ChecklistDetail
-from judgegym.judges.core.judgment import Critique, CritiqueRound, ScoreParts
+from judgegym.judges.core.judgment import CritiqueRound, ScoreParts
 from judgegym.judges.mt_bench import MTBenchDetail
 from judgegym.judges.rubrics.judge import RubricDetail
+from judgegym.llm.types import ChatResponse
+from judgegym.llm.wire import Token
+from judgegym.monitoring.alarms import Alarm
+from judgegym.monitoring.group import MonitorRollout
+from judgegym.reports.labels.correction import CorrectedNumber, Correction
+from judgegym.statistics.agreement import Interval
 
 _ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+): (?P<text>.+(?:\n {8}.+)*)", re.MULTILINE)
-_PLAIN: Mapping[object, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+_PLAIN: Mapping[object, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Interval: "object of numbers",
+}
 _MANY = {"text": "texts", "whole number": "numbers", "number": "numbers", "true or false": "truths"}
-_CUT: Mapping[object, str] = {CritiqueRound: "as critique.rounds of a sample"}
+_CUT: Mapping[object, str] = {
+    CritiqueRound: "as critique.rounds of a sample",
+    CorrectedNumber: "of each category with 30 labels or more, as whole",
+    Token: "tokens with their likeliest alternatives, with weighting=logprobs",
+}
+"""Objects of lists whose fields are elsewhere on the page."""
 _NULL = " or null"
 _COMPLETION = {"answer": "model_answer", "short": "short_response"}
 """Names of a completion's fields in a line, where they differ."""
@@ -51,10 +68,18 @@ DETAILS: Mapping[str, type] = {
 }
 """The type of `detail` in a sample, by environment."""
 
+PARTS: Mapping[str, type] = {
+    "correction": Correction,
+    "answer": ChatResponse,
+    "alarm": Alarm,
+    "rollout": MonitorRollout,
+}
+"""Objects within the lines of other files."""
+
 
 def file_fields(name: str) -> str:
-    """Return the block of `sample`, or of the detail of an environment."""
-    lines = _sample_lines() if name == "sample" else _model_lines(DETAILS[name], "")
+    """Return the block of `sample`, of the detail of an environment, or of a part of another file."""
+    lines = _sample_lines() if name == "sample" else _model_lines({**DETAILS, **PARTS}[name], "")
     return "\n".join(["```yaml", *lines, "```"])
 
 
@@ -62,9 +87,9 @@ def _sample_lines() -> Iterator[str]:
     about = _attributes(Sample)
     for name in ("uid", "category", "question", "texts", "task_digest"):
         yield from _field_lines(name, get_type_hints(Sample)[name], about[name], "")
-    yield from _completion_lines("", "?")
+    yield from _completion_lines("", "?", left_out="follow_up")
     yield "completions?:  # several completions, or none; objects with the fields of a completion above"
-    yield from _as_list(_completion_lines(""))
+    yield from _as_list(_completion_lines("", left_out="turns"))
     yield "score: number or null  # in the judge's own range; null in failures.jsonl"
     yield "status: text  # ok, invalid_completion, judge_failed, unparsable, policy_failed or user_failed"
     yield from _field_lines("headline", HeadlineTerm | None, about["headline"], "")
@@ -73,15 +98,20 @@ def _sample_lines() -> Iterator[str]:
     yield "label?: text or null  # the outcome in the judge's terms; absent if the policy never answered"
     yield "detail?: object or null  # the judgment in the environment's terms, see Detail; null if no judge was asked"
     yield "injection_suspects?: whole number  # role tokens and lookalikes of markers in the texts shown to the judge"
-    yield from _field_lines("critique?", Critique, "the rounds of self-critique", "")
+    yield "critique?:  # the history of self-critique"
+    yield "  before_score: number  # before the first round"
+    yield "  rounds:  # those of each verdict"
+    yield from _as_list(_model_lines(CritiqueRound, "  "))
     yield "members?: object of numbers  # the score from 0 to 1 of each member of a jury"
     yield "error?: text  # why the row failed; in failures.jsonl"
     yield from _field_lines("run", SampleRun, "what may differ between two runs; all else is equal byte for byte", "")
 
 
-def _completion_lines(indent: str, mark: str = "") -> Iterator[str]:
+def _completion_lines(indent: str, mark: str = "", *, left_out: str) -> Iterator[str]:
     about, hints = _attributes(Completion), get_type_hints(Completion)
     for field in fields(Completion):
+        if field.name == left_out:
+            continue
         optional = mark or ("?" if field.name in _OPTIONAL else "")
         name = _COMPLETION.get(field.name, field.name)
         yield from _field_lines(name + optional, hints[field.name], about[field.name], indent)
@@ -101,8 +131,8 @@ def _field_lines(name: str, annotation: Any, about: str, indent: str) -> Iterato
     mark = "|null" if is_null else ""
     element = _element(inner)
     if element in _CUT:
-        yield f"{indent}{name}: list of objects  # {_CUT[element]}"
-    elif is_dataclass(inner):
+        yield f"{indent}{name}: list of objects{_NULL if is_null else ''}  # {_CUT[element]}"
+    elif is_dataclass(inner) and inner not in _PLAIN:
         yield f"{indent}{name}{mark}:{comment}"
         yield from _model_lines(inner, f"{indent}  ")
     elif is_dataclass(element) and get_origin(inner) is tuple:

@@ -1,4 +1,4 @@
-"""The tables of the handbook's pages, as tests read them."""
+"""The tables and blocks of fields of the handbook's pages, as tests read them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from tests.command import ROOT
 DOCS = ROOT / "docs"
 _ROWS = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 _CELLS = re.compile(r"(?<!\\)\|")
+_FIELD = re.compile(
+    r"(?P<indent> *)(?P<dashes>(?:- )*)(?P<name>[^:\s]+?)(?P<optional>\?)?(?P<null>\|null)?:"
+    r"(?: (?P<kind>\w[^#]*?))?(?: +# .*)?"
+)
 _NAMES = re.compile(r"`([^`]+)`")
 _RANGE = re.compile(r"(?P<low>−?[\d.]+)…(?P<high>−?[\d.]+)|≥ (?P<least>\d+)|(?P<any>any|the scale)")
 
@@ -89,7 +93,7 @@ def _bounds(cell: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Field:
-    """A field in a table: the words for its type, and whether it may be absent."""
+    """A field of a block: the words for its type, and whether it may be absent."""
 
     kind: str
     may_be_absent: bool
@@ -114,10 +118,56 @@ class Field:
         return _KINDS[kind](value)
 
 
-def fields_of(page: Path, *, header: str, section: str = "") -> dict[str, Field]:
-    """The fields of one table by their paths."""
-    (table,) = tables(page, header=header, section=section)
-    return {names_in(row[0])[0]: Field(row[1], bool(row[3])) for row in table}
+def section_fields(page: Path, section: str) -> dict[str, Field]:
+    """The fields of the first written block of YAML below a heading, by their paths."""
+    _, heading, text = page.read_text(encoding="utf-8").partition(f"# {section}\n")
+    content = re.split(r"^#", text, maxsplit=1, flags=re.MULTILINE)[0]
+    _, fence, block = content.partition("```yaml\n")
+    assert heading and fence, f"{page}: no fields in a section {section!r}"
+    return read_fields(block.partition("```")[0])
+
+
+def generated_fields(page: Path, name: str, *, within: str = "") -> dict[str, Field]:
+    """The fields of a generated block by their paths, `within` an object of another block."""
+    marker = f"<!-- generated: fields {name} -->\n\n```yaml\n"
+    _, found, text = page.read_text(encoding="utf-8").partition(marker)
+    assert found, f"{page}: no generated fields {name!r}"
+    return {within + path: field for path, field in read_fields(text.partition("```")[0]).items()}
+
+
+@dataclass
+class _Level:
+    """An object whose fields are read: the column of its own name, its path, and how many lists are around it."""
+
+    column: int
+    path: str
+    lists: int = 0
+
+    def path_of(self, name: str) -> str:
+        return f"{self.path}{'[]' * self.lists}.{name}" if self.path else name
+
+
+def read_fields(block: str) -> dict[str, Field]:
+    """The fields of a block by their paths: `a.b` is a field of an object, `a[].b` one of the objects of a list."""
+    fields: dict[str, Field] = {}
+    levels = [_Level(-1, "")]
+    for line in block.splitlines():
+        match = _FIELD.fullmatch(line)
+        assert match is not None, f"no field: {line!r}"
+        column = len(match["indent"]) + len(match["dashes"])
+        while levels[-1].column >= column:
+            levels.pop()
+        above = levels[-1]
+        if match["dashes"]:
+            above.lists = len(match["dashes"]) // 2
+            is_null = fields[above.path].kind.endswith(" or null")
+            fields[above.path] = Field("list or null" if is_null else "list", fields[above.path].may_be_absent)
+        path = above.path_of(match["name"])
+        kind = match["kind"] or ("object or null" if match["null"] else "object")
+        assert path not in fields, f"twice: {path}"
+        fields[path] = Field(kind, bool(match["optional"]))
+        levels.append(_Level(column, path))
+    return fields
 
 
 def _is_number(value: object) -> bool:
@@ -146,7 +196,7 @@ _ELEMENTS: Mapping[str, Callable[[Any], bool]] = {
 
 
 class Check:
-    """Holds the objects of files against the fields of a table, and remembers which fields were there."""
+    """Holds the objects of files against the fields of blocks, and remembers which fields were there."""
 
     def __init__(self, fields: Mapping[str, Field], **placeholders: str) -> None:
         """Check `fields`; a name within a file that is the value of a placeholder is shown as the placeholder."""
@@ -155,12 +205,12 @@ class Check:
         self._seen: set[str] = set()
 
     def add(self, value: Mapping[str, Any]) -> None:
-        """Check an object: its fields are in the table, of the type there, and all are there that are never absent."""
+        """Check an object: its fields are in a block, of the type there, and all are there that are never absent."""
         self._object(value, "")
 
     @property
     def never_seen(self) -> list[str]:
-        """The fields of the table that no object had."""
+        """The fields that no object had."""
         return [name for name in self._fields if name not in self._seen]
 
     def _object(self, value: Mapping[str, Any], path: str) -> None:

@@ -24,7 +24,7 @@ from tests.core.datasets.scoring import score
 from tests.core.environments.rollouts_of import group, two_turns
 from tests.core.reports.training.made import MadeTraining
 from tests.docs.runs import CONFIGURED, Runs
-from tests.docs.tables import DOCS, Check, fields_of, names_in, tables
+from tests.docs.tables import DOCS, Check, Field, generated_fields, names_in, section_fields, tables
 from tests.pictures import png
 
 PAGE = DOCS / "run_files.md"
@@ -40,6 +40,8 @@ DETAILS = {
     "self-critique": ("peers",),
 }
 """The runs that write the detail of each environment."""
+NUMBERED = {"number": "whole number", "gold": "number or null"}
+"""What the page says in words of a rollout of `live.jsonl`."""
 GROUPS = ("arena-groups", "arena-together", "arena-failing-groups")
 
 
@@ -53,8 +55,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 
 def test_fields_of_a_sample(runs: Runs, tmp_path: Path) -> None:
-    fields = fields_of(PAGE, header="field", section="samples.jsonl and failures.jsonl")
-    check = Check({name: field for name, field in fields.items() if not name.startswith("detail.")})
+    check = Check(generated_fields(PAGE, "sample"))
     for name in sorted({name for names in DETAILS.values() for name in names}):
         for row in rows_of(runs(name).files):
             check.add({**row, **({"detail": None} if row.get("detail") else {})})
@@ -65,12 +66,12 @@ def test_fields_of_a_sample(runs: Runs, tmp_path: Path) -> None:
     for scored in ("scored", "thought_scored"):
         for row in lines_of(tmp_path / f"{scored}.run" / "samples.jsonl"):
             check.add({**row, "detail": None})
-    assert check.never_seen == []
+    assert check.never_seen == ["completions[].written"], "no run here takes thinking out of one of several completions"
 
 
 @pytest.mark.parametrize("environment", DETAILS)
 def test_fields_of_a_detail(environment: str, runs: Runs) -> None:
-    check = Check(fields_of(PAGE, header=f"detail of {environment}"))
+    check = Check(generated_fields(PAGE, environment))
     for name in DETAILS[environment]:
         for row in rows_of(runs(name).files):
             if row.get("detail") is not None:
@@ -79,14 +80,16 @@ def test_fields_of_a_detail(environment: str, runs: Runs) -> None:
 
 
 def test_fields_of_the_metrics_file(runs: Runs) -> None:
-    check = Check(fields_of(PAGE, header="field", section="metrics.json"), environment="arena_hard")
+    corrected = generated_fields(PAGE, "correction", within="config_general.corrected.")
+    check = Check({**section_fields(PAGE, "metrics.json"), **corrected}, environment="arena_hard")
     for name in ("arena", "candidates", "arena-again", "arena-jury"):
         check.add(runs(name).files.report)
     assert check.never_seen == []
 
 
 def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
-    check = Check(fields_of(PAGE, header="line", section="calls.jsonl"))
+    answer = generated_fields(PAGE, "answer", within="call.answer.")
+    check = Check({**section_fields(PAGE, "calls.jsonl"), **answer})
     failed = runs("arena-failing").files
     shutil.copytree(failed.path, tmp_path / "resumed")
     resumed = ["--offline", "--limit=12", "--resume", f"--env.data_dir_to_save_evals={tmp_path / 'resumed'}"]
@@ -115,7 +118,7 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
 
 
 def test_fields_of_a_group(runs: Runs) -> None:
-    check = Check(fields_of(PAGE, header="field of a group"))
+    check = Check(section_fields(PAGE, "The file of groups"))
     for name in GROUPS:
         groups = runs(name).groups
         assert groups is not None
@@ -129,7 +132,9 @@ def test_fields_of_a_group(runs: Runs) -> None:
 
 
 def test_lines_of_the_live_file(runs: Runs, tmp_path: Path) -> None:
-    check = Check(fields_of(PAGE, header="line", section="live.jsonl"))
+    rollout = generated_fields(PAGE, "rollout", within="group.rollouts[].")
+    numbered = {f"group.rollouts[].{name}": Field(kind, False) for name, kind in NUMBERED.items()}
+    check = Check({**section_fields(PAGE, "live.jsonl"), **rollout, **numbered})
     for name in GROUPS:
         for line in lines_of(runs(name).files.path / "live.jsonl"):
             check.add(line)
@@ -142,7 +147,7 @@ def test_lines_of_the_live_file(runs: Runs, tmp_path: Path) -> None:
 
 
 def test_fields_and_columns_of_the_files_of_an_environment(runs: Runs) -> None:
-    check = Check(fields_of(PAGE, header="field of critique_history.jsonl"))
+    check = Check(section_fields(PAGE, "Self-critique"))
     for line in runs("peers").files.lines("critique_history.jsonl"):
         check.add(line)
     assert check.never_seen == []
