@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.command import ROOT
 
 DOCS = ROOT / "docs"
 _ROWS = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 _CELLS = re.compile(r"(?<!\\)\|")
-_FIELD = re.compile(
-    r"(?P<indent> *)(?P<dashes>(?:- )*)(?P<name>[^:\s]+?)(?P<optional>\?)?(?P<null>\|null)?:"
-    r"(?: (?P<kind>\w[^#]*?))?(?: +# .*)?"
-)
 _NAMES = re.compile(r"`([^`]+)`")
 _RANGE = re.compile(r"(?P<low>−?[\d.]+)…(?P<high>−?[\d.]+)|≥ (?P<least>\d+)|(?P<any>any|the scale)")
 
 Table = Sequence[Sequence[str]]
 
 
-def tables(path: Path, *, header: str, section: str = "") -> list[Table]:
-    """The rows of the tables whose first column has this header, in a section (by its heading) or on the whole page."""
+def tables(path: Path, *, header: str) -> list[Table]:
+    """The rows of the page's tables whose first column has this header."""
     text = path.read_text(encoding="utf-8")
-    if section:
-        found = re.search(rf"^(#+) {re.escape(section)}\n(.*?)(?=^#{{1,2}} |\Z)", text, re.MULTILINE | re.DOTALL)
-        assert found is not None, f"{path}: no section {section!r}"
-        text = found[2]
     rows = [[_cells(line) for line in block.splitlines()] for block in _ROWS.findall(text)]
     return [table[2:] for table in rows if table[0][0] == header]
 
@@ -105,17 +99,18 @@ class Field:
 
     def holds(self, value: Any) -> bool:
         """Whether a value is of the type."""
-        kind = self.kind
-        if kind.endswith(" or null"):
-            if value is None:
-                return True
-            kind = kind.removesuffix(" or null")
-        if kind.startswith("list of "):
-            return isinstance(value, list) and all(_ELEMENTS[kind.removeprefix("list of ")](each) for each in value)
-        if kind.startswith("object of "):
-            of = _ELEMENTS[kind.removeprefix("object of ")]
-            return isinstance(value, dict) and all(of(each) for each in value.values())
-        return _KINDS[kind](value)
+        return _holds(self.kind, value)
+
+
+def _holds(kind: str, value: Any) -> bool:
+    if kind.endswith(" or null"):
+        return value is None or _holds(kind.removesuffix(" or null"), value)
+    container, of, elements = kind.partition(" of ")
+    if of:
+        element = elements.replace("truths", "true or false").replace("s or nulls", " or null").removesuffix("s")
+        values = value.values() if isinstance(value, dict) else value
+        return isinstance(value, _TYPES[container]) and all(_holds(element, each) for each in values)
+    return isinstance(value, _TYPES[kind]) and (kind == "value" or isinstance(value, bool) == (kind == "true or false"))
 
 
 def section_fields(page: Path, section: str) -> dict[str, Field]:
@@ -132,76 +127,43 @@ def generated_fields(page: Path, name: str, *, within: str = "") -> dict[str, Fi
     marker = f"<!-- generated: fields {name} -->\n\n```yaml\n"
     _, found, text = page.read_text(encoding="utf-8").partition(marker)
     assert found, f"{page}: no generated fields {name!r}"
-    return {within + path: field for path, field in read_fields(text.partition("```")[0]).items()}
+    return read_fields(text.partition("```")[0], within)
 
 
-@dataclass
-class _Level:
-    """An object whose fields are read: the column of its own name, its path, and how many lists are around it."""
-
-    column: int
-    path: str
-    lists: int = 0
-
-    def path_of(self, name: str) -> str:
-        return f"{self.path}{'[]' * self.lists}.{name}" if self.path else name
-
-
-def read_fields(block: str) -> dict[str, Field]:
+def read_fields(block: str, within: str = "") -> dict[str, Field]:
     """The fields of a block by their paths: `a.b` is a field of an object, `a[].b` one of the objects of a list."""
-    fields: dict[str, Field] = {}
-    levels = [_Level(-1, "")]
-    for line in block.splitlines():
-        match = _FIELD.fullmatch(line)
-        assert match is not None, f"no field: {line!r}"
-        column = len(match["indent"]) + len(match["dashes"])
-        while levels[-1].column >= column:
-            levels.pop()
-        above = levels[-1]
-        if match["dashes"]:
-            above.lists = len(match["dashes"]) // 2
-            is_null = fields[above.path].kind.endswith(" or null")
-            fields[above.path] = Field("list or null" if is_null else "list", fields[above.path].may_be_absent)
-        path = above.path_of(match["name"])
-        kind = match["kind"] or ("object or null" if match["null"] else "object")
-        assert path not in fields, f"twice: {path}"
-        fields[path] = Field(kind, bool(match["optional"]))
-        levels.append(_Level(column, path))
-    return fields
+    return dict(_fields_in(yaml.load(block, yaml.BaseLoader), within))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _fields_in(content: Mapping[str, Any], within: str) -> Iterator[tuple[str, Field]]:
+    for key, inner in content.items():
+        path = within + key.removesuffix("|null").removesuffix("?")
+        kind = inner if isinstance(inner, str) else type(inner).__name__.replace("dict", "object")
+        yield path, Field(kind + " or null" * key.endswith("|null"), "?" in key)
+        while isinstance(inner, list):
+            (inner,), path = inner, f"{path}[]"
+        if isinstance(inner, dict):
+            yield from _fields_in(inner, f"{path}.")
 
 
-_KINDS: Mapping[str, Callable[[Any], bool]] = {
-    "text": lambda value: isinstance(value, str),
-    "number": _is_number,
-    "whole number": lambda value: _is_number(value) and isinstance(value, int),
-    "true or false": lambda value: isinstance(value, bool),
-    "text or number": lambda value: isinstance(value, str) or _is_number(value),
-    "list": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-}
-_ELEMENTS: Mapping[str, Callable[[Any], bool]] = {
-    "texts": _KINDS["text"],
-    "numbers": _is_number,
-    "truths": _KINDS["true or false"],
-    "lists": _KINDS["list"],
-    "objects": _KINDS["object"],
-    "values": lambda value: True,
-    "texts or nulls": lambda value: value is None or isinstance(value, str),
-    "numbers or nulls": lambda value: value is None or _is_number(value),
+_TYPES: Mapping[str, Any] = {
+    "text": str,
+    "number": int | float,
+    "whole number": int,
+    "true or false": bool,
+    "text or number": str | int | float,
+    "list": list,
+    "object": dict,
+    "value": object,
 }
 
 
 class Check:
     """Holds the objects of files against the fields of blocks, and remembers which fields were there."""
 
-    def __init__(self, fields: Mapping[str, Field], **placeholders: str) -> None:
-        """Check `fields`; a name within a file that is the value of a placeholder is shown as the placeholder."""
+    def __init__(self, fields: Mapping[str, Field]) -> None:
+        """Check `fields`."""
         self._fields = fields
-        self._placeholders = placeholders
         self._seen: set[str] = set()
 
     def add(self, value: Mapping[str, Any]) -> None:
@@ -214,41 +176,26 @@ class Check:
         return [name for name in self._fields if name not in self._seen]
 
     def _object(self, value: Mapping[str, Any], path: str) -> None:
-        names = {self._shown(name): inner for name, inner in value.items()}
-        for name, inner in names.items():
+        for name, inner in value.items():
             self._value(inner, f"{path}{name}")
-        depth = path.count(".")
         needed = [
             name
             for name, field in self._fields.items()
-            if name.startswith(path) and name.count(".") == depth and not field.may_be_absent
-            and not name.endswith("[]") and "." not in name[len(path):] and "[" not in name[len(path):]
-        ]  # fmt: skip
-        assert [name for name in needed if name[len(path) :] not in names] == [], "fields that are never absent"
-
-    def _shown(self, name: str) -> str:
-        for placeholder, value in self._placeholders.items():
-            name = name.replace(value, f"{{{placeholder}}}") if name.startswith("atropos|") else name
-        return name
+            if name.startswith(path) and not field.may_be_absent and not {".", "["} & {*name[len(path) :]}
+        ]
+        assert [name for name in needed if name[len(path) :] not in value] == [], "fields that are never absent"
 
     def _value(self, value: Any, path: str) -> None:
         field = self._fields.get(path)
-        if field is None:
-            within = any(name.startswith((f"{path}.", f"{path}[")) for name in self._fields)
-            assert within, f"a field that no page explains: {path}"
-        else:
-            self._seen.add(path)
-            assert field.holds(value), f"{path}: expected {field.kind}, found {value!r}"
-        if field is not None and field.is_open:
-            return
+        assert field is not None, f"a field that no page explains: {path}"
+        self._seen.add(path)
+        assert field.holds(value), f"{path}: expected {field.kind}, found {value!r}"
+        if not field.is_open:
+            self._inner(value, path)
+
+    def _inner(self, value: Any, path: str) -> None:
         if isinstance(value, dict):
             self._object(value, f"{path}.")
         elif isinstance(value, list):
-            self._elements(value, f"{path}[]")
-
-    def _elements(self, values: Sequence[Any], path: str) -> None:
-        for value in values:
-            if isinstance(value, dict):
-                self._object(value, f"{path}.")
-            elif isinstance(value, list):
-                self._elements(value, f"{path}[]")
+            for element in value:
+                self._inner(element, f"{path}[]")

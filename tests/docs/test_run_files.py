@@ -81,7 +81,8 @@ def test_fields_of_a_detail(environment: str, runs: Runs) -> None:
 
 def test_fields_of_the_metrics_file(runs: Runs) -> None:
     corrected = generated_fields(PAGE, "correction", within="config_general.corrected.")
-    check = Check({**section_fields(PAGE, "metrics.json"), **corrected}, environment="arena_hard")
+    written = section_fields(PAGE, "metrics.json")
+    check = Check({**corrected, **{path.format(environment="arena_hard"): field for path, field in written.items()}})
     for name in ("arena", "candidates", "arena-again", "arena-jury"):
         check.add(runs(name).files.report)
     assert check.never_seen == []
