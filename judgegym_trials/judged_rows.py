@@ -243,8 +243,7 @@ async def judge_rows(
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
     """The settings that judge a file of derived rows."""
     unset = dict.fromkeys(("category_column", "group_by", "gold_column", "limit"))
-    unread = {**unset, "split": "train"}
-    return score_settings(settings, data=str(data), out=out, on_bad_row="fail", **unread, **_TASK)
+    return score_settings(settings, data=str(data), out=out, on_bad_row="fail", split="train", **unset, **_TASK)
 
 
 def _lines(rows: DerivedRows) -> bytes:

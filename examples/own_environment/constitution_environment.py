@@ -76,7 +76,7 @@ class ConstitutionJudge:
 
 
 class ConstitutionConfig(GroupJudgeSettings):
-    unread = ("judge_critique_rounds", "judge_output", "judge_system_prompt")  # by ConstitutionJudge
+    unused_settings = ("judge_critique_rounds", "judge_output", "judge_system_prompt")  # by ConstitutionJudge
 
     principles: list[str] = setting(
         ["It is true.", "It is polite.", "It is short."],

@@ -79,5 +79,5 @@ JUDGE = JudgeDefinition(
     "is it in the question's language",
     LanguageJudge,
     prompts=(PROMPT,),
-    unread=frozenset(("judge_output",)),
+    unused_settings=frozenset(("judge_output",)),
 )

@@ -8,7 +8,7 @@ from judgegym import environments as envs
 
 
 class LanguageConfig(envs.EnvConfig, LanguageJudgeSettings):
-    unread = ("judge_output",)  # by LanguageJudge
+    unused_settings = ("judge_output",)  # by LanguageJudge
 
     dataset: str = envs.setting("questions.jsonl", "Ask the prompts of this dataset.", group="data", common=True)
 

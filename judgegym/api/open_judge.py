@@ -74,7 +74,7 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
         """
         parameters = {name: each for name, each in self._parameters.items() if name not in self._unseen}
         answers, tasks, columns = list[str](), list[JudgeTask](), list[Mapping[str, object]]()
-        unread: dict[str, None] = {}
+        unused: dict[str, None] = {}
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping):
                 raise DataError(f"rows[{number}]: expected a mapping by name, found a {type(row).__name__}")
@@ -88,7 +88,7 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
                 raise DataError(f"rows[{number}]: found {what}; this judge takes {', '.join(parameters)}")
             if taken:
                 raise DataError(f"rows[{number}]: {taken[0]!r} is a column of the table that comes back; rename it")
-            unread.update(dict.fromkeys(others))
+            unused.update(dict.fromkeys(others))
             columns.append({str(name): value for name, value in row.items() if name != "answer"})
             try:
                 given = {str(name): value for name, value in row.items() if name in parameters}
@@ -97,9 +97,9 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
                 tasks.append(self._shown(asked, answer, given))
             except DataError as error:
                 raise DataError(f"rows[{number}].{error}") from None
-        if unread:
+        if unused:
             logger.warning(
-                "columns that this judge does not read, and that come back in the table: %s", ", ".join(unread)
+                "columns that this judge does not read, and that come back in the table: %s", ", ".join(unused)
             )
         return await BACKGROUND.join(self._judge_rows(answers, tasks, columns, place="rows[{}].", progress=progress))
 

@@ -204,7 +204,7 @@ def prompt_tasks(
     """
     rows = load_rows(dataset, split=split)
     of_turns = () if turns is None else (TURNS,)
-    warn_of_unread_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *IMAGES, *also))
+    warn_unused_columns(rows, ((*of_turns, *PROMPTS, *CONVERSATIONS),), (*SYSTEM, *IMAGES, *also))
 
     def build(uid: str, row: Row) -> PromptTask:
         with named_row(row, shows_images=shows_images):
@@ -265,20 +265,20 @@ def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]
     return turns[:end], [*later]
 
 
-def unread(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
+def unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
     """The columns of usual names that hold something and are not read."""
     held = {name: value_at(values, name) for name in _KNOWN if name not in read}
     return [name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()]
 
 
-def warn_of_unread(source: str, names: Iterable[str]) -> None:
+def log_unused_columns(source: str, names: Iterable[str]) -> None:
     """Name the columns that nothing reads in one line of the log; none without any."""
     found = sorted({*names})
     if found:
         logger.warning("%s: columns that are not read, and that nobody is shown: %s", source, ", ".join(found))
 
 
-def warn_of_unread_columns(rows: Sequence[Row], first_of: Sequence[Sequence[str]], also: Collection[str] = ()) -> None:
+def warn_unused_columns(rows: Sequence[Row], first_of: Sequence[Sequence[str]], also: Collection[str] = ()) -> None:
     """Name what an environment is not shown of its data, from the first hundred rows; responses are not looked at.
 
     Args:
@@ -290,8 +290,8 @@ def warn_of_unread_columns(rows: Sequence[Row], first_of: Sequence[Sequence[str]
     for row in islice(rows, _LOOKED_AT):
         read = {name for group in first_of for name in _read_of(row, group)}
         more = OF_INSTRUCTION if "instruction" in read else ()
-        names.update(unread(row.filled(), {*read, *more, *also, *RESPONSES}))
-    warn_of_unread(rows[0].source if rows else "", names)
+        names.update(unused_columns(row.filled(), {*read, *more, *also, *RESPONSES}))
+    log_unused_columns(rows[0].source if rows else "", names)
 
 
 def _read_of(row: Row, group: Sequence[str]) -> Sequence[str]:

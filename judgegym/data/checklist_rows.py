@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from judgegym.data.answers import CONVERSATIONS, PROMPTS, SYSTEM, PromptTask, read_prompt, warn_of_unread_columns
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, SYSTEM, PromptTask, read_prompt, warn_unused_columns
 from judgegym.data.rows import Row, by_uid, named_row
 from judgegym.data.rubric_rows import read_context, read_golds
 from judgegym.data.task_list import TaskList
@@ -69,7 +69,7 @@ def read_checklists(
             verdict that is neither yes nor no; or it has the id of another row.
     """
     read = (*SYSTEM, *USUAL_COLUMNS["reference"], *(USUAL_COLUMNS["criteria"] if column is None else (column,)))
-    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS), USUAL_COLUMNS["context"]), read)
+    warn_unused_columns(rows, ((*PROMPTS, *CONVERSATIONS), USUAL_COLUMNS["context"]), read)
 
     def build(uid: str, row: Row) -> ChecklistTask:
         task = _task(uid, row, default, column)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
-from judgegym.data.answers import CONVERSATIONS, warn_of_unread_columns
+from judgegym.data.answers import CONVERSATIONS, warn_unused_columns
 from judgegym.data.rows import Row
 from judgegym.data.task_list import TaskList
 from judgegym.judges.conversations.messages import turns_of, turns_of_transcript
@@ -239,7 +239,7 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
         DataError: a row has no known schema (the message names file, row and columns), or no row is usable (it says how
             many were left out, and why).
     """
-    warn_of_unread_columns(rows, (_PROMPT,), CONVERSATIONS)
+    warn_unused_columns(rows, (_PROMPT,), CONVERSATIONS)
     dropped: Counter[str] = Counter()
     categories = set[str]()
     places, own, digests = array("Q"), list[str | None](), bytearray()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judgegym.data.answers import asked_text, warn_of_unread_columns
+from judgegym.data.answers import asked_text, warn_unused_columns
 from judgegym.data.rows import Row, by_uid
 from judgegym.data.task_list import TaskList
 from judgegym.judges.aspects.prompt import Aspect
@@ -64,7 +64,7 @@ def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str |
     Raises:
         DataError: a row lacks a field, has a gold score that is not on the scale, or has the id of another row.
     """
-    warn_of_unread_columns(rows, (_INSTRUCTION, _REFERENCE), USUAL_COLUMNS["rubric"])
+    warn_unused_columns(rows, (_INSTRUCTION, _REFERENCE), USUAL_COLUMNS["rubric"])
     return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric))
 
 
@@ -170,7 +170,7 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
     Raises:
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
     """
-    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
+    warn_unused_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
     return TaskList.of(
         by_uid(rows, numbered=True),
         lambda uid, row: _aspect_task(uid, row, read_golds(row, [aspect.name for aspect in aspects])),
@@ -189,7 +189,7 @@ def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Aspect
     def build(uid: str, row: Row) -> list[AspectTask]:
         return _tasks_of_verdicts(uid, row, aspects)
 
-    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
+    warn_unused_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
     named = by_uid(rows, numbered=True)
     tasks = TaskList.of_several(named, build)
     unused = sum(not build(uid, row) for uid, row in named.items())

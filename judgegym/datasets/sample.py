@@ -217,9 +217,9 @@ def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSett
         if declared.name in given and not declared.is_used_by(USED_BY)
     ]
     if settings.responses_per_prompt is None:
-        unread, why = set(of_policy_alone()), f"without --{_SWITCH}"
+        unused, why = set(of_policy_alone()), f"without --{_SWITCH}"
     else:
-        unread, why = set(_OF_RESPONSES), f"with --{_SWITCH}, which asks for responses to each row"
-    refused += [f"--{name}: nothing reads it {why}" for name in given if name in unread]
+        unused, why = set(_OF_RESPONSES), f"with --{_SWITCH}, which asks for responses to each row"
+    refused += [f"--{name}: nothing reads it {why}" for name in given if name in unused]
     if refused:
         raise SettingsError("\n".join(refused))

@@ -61,7 +61,7 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, EnvironmentJurySetti
     """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of a hub dataset."""
-    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, instead_of="train_dataset")
+    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset")
     """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
     eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""

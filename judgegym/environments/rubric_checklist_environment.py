@@ -58,13 +58,13 @@ class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, EnvironmentJuryS
     answer_judge = ChecklistJudgeSettings
     for_criteria = ("criteria", "formula")
     vote_settings = ("strictness",)
-    unread = frozenset({"judge_critique_rounds"})
+    unused_settings = frozenset({"judge_critique_rounds"})
 
     train_dataset: str = setting("ScaleAI/RaR-Medicine", group="data", common=True)
     """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of a hub dataset."""
-    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, instead_of="train_dataset")
+    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset")
     """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
     eval_split: str = setting("test", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""

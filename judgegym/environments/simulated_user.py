@@ -63,7 +63,7 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     """Call the simulated user at this OpenAI-compatible URL; separate several replicas with commas."""
     user_api: ApiName = operational("openai")
     """Ask the simulated user in this form: openai, anthropic or litellm."""
-    user_api_key: SecretStr | None = operational(None, instead_of="user_api_key_env")
+    user_api_key: SecretStr | None = operational(None, fallback="user_api_key_env")
     """Send this API key to the simulated user. Prefer user_api_key_env, which keeps the key off the command line."""
     user_api_key_env: str = operational("OPENAI_API_KEY", common=True)
     """Read the simulated user's API key from this environment variable. Only a public host needs one."""

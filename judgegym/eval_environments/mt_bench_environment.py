@@ -21,7 +21,7 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
     # Until the command handles it, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from judgegym.data.answers import warn_of_unread_columns
+from judgegym.data.answers import warn_unused_columns
 from judgegym.data.rows import Row, Split, by_uid, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Completion, Conversation
@@ -51,7 +51,7 @@ _CATEGORY = "_category_{category}"
 class MTBenchConfig(ReaskSettings, EnvConfig):
     """MT-Bench's own settings."""
 
-    unread = ("judge_critique_rounds", "judge_system_prompt")
+    unused_settings = ("judge_critique_rounds", "judge_system_prompt")
 
     judge_prompts: TextOrFile | None = setting(None, group="judge", common=True)
     """Use these prompts, @judge_prompts.jsonl in the format of MT-Bench; if unset, JudgeGym's own wording of them. To
@@ -123,7 +123,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         if self.config.question_dataset is None:
             raise SettingsError("--env.question_dataset: expected questions, such as MT-Bench's question.jsonl")
         rows = load_rows(self.config.question_dataset, split=self.config.split)
-        warn_of_unread_columns(rows, (("turns",),))
+        warn_unused_columns(rows, (("turns",),))
         sources = {name: getattr(self.config, name) for name in ("reference_dataset", "baseline_dataset")}
         answers = {
             name: by_uid(load_rows(source, split=self.config.split)) for name, source in sources.items() if source

@@ -287,9 +287,9 @@ class JudgeSource:
         if not self.judge:
             return None
         # Late: beside a reward server a trainer's environment needs none of the judges' packages.
-        from judgegym.judges.scorers.settings import unread_definition
+        from judgegym.judges.scorers.settings import named_definition
 
-        return unread_definition(self.judge)
+        return named_definition(self.judge)
 
     def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.

@@ -98,9 +98,9 @@ def _check_together(flags: argparse.Namespace) -> None:
         SettingsError: one has no effect beside the others.
     """
     for mode, names in _BESIDE.items():
-        unread = [name for name in names if getattr(flags, name) is not None and not getattr(flags, mode)]
-        if unread:
-            raise SettingsError(f"--{unread[0]}: it is read with --{mode} alone")
+        unused = [name for name in names if getattr(flags, name) is not None and not getattr(flags, mode)]
+        if unused:
+            raise SettingsError(f"--{unused[0]}: it is read with --{mode} alone")
     refused = [name for name in _NOT_CHOOSING if flags.choose and getattr(flags, name)]
     if refused:
         raise SettingsError(f"--{refused[0]}: not with --choose, which measures cascades of two runs alone")

@@ -24,7 +24,7 @@ ENVIRONMENTS = list({subject.env_type: subject for subject in reversed(SUBJECTS)
 def pairs(subject: Subject, verb: Verb) -> Iterator[tuple[str, str]]:
     """Two settings of a verb that mean one thing: the one that is read first, and the other."""
     for setting in declared_settings(with_all_choices(settings_type(subject.env_type)), verb=verb):
-        other = setting.read_instead_of(verb)
+        other = setting.fallback(verb)
         if other is not None:
             yield setting.name, other
 

@@ -31,7 +31,7 @@ def formatted(endpoint: ScriptedEndpoint) -> int:
 
 def is_refused(lab: Lab) -> bool:
     """Whether the environment has a judge of its own which does not read the setting; the command then says so."""
-    if "judge_output" not in lab.subject.env_type.config_type.unread:
+    if "judge_output" not in lab.subject.env_type.config_type.unused_settings:
         return False
     ended = lab.evaluate(OUTPUT)
     assert (ended.code, ended.err) == (2, "--env.judge_output (command line): nothing reads it\n")

@@ -39,5 +39,5 @@ JUDGE = judges.JudgeDefinition(
     "5, 7 and 5 syllables",
     SyllablesJudge,
     prompts=(judges.PromptFormat(("POEM",), ("POEM",), _reply),),
-    unread=frozenset(("judge_output",)),
+    unused_settings=frozenset(("judge_output",)),
 )

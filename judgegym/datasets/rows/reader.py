@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import orjson
 
-from judgegym.data.answers import RESPONSES, unread
+from judgegym.data.answers import RESPONSES, unused_columns
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
@@ -57,7 +57,7 @@ class RowReader:
         self.settings = settings
         self.sampled = sampled
         self._earlier = earlier
-        self.unread: set[str] = set()
+        self.unused_columns: set[str] = set()
         """Columns of the rows read so far that look as if they were for the judge, and that it is not shown."""
         first = rows[0]
         named = {name: getattr(settings, f"{name}_column") for name in (*TASK_FIELDS, "category")}
@@ -179,7 +179,7 @@ class RowReader:
         shown = [columns[name] for name in given if name not in self._unseen]
         settings = self.settings
         of_settings = filter(None, (settings.category_column, settings.group_by, settings.repeat_column))
-        self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
+        self.unused_columns.update(unused_columns(filled, {*found.columns, *found.parts, *shown, *of_settings}))
         judge_task = replace(judge_task, traces=found.traces, tools=found.tools, images=images_of(found.turns))
         return replace(judge_task.numbered(), repeat=self._repeat(row))
 

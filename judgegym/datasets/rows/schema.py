@@ -256,13 +256,13 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
             found = _conversation(values, name)
             if found is not None:
                 return found
-    unread = [f"{name} holds {_kind(values[name])}" for name in RESPONSES if name in values and column is None]
-    if len(unread) == 1 and "a list whose entry" in unread[0] and _find_prompt(row, values, settings, ()) is not None:
+    wrong = [f"{name} holds {_kind(values[name])}" for name in RESPONSES if name in values and column is None]
+    if len(wrong) == 1 and "a list whose entry" in wrong[0] and _find_prompt(row, values, settings, ()) is not None:
         raise row.error(
-            f"{unread[0]}; expected a response in each entry: fill or remove it, leave such rows out "
+            f"{wrong[0]}; expected a response in each entry: fill or remove it, leave such rows out "
             "(--on_bad_row=skip), or name another column: --response_column"
         )
-    raise row.lacks(_what_is_missing(row, values, settings) + (f" (here {', '.join(unread)})" if unread else ""))
+    raise row.lacks(_what_is_missing(row, values, settings) + (f" (here {', '.join(wrong)})" if wrong else ""))
 
 
 def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.data.answers import warn_of_unread
+from judgegym.data.answers import log_unused_columns
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns, check_columns
 from judgegym.datasets.files.shards import Shard, first_rows
 from judgegym.datasets.files.writer import StoredRows, scored_content
@@ -105,7 +105,7 @@ class ScoreRun:
             check_anchors(self.anchor_judge)
         self._elsewhere: ActorPool | None = None
         self.progress = RunProgress("mean score", lambda: self._waiting, None)
-        warn_of_unread(data, tasks.reader.unread)
+        log_unused_columns(data, tasks.reader.unused_columns)
         if tasks.bad:
             first = tasks.bad[min(tasks.bad)]
             logger.warning("rows that cannot be judged, and have no score: %d; the first: %s", len(tasks.bad), first)

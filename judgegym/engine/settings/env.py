@@ -39,7 +39,7 @@ class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
     """Use this text instead of the built-in system prompt of thinking_mode; @file reads it from a file."""
     custom_system_prompt: TextOrFile | None = setting(None)
     """Add this text to the system prompt, after the prompt of thinking_mode; @file reads it from a file."""
-    reasoning_effort: ReasoningEffort | None = setting(None, instead_of="max_reasoning_tokens")
+    reasoning_effort: ReasoningEffort | None = setting(None, fallback="max_reasoning_tokens")
     """Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored."""
     max_reasoning_tokens: int | None = setting(None, ge=1024, le=32000)
     """Let a hosted reasoning model think for at most this many tokens (1024 to 32000)."""
@@ -129,17 +129,18 @@ class EnvConfig(
     Settings that Atropos also has keep its names, and its defaults but for the exceptions in the test of this module.
 
     Class attributes:
-        unread: settings of judges that the environment's own judge does not read: they are refused on the command line.
+        unused_settings: settings of all judges that the environment's judge does not read. Only the author of a judge
+            knows them, since every judge inherits them. They are refused on the command line.
     """
 
-    unread: ClassVar[Collection[str]] = ()
+    unused_settings: ClassVar[Collection[str]] = ()
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
         """The settings that the environment's own judge does not read."""
-        return dict.fromkeys(self.unread, ())
+        return dict.fromkeys(self.unused_settings, ())
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs that a verb asks, given those of the policy under `openai`."""
@@ -154,7 +155,7 @@ class EnvConfig(
         """The base URLs of a model that plays the user; none without one."""
         return ()
 
-    def with_stand_ins(self, url: str, urls: Mapping[str, str]) -> Self:
+    def fill_in_urls(self, url: str, urls: Mapping[str, str]) -> Self:
         """A copy in which the URLs of the stand-ins, by their roles, take the place of `url`, also in lists of models.
 
         Candidates are asked as policies, or, where a trainer samples by itself, as judges alone.

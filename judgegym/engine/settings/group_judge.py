@@ -156,15 +156,18 @@ def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bo
             "would get the judge_system_prompt of the judge that evaluates beside training; set steps_per_eval=-1, or "
             "leave the prompt out"
         )
-    unread = [] if evaluates else _unread(config, kind)
-    if unread:
-        usual = ", ".join(f"{name}={config.answer_judge.model_fields[name].default}" for name in unread)
-        changed = ", ".join(f"{name}={getattr(config, name)}" for name in unread)
+    ignored = [] if evaluates else _ignored_answer_settings(config, kind)
+    if ignored:
+        usual = ", ".join(f"{name}={config.answer_judge.model_fields[name].default}" for name in ignored)
+        changed = ", ".join(f"{name}={getattr(config, name)}" for name in ignored)
         yield f"does not read {changed}, and this command asks no other judge; leave out, or set {usual}"
 
 
-def _unread(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
-    """Return the settings of the judge of single answers that were changed and that the judge of groups ignores."""
+def _ignored_answer_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
+    """Return the settings of the judge of single answers that were changed and that the judge of groups ignores.
+
+    An environment has its judge's settings with any `group_judge`, since evaluations beside training ask that judge.
+    """
     read = _SETTINGS[kind].model_fields.keys() | {*config.for_criteria, *config.vote_settings}
     fields = config.answer_judge.model_fields
     given = [name for name in fields if name in config.model_fields_set and name not in read]

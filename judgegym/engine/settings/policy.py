@@ -88,7 +88,7 @@ class PolicySettings(Settings):
     api: ApiName = operational("openai")
     """Ask the policy in this form. openai: OpenAI's chat completions. anthropic: Anthropic's Messages API. litellm:
     whatever litellm reaches by the model's name, such as azure/… or gemini/…, with base_url only if it is set."""
-    api_key: SecretStr | None = operational(None, instead_of="api_key_env")
+    api_key: SecretStr | None = operational(None, fallback="api_key_env")
     """Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line."""
     api_key_env: str = operational("OPENAI_API_KEY", common=True)
     """Read the policy's API key from this environment variable. Only a public host needs one."""

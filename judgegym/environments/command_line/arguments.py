@@ -17,7 +17,7 @@ from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import secrets
 from judgegym.engine.settings.training import refuse_ignored, without_ignored
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
+from judgegym.environments.command_line.offline import apply_offline, with_replicas
 from judgegym.environments.command_line.program import CommandLine
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
@@ -82,9 +82,7 @@ GROUPS = {
 def most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
     """The settings that help lists; of two for one thing the one that the verb reads first."""
     declared = [*declared_settings(of_env)]
-    first = {
-        each.read_instead_of(verb): each.name for each in declared if each.group == "data" and each.is_used_by(verb)
-    }
+    first = {each.fallback(verb): each.name for each in declared if each.group == "data" and each.is_used_by(verb)}
     return list(dict.fromkeys(first.get(each.name, each.name) for each in declared if each.is_common))
 
 
@@ -99,7 +97,7 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
 
     def reshape(sources: list[SettingsSource]) -> list[SettingsSource]:
         sources = with_replicas([without_ignored(source) for source in sources])
-        sources, said = with_stand_ins(sources, chosen, env_type.spec.offline_samples)
+        sources, said = apply_offline(sources, chosen, env_type.spec.offline_samples)
         notes.extend(said)
         if verb == "process":
             defaults = process_defaults(env_type.spec.name)

@@ -37,7 +37,7 @@ _NAMES_OF_MODELS = {"env.judge_model_name", "env.user_model_name", "openai.model
 _URLS = ("env.judge_base_url", "env.user_base_url", "openai.base_url", "openai.replicas")
 
 
-def with_stand_ins(
+def apply_offline(
     sources: Sequence[SettingsSource], settings_type: type[BaseModel], samples: Mapping[str, str]
 ) -> tuple[list[SettingsSource], list[str]]:
     """The sources with `--offline` applied, and what is to be said of it; unchanged without the flag.
@@ -128,13 +128,13 @@ def _overridden(
         ):
             overridden.append(name)
             continue
-        values[name] = _with_stand_ins(value, stand_in_names) if section == "env" else value
+        values[name] = _replace_endpoints(value, stand_in_names) if section == "env" else value
         if values[name] is not value:
             overridden.append(name)
     return replace(source, values=values), overridden
 
 
-def _with_stand_ins(value: Any, names: dict[str, str]) -> Any:
+def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
     """A list of models with stand-ins for those that have an endpoint; any other value as it is.
 
     The stand-in for a model has the same name in all lists, which is no real model's. The parts of a reward lose their
@@ -209,7 +209,7 @@ async def running(
     roles = [role for role in stand_ins(settings) if with_policy or role != "policy"]
     judges = {role: role == "judge" or env.policy_is_judge for role in roles}
     async with running_stand_ins(judges, settings.faults, [*prompts, *references(env)]) as urls:
-        env = env.with_stand_ins(STAND_IN_URL, urls)
+        env = env.fill_in_urls(STAND_IN_URL, urls)
         if "policy" in urls and openai.base_url == STAND_IN_URL:
             openai = openai.model_copy(update={"base_url": urls["policy"], "api": "openai"})
         yield settings.standing_in(roles, env=env, openai=openai)

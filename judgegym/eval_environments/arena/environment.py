@@ -16,7 +16,7 @@ from typing import Annotated, Any, Generic, Literal
 from pydantic import AfterValidator, BaseModel, model_validator
 from typing_extensions import Self
 
-from judgegym.data.answers import CONVERSATIONS, answer_text, warn_of_unread_columns
+from judgegym.data.answers import CONVERSATIONS, answer_text, warn_unused_columns
 from judgegym.data.rows import Row, Split, by_uid, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Conversation
@@ -78,10 +78,10 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     train_baseline_dataset: str = setting("NousResearch/gpt-4-0314-baseline-arenahard", group="data", common=True)
     """Read the baseline's answers from this dataset, hub name or file; for evaluations only if eval_baseline_dataset is
     unset."""
-    eval_prompt_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", instead_of="train_prompt_dataset")
+    eval_prompt_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", fallback="train_prompt_dataset")
     """Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset."""
     eval_baseline_dataset: str | None = setting(
-        None, verbs=EVALUATIONS, group="data", instead_of="train_baseline_dataset"
+        None, verbs=EVALUATIONS, group="data", fallback="train_baseline_dataset"
     )
     """Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
@@ -187,7 +187,7 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
             prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
             baselines = config.eval_baseline_dataset or baselines
         loaded = load_rows(prompts, split=hub_split)
-        warn_of_unread_columns(loaded, (_QUESTION,), CONVERSATIONS)
+        warn_unused_columns(loaded, (_QUESTION,), CONVERSATIONS)
         rows = by_uid(loaded)
         answers = by_uid(load_rows(baselines, split=hub_split))
 

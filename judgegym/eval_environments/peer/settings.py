@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import model_validator
 from typing_extensions import Self
 
-from judgegym.data.answers import warn_of_unread_columns
+from judgegym.data.answers import warn_unused_columns
 from judgegym.data.rows import Row, by_uid
 from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
@@ -42,7 +42,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
     """Read queries from this dataset (hub name or file) with the column query and, optionally, rubric."""
     split: str = setting("train", group="data")
     """Read this split of a hub dataset."""
-    train_dataset: str | None = setting(None, verbs=ROLLOUTS, group="data", instead_of="dataset")
+    train_dataset: str | None = setting(None, verbs=ROLLOUTS, group="data", fallback="dataset")
     """Train on the queries of this dataset; if unset, on those of dataset."""
     rows_at_once: int = operational(32, verbs=EVALUATE, ge=1)
     """Work on at most this many queries at once; each endpoint has its own limit of requests."""
@@ -93,7 +93,7 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]
     Raises:
         DataError: a row has no query, a rubric that is not text, or the id of another row.
     """
-    warn_of_unread_columns(rows, (_QUERY,), ("rubric",))
+    warn_unused_columns(rows, (_QUERY,), ("rubric",))
     return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric))
 
 

@@ -136,7 +136,7 @@ class ComposedSettings(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _of_what_is_chosen(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _choose_class(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(values, Mapping):
             return handler(values)
         spelled_out = cls.spelled_out(values)

@@ -31,7 +31,7 @@ def setting(
     verbs: Sequence[str] = (),
     group: str | None = None,
     common: bool = False,
-    instead_of: str | None = None,
+    fallback: str | None = None,
     **constraints: Any,
 ) -> Any:
     """Declare a setting.
@@ -45,11 +45,11 @@ def setting(
         group: where `--help` lists it; by default the `help_group` of the class that declares it, or of its
             only base.
         common: `--help` lists it; the others are listed by `--help_all`.
-        instead_of: the setting of the same class that is read where this one is not set.
+        fallback: the setting of the same class that is read where this one is not set, such as the variable of a key.
         constraints: those of pydantic's `Field`, such as `ge=1`.
     """
     facts: dict[str, Any] = {"operational": operational, "verbs": list(verbs), "group": group, "common": common}
-    return Field(default, description=description, json_schema_extra={**facts, "instead_of": instead_of}, **constraints)
+    return Field(default, description=description, json_schema_extra={**facts, "fallback": fallback}, **constraints)
 
 
 def operational(default: Any, description: str | None = None, **facts: Any) -> Any:
@@ -112,12 +112,12 @@ class DeclaredSetting:
         """Whether it is one of the most used settings, which `--help` lists."""
         return self._fact("common") is True
 
-    def read_instead_of(self, verb: str | None) -> str | None:
+    def fallback(self, verb: str | None) -> str | None:
         """The dotted name of the setting that a verb reads only without this one; `None` if there is none.
 
         `serve` reads both names of data: it trains on the one, and evaluates on the other.
         """
-        other = None if verb == "serve" and self.group == "data" else self._fact("instead_of")
+        other = None if verb == "serve" and self.group == "data" else self._fact("fallback")
         return None if other is None else f"{self.name.removesuffix(self.field)}{other}"
 
     @property

@@ -65,7 +65,7 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     Messages API, with thinking apart and its prefix cache used. litellm: whatever litellm reaches by the model's name,
     such as azure/…, bedrock/…, vertex_ai/… or gemini/…, with judge_base_url only if it is set. If unset, anthropic for
     the default judge with its key in ANTHROPIC_API_KEY."""
-    judge_api_key: SecretStr | None = operational(None, instead_of="judge_api_key_env")
+    judge_api_key: SecretStr | None = operational(None, fallback="judge_api_key_env")
     """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line."""
     judge_api_key_env: str = operational("ANTHROPIC_API_KEY", common=True)
     """Read the judge's API key from this environment variable. Only a public host needs one."""

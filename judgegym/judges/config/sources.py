@@ -25,10 +25,10 @@ from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, decl
 from judgegym.judges.config.presets import config_file
 from judgegym.judges.config.reading.choices import (
     drop_replaced,
+    drop_unchosen,
     ignored_flags,
     learn_choices,
     spell_out,
-    without_unread,
 )
 from judgegym.judges.config.reading.readers import (
     ENV_PREFIX,
@@ -195,7 +195,7 @@ def load(
         for name, value in source.values.items():
             _check_value(all_settings, name, value, source)
     chosen = compose(settings_type, _in_sections(settings_type, _merged(sources)[0]))
-    sources, unread = without_unread(chosen, sources, verb)
+    sources, dropped = drop_unchosen(chosen, sources, verb)
     merged, origins = _merged(sources)
     try:
         settings = chosen(**_in_sections(chosen, merged))
@@ -205,7 +205,7 @@ def load(
     refused += ignored_flags(settings, origins, verb)
     if refused:
         raise SettingsError("\n".join(refused))
-    loaded = LoadedSettings(settings, origins, (*notes, *unread), verb)
+    loaded = LoadedSettings(settings, origins, (*notes, *dropped), verb)
     if loaded.given("faults") and settings.faults and not settings.offline:  # files of runs have the default
         raise SettingsError("--faults: a setting of the stand-ins; it needs --offline")
     return loaded

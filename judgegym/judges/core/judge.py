@@ -128,7 +128,7 @@ class JudgeDefinition:
         reads_rubric: the setting `rubric` is its rubric where a task has none.
         most_together: the most responses that it compares; `None` if it sees each by itself.
         asks_endpoint: it asks a model; one that asks none needs no endpoint, key or price.
-        unread: settings of all judges that it does not read.
+        unused_settings: settings of all judges that it does not read; they are refused for it.
         has_baselines: with a baseline it sees each response by itself, though it compares responses without one.
         group_settings: a subclass of `settings`, with what it reads where it compares responses.
         parts: the judges that it is made of; `None` of a judge by itself.
@@ -143,7 +143,7 @@ class JudgeDefinition:
     reads_rubric: bool = False
     most_together: int | None = None
     asks_endpoint: bool = True
-    unread: frozenset[str] = frozenset()
+    unused_settings: frozenset[str] = frozenset()
     has_baselines: bool = False
     group_settings: type[JudgeSettings] | None = None
     parts: PartsDefinition | None = None

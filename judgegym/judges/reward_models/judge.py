@@ -217,7 +217,7 @@ JUDGE = JudgeDefinition(
     "the number of a scalar reward model behind a server",
     RewardModelJudge,
     (),
-    unread=frozenset(
+    unused_settings=frozenset(
         ("judge_temperature", "judge_max_tokens", "judge_output", "judge_critique_rounds", "judge_system_prompt")
     ),
 )

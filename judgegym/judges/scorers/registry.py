@@ -151,7 +151,7 @@ def reads(kind: str, name: str) -> bool:
     if name == "rubric":
         return judge.reads_rubric or judge.parts is not None
     if name in JudgeSettings.model_fields or name in _OF_ALL_KINDS:
-        return name not in judge.unread and (judge.asks_endpoint or not name.startswith("judge_"))
+        return name not in judge.unused_settings and (judge.asks_endpoint or not name.startswith("judge_"))
     return name in (judge.group_settings or judge.settings).model_fields
 
 

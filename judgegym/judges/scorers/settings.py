@@ -352,7 +352,7 @@ def _kind(values: Mapping[str, Any], usual: str | None) -> Any:
     return named[0] if len(named) == 1 else usual
 
 
-def unread_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
+def named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
     """The kind of judge that settings name which are not validated yet; `None` if they name none that is known."""
     try:
         kind = _kind(AnyJudgeSettings.spelled_out(values), USUAL)

@@ -204,7 +204,7 @@ PROMPT = PromptFormat(
     ("ASKED", "TOLD"), ("TOLD",), lambda shown: f"GLAD: {'yes' if shown.merit > 0.5 else 'no'}", ("CONTEXT",)
 )
 JUDGE = JudgeDefinition(
-    HatSettings, "gladness", HatJudge, (PROMPT,), frozenset(("context",)), unread=frozenset(("judge_output",))
+    HatSettings, "gladness", HatJudge, (PROMPT,), frozenset(("context",)), unused_settings=frozenset(("judge_output",))
 )
 """
 _BROKEN = "raise ValueError('no hats today')\n"

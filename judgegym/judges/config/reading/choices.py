@@ -66,7 +66,7 @@ def drop_replaced(
     """
     kept, notes = list(sources), list[str]()
     for setting in declared_settings(settings_type):
-        first, usual = setting.name, setting.read_instead_of(verb)
+        first, usual = setting.name, setting.fallback(verb)
         place = next((place for place, each in enumerate(kept) if {first, usual} & each.values.keys()), None)
         if usual is None or place is None or usual not in kept[place].values:
             continue
@@ -85,7 +85,7 @@ def drop_replaced(
     return kept, notes
 
 
-def without_unread(
+def drop_unchosen(
     settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
 ) -> tuple[list[SettingsSource], list[str]]:
     """The sources without settings of what is not chosen, and a line for each that a file or a preset has.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvSettings
-from judgegym.environments.command_line.offline import STAND_IN_URL, with_stand_ins
+from judgegym.environments.command_line.offline import STAND_IN_URL, apply_offline
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.config.fields import Values
@@ -45,7 +45,7 @@ def test_endpoints_of_files_and_variables_are_overridden_in_one_line(kind: Sourc
         env={"judge_base_url": REAL, "judge_model_name": "claude", "judge_api_key": "k", "seed": 7},
         openai={"replicas": [{"base_url": REAL}], "model_name": "m", "server_type": "vllm", "timeout": 5},
     )
-    sources, notes = with_stand_ins([source("command line", offline=True), weaker], ARENA_HARD, SAMPLES)
+    sources, notes = apply_offline([source("command line", offline=True), weaker], ARENA_HARD, SAMPLES)
     values = merged(sources)
     assert REAL not in str(values)
     assert (values["env"]["seed"], values["openai"]["timeout"]) == (7, 5)
@@ -60,7 +60,7 @@ def test_endpoints_of_files_and_variables_are_overridden_in_one_line(kind: Sourc
 def test_endpoint_of_the_command_line_is_asked_and_said() -> None:
     typed = source("command line", offline=True, env={"judge_base_url": REAL})
     file = source("file", env={"judge_model_name": "claude"}, openai={"base_url": REAL})
-    sources, notes = with_stand_ins([typed, file], ARENA_HARD, SAMPLES)
+    sources, notes = apply_offline([typed, file], ARENA_HARD, SAMPLES)
     values = merged(sources)
     assert (values["env"]["judge_base_url"], values["env"]["judge_model_name"]) == (REAL, "claude")
     assert values["openai"]["base_url"] == STAND_IN_URL
@@ -82,7 +82,7 @@ def test_data_and_tokenizer_out_of_reach_are_replaced_and_local_ones_kept(tmp_pa
             "token_source": "token_server",
         },
     )
-    sources, notes = with_stand_ins([source("command line", offline=True), file], ARENA_HARD, SAMPLES)
+    sources, notes = apply_offline([source("command line", offline=True), file], ARENA_HARD, SAMPLES)
     env = merged(sources)["env"]
     assert (env["train_prompt_dataset"], env["train_baseline_dataset"]) == ("samples.jsonl", str(local))
     assert env["tokenizer_name"] == str(BUNDLED_TOKENIZER)
@@ -97,7 +97,7 @@ def test_models_of_a_file_become_stand_ins_with_one_name_in_both_lists(tmp_path:
     candidates = [{"name": "gpt", "base_url": REAL, "api_key": "k"}, kept, {"name": "b", "answers": "gone.jsonl"}]
     judges = [{"name": "claude", "base_url": REAL}, {"name": "gpt", "base_url": REAL}]
     env = {"candidates": json.dumps(candidates), "judges": judges}
-    sources, notes = with_stand_ins(
+    sources, notes = apply_offline(
         [source("command line", offline=True), source("file", env=env)], EnvSettings[SelfCritiqueConfig], {}
     )
     values = merged(sources)["env"]

@@ -130,7 +130,7 @@ def test_tools_that_cannot_be_read_are_refused_or_named() -> None:
     assert "Traceback" not in str(error.value)
     rows = DataSet("data.jsonl", [{"prompt": "Q", "response": "A", "tools": "a hammer"}])
     tasks = ScoreTasks(rows, Both(), lambda task: None)
-    assert tasks[0].judge_task.tools == () and tasks.reader.unread == {"tools"}
+    assert tasks[0].judge_task.tools == () and tasks.reader.unused_columns == {"tools"}
     assert of_trainer("Q", "A", {"tools": ["a hammer"]}).tools == ()
 
 

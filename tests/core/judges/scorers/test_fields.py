@@ -47,7 +47,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
     (item,) = ScoreBody.model_validate(body).tasks(body)
     units = ScoreTasks(DataSet("data.jsonl", [body]), Both(judge=judge), lambda item: None)
     assert units[0].judge_task == item
-    assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}
+    assert units.reader.unused_columns == {name for name in value if judge not in TASK_FIELDS[name]}
 
 
 async def asked(settings: AnyJudgeSettings, task: JudgeTask) -> Tally:
@@ -78,7 +78,7 @@ def test_reward_of_parts_is_shown_what_its_parts_are() -> None:
     settings = Both(judge="composite", reward={"a": {"judge": "aspect"}, "b": {"judge": "rubric"}})
     assert settings.shown_fields == {"reference", "rubric", "aspects", "context"}
     rows = [{"prompt": "Q", "response": "A", **GIVEN}]
-    assert ScoreTasks(DataSet("data.jsonl", rows), settings, lambda item: None).reader.unread == {
+    assert ScoreTasks(DataSet("data.jsonl", rows), settings, lambda item: None).reader.unused_columns == {
         "baseline",
         "criteria",
     }
@@ -92,6 +92,6 @@ def test_lists_of_public_rows_are_criteria_for_the_judge_that_reads_them_alone(
     units = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="checklist", **named), lambda item: None)
     criteria = units[0].judge_task.criteria
     assert criteria is not None and [(one.text, one.points) for one in criteria] == [("Is kind.", 3)]
-    assert (units.reader.columns["criteria"], units.reader.unread) == (column, set())
+    assert (units.reader.columns["criteria"], units.reader.unused_columns) == (column, set())
     other = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="rubric"), lambda item: None)
-    assert other[0].judge_task.criteria is None and other.reader.unread == {column} - {"mine"}
+    assert other[0].judge_task.criteria is None and other.reader.unused_columns == {column} - {"mine"}
