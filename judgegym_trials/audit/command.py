@@ -27,7 +27,7 @@ agreement, what sways it (length, markdown, lists, its own family, master keys, 
 drift, calibration, failures. Each check has an effect size, an interval, a threshold, and a word: passes, fails,
 suspect, underpowered, with the rows that it would take, or cannot tell, where it depends on how many labels are wrong
 (--labels, --label_noise). Exit code 4 if a check fails. To call the judge instead: --judge KIND
---out FOLDER, whose settings --out --help lists."""
+--out FOLDER, whose settings --out --help lists, and --judge KIND --help those of a judge."""
 _DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
 file that score has written with --gold_column"""
 _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
@@ -79,11 +79,18 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
         called, 1 if too many calls fail, 3 if the budget is spent.
     """
     words = sys.argv[1:] if argv is None else argv
-    if any(word.partition("=")[0] in _CALLS for word in words):
+    if _calls_judge(words):
         from judgegym_trials.audit.calling import main as called  # late, as all of it
 
         return called(words, prog=prog)
     return exit_code(lambda: _run(_parsed(words, prog)))
+
+
+def _calls_judge(words: Sequence[str]) -> bool:
+    """Whether the words are of an audit that calls the judge, or ask for the help of a judge, which it would call."""
+    flags = {word.partition("=")[0] for word in words}
+    asks_for_help = flags & {"-h", "--help", "--help_all", "--help-all"}
+    return bool(flags & _CALLS) or bool(asks_for_help and "--judge" in flags and "--verdicts" not in flags)
 
 
 def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:

@@ -19,7 +19,8 @@ COMMANDS = {
     "evaluate prompts": ["evaluate", "prompts", "--env.judge"],
     "judge-server": ["judge-server", "--judge"],
     "attack": ["attack", "--judge"],
-    "audit": ["audit", "--out=x", "--judge"],
+    "audit": ["audit", "--judge"],
+    "audit into a folder": ["audit", "--out=x", "--judge"],
 }
 OWN_JUDGE = """
 from judgegym.judges.config.judge import JudgeSettings
@@ -96,5 +97,8 @@ def test_help_without_a_judge_tells_how_to_see_one(page: Help) -> None:
 def test_help_of_a_prompt_file_and_of_an_own_judge(page: Help, tmp_path: Path) -> None:
     assert flags(page("score", f"--judge={PROMPT_FILE}"))[:2] == ["rubric", "judge_prompt"]
     (tmp_path / "count.py").write_text(OWN_JUDGE)
-    text = page("score", "--judge", f"{tmp_path / 'count.py'}:JUDGE")
+    own_judge = f"--judge={tmp_path / 'count.py'}:JUDGE"
+    text = page("score", own_judge)
+    _, settings = text.split("\n\n", 1)
+    assert page("audit", "rows.jsonl", own_judge).endswith(settings), "but for the first lines, which name the command"
     assert "counts letters" in text and flags(text)[:1] == ["count_from"] and "Count from this number." in text
