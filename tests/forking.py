@@ -33,7 +33,7 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = (
     "judgegym.cli.commands",
-    "judgegym.datasets.cluster.actors",
+    "judgegym.datasets.cluster.pool",
     "judgegym.datasets.score.command",
     "judgegym.environments.aspect_critique_environment",
     "judgegym.environments.rubric_checklist_environment",

@@ -26,7 +26,8 @@ import orjson
 from judgegym.api.session import stand_in_settings
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet
-from judgegym.datasets.cluster.actors import ResultLedger, open_scorer
+from judgegym.datasets.cluster.actors import open_scorer
+from judgegym.datasets.cluster.result_ledger import ResultLedger
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import AddedColumns, is_number, judged_values
 from judgegym.datasets.rows.questions import Questions

@@ -138,7 +138,7 @@ async def judge_data(
         UserError: the settings are wrong, a row cannot be judged, or the run cannot be resumed.
         RunStop: the endpoint is not there, or the budget is spent; the message says what is kept, and how to go on.
     """
-    from judgegym.datasets.cluster.actors import check_on_ray, open_pool  # late: errors of the settings come at once
+    from judgegym.datasets.cluster.pool import check_on_ray, open_pool  # late: errors of the settings come at once
     from judgegym.datasets.score.clients import open_clients
     from judgegym.datasets.score.run import ScoreRun
 

@@ -56,7 +56,7 @@ from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.page import write_report_after
 
 if TYPE_CHECKING:
-    from judgegym.datasets.cluster.actors import ActorPool
+    from judgegym.datasets.cluster.pool import ActorPool
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.cluster.actors import JudgeActor, check_on_ray, judge_alone
+from judgegym.datasets.cluster.actors import JudgeActor
+from judgegym.datasets.cluster.pool import check_on_ray, judge_alone
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.command import with_data
@@ -134,7 +135,7 @@ def test_the_flag_without_an_address_is_local(words: Sequence[str], expected: Se
 
 
 def test_a_stand_in_is_not_at_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judgegym.datasets.cluster.actors.require", lambda extra: None)
+    monkeypatch.setattr("judgegym.datasets.cluster.pool.require", lambda extra: None)
     with pytest.raises(SettingsError, match="expected --ray local"):
         check_on_ray("auto", 2, ScoreSettings(), is_offline=True, has_budget=False)
     with pytest.raises(SettingsError, match="leave out --ray"):

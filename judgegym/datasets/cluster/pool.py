@@ -1,0 +1,280 @@
+"""`judgegym score --ray`: the cluster, its actors, and which task goes to which of them.
+
+The run stays in the process of the command: it hands out tasks one by one, and writes each result and its calls when
+they arrive, so that an actor that is killed, or the command itself, loses nothing but what was in flight. Ray Data
+judges a whole block of rows again; with blocks of one row it hands out 45 rows a second on two cores, and this pool
+1,400.
+
+Guarantees: an actor has an equal share of the endpoint's limits for as long as the pool lasts, whether the others are
+there or not. Units of an actor that has died go to the others at once; it gets new ones when Ray has started it again,
+which Ray does when its process is dead, and with it its requests. A cluster of this machine ends with the run, however
+that ends, and with the process if that is killed; on a cluster at an address, the actors end. No API key leaves the
+process: each actor reads its own environment.
+
+Source: ray 2.60 (`actor.py`, `exceptions.py`, `_private/worker.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from judgegym.datasets.cluster.actors import ActorResult, JudgeActor
+from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
+from judgegym.datasets.rows.task import DatasetJudgeSettings
+from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.judges.config.extras import require
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.llm.at_once import cancel_all
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.ledger import (
+    current_component,
+    current_row,
+)
+from judgegym.llm.types import ChatSettings
+
+logger = logging.getLogger(__name__)
+
+_LISTENS_S = 10.0
+"""For so long an address may take to accept a connection."""
+_MORE_CALLS = 8
+"""Calls of an actor beside its tasks: `ready`, once or twice."""
+
+
+@dataclass(slots=True, eq=False)
+class _Life:
+    """An actor from when it is there until it dies; each task that it can take is a place in the pool's queue."""
+
+    actor: Any
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class ActorPool:
+    """Judges items in the actors of a cluster; `ResponseJudge` calls it as it calls a judge."""
+
+    def __init__(self, settings: DatasetJudgeSettings, actors: int, identity: str) -> None:
+        """Prepare; Ray need not be connected yet.
+
+        Raises:
+            SettingsError: a limit is lower than the number of actors.
+        """
+        self._share = share_of(settings, actors, "--ray_actors")
+        self._identity, self._count, self._present = identity, actors, 0
+        requests = self._share.judge_max_concurrency
+        self._tasks = requests + max(2, requests // 4)  # few wait in an actor, because they are lost with it
+        self._places: asyncio.Queue[_Life | UserError] = asyncio.Queue()
+        """Places of actors; or an error, which is for all who wait."""
+        self._actors: list[Any] = []
+        self._keepers: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Ask Ray for the actors; each gets tasks as soon as it is there."""
+        import ray  # late: the extra `ray`
+
+        make = ray.remote(JudgeActor).options(
+            max_restarts=-1,  # whoever is preempted comes back, however often
+            max_task_retries=0,  # its rows go to the others meanwhile
+            max_concurrency=self._tasks + _MORE_CALLS,
+            scheduling_strategy="SPREAD",
+        )
+        self._actors = [make.remote(self._share, self._identity) for _ in range(self._count)]
+        self._keepers = [asyncio.ensure_future(self._keep(*each)) for each in enumerate(self._actors, start=1)]
+
+    async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """The results of a task's responses; the calls are recorded in the ledger of the row, if there is one.
+
+        Raises:
+            UserError: an actor cannot open the judge, or none can be started.
+        """
+        from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
+
+        row = current_row()
+        recorded = row if isinstance(row, LedgerOfRow) else None
+        held = {} if recorded is None else recorded.held()
+        while True:
+            life = await self._place()
+            try:
+                judged: ActorResult = await life.actor.score.remote(task, held, current_component())
+            except RayActorError:
+                life.over.set()
+                continue
+            except RayTaskError as error:
+                raise _cause(error) from None
+            finally:
+                self._places.put_nowait(life)
+            results, calls = judged
+            if recorded is not None:
+                await calls.record(recorded)
+            return results
+
+    @property
+    def waiting(self) -> str | None:
+        """How many actors are not there, in one sentence; `None` if all are."""
+        away = self._count - self._present
+        return f"{away} of {self._count} Ray actors are not there yet, or not any more" if away else None
+
+    async def close(self) -> None:
+        """End the actors."""
+        import ray  # late: the extra `ray`
+
+        await cancel_all(self._keepers)
+        for actor in self._actors:
+            ray.kill(actor, no_restart=True)
+
+    async def _place(self) -> _Life:
+        """Wait for an actor that can take a task."""
+        while True:
+            place = await self._places.get()
+            if isinstance(place, UserError):
+                self._places.put_nowait(place)
+                raise place
+            if not place.over.is_set():
+                return place
+
+    async def _keep(self, number: int, actor: Any) -> None:
+        """Add the places of an actor whenever it is there."""
+        from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
+
+        try:
+            while True:
+                await actor.ready.options(max_task_retries=-1).remote()
+                logger.info("Ray actor %d of %d is there", number, self._count)
+                self._present += 1
+                life = _Life(actor)
+                for _ in range(self._tasks):
+                    self._places.put_nowait(life)
+                await life.over.wait()
+                self._present -= 1
+                logger.warning("Ray actor %d of %d is lost; its rows go to the others", number, self._count)
+        except RayTaskError as error:
+            self._places.put_nowait(_cause(error))
+        except RayActorError as error:
+            self._places.put_nowait(SettingsError(f"--ray: an actor cannot be started: {_last_line(error)}"))
+
+
+def _cause(error: Any) -> UserError:
+    """What an actor has raised, as an error for the user."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, UserError) else SettingsError(f"--ray: an actor failed: {_last_line(error)}")
+
+
+def _last_line(error: object) -> str:
+    return str(error).strip().rpartition("\n")[2].strip()
+
+
+def check_on_ray(
+    address: str, actors: int, settings: DatasetJudgeSettings, *, is_offline: bool, has_budget: bool
+) -> None:
+    """Check that a run can be judged on a cluster.
+
+    Args:
+        address: of the cluster; `local` for one of this machine that is begun.
+        actors: how many judge.
+        settings: of the judge.
+        is_offline: the judge is a stand-in.
+        has_budget: the run has a budget.
+
+    Raises:
+        SettingsError: it cannot.
+        MissingExtraError: Ray is not installed.
+    """
+    require("ray")
+    check_no_key(settings, "--judge_api_key")
+    share_of(settings, actors, "--ray_actors")
+    if has_budget:
+        raise SettingsError(
+            "--budget_calls, --budget_usd: a budget is kept by the one process that asks the judge; leave out --ray"
+        )
+    if is_offline and address != LOCAL:
+        raise SettingsError("--offline: its stand-in is on this machine; expected --ray local")
+
+
+@asynccontextmanager
+async def open_pool(
+    address: str, actors: int, settings: DatasetJudgeSettings, asked: ChatSettings
+) -> AsyncIterator[ActorPool]:
+    """A pool of actors on a cluster, for the duration of the block.
+
+    Args:
+        address: as for `check_on_ray`.
+        actors: how many judge.
+        settings: of the judge; they may have others beside.
+        asked: the judge's endpoint, which may be a stand-in.
+
+    Raises:
+        SettingsError: there is no cluster at the address, or a limit is lower than the number of actors.
+    """
+    pool = ActorPool(judge_alone(settings, asked), actors, asked.identity)
+    await _check_listens(address)
+    starting = asyncio.ensure_future(asyncio.to_thread(_connect, address, actors))
+    try:
+        await asyncio.shield(starting)
+        pool.start()
+        yield pool
+    finally:
+        await asyncio.wait([starting])  # whoever is cancelled ends what was being started
+        if starting.exception() is None:
+            import ray  # late: the extra `ray`
+
+            await pool.close()
+            await asyncio.to_thread(ray.shutdown)
+
+
+def judge_alone(settings: DatasetJudgeSettings, asked: ChatSettings) -> DatasetJudgeSettings:
+    """The judge's settings without those beside them, for the endpoint that is asked."""
+    everything = {name: getattr(settings, name) for name in type(settings).model_fields}
+    judge_type = DatasetJudgeSettings.for_values(everything)
+    values = {name: everything[name] for name in judge_type.model_fields}
+    given = settings.model_fields_set & values.keys()
+    if asked.identity:  # a stand-in's URL and name are not those of the settings
+        values["judge_base_url"] = ",".join(endpoint.base_url for endpoint in asked.endpoints)
+        values["judge_model_name"] = asked.endpoints[0].model
+        given |= {"judge_base_url", "judge_model_name"}
+    if settings.judge_cache is not None:
+        values["judge_cache"] = settings.judge_cache.expanduser().absolute()
+    return judge_type.model_construct(_fields_set=set(given), **values)
+
+
+async def _check_listens(address: str) -> None:
+    """Check that somebody listens at an address with a port: Ray itself would try for minutes.
+
+    Raises:
+        SettingsError: nobody does.
+    """
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise SettingsError(f"--ray {address}: {error}") from error
+    if parts.hostname is None or port is None:
+        return
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, port), _LISTENS_S)
+    except (OSError, asyncio.TimeoutError) as error:
+        raise SettingsError(f"--ray {address}: no cluster of Ray is there ({error or 'no answer'})") from error
+    writer.close()
+
+
+def _connect(address: str, actors: int) -> None:
+    """Start a cluster, or connect to one. In a thread: Ray then leaves the signals of the command alone.
+
+    Raises:
+        SettingsError: there is no cluster.
+    """
+    import ray  # late: the extra `ray`
+
+    more: Mapping[str, Any] = {}
+    if address == LOCAL:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of a run reports to nobody
+        more = {"num_cpus": max(actors, os.cpu_count() or 1), "include_dashboard": False}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **more)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        first, _, _ = str(error).strip().partition("\n")
+        raise SettingsError(f"--ray {address}: {first}") from error
