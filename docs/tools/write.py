@@ -2,7 +2,8 @@
 
 A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings` (`settings_tables.py`),
 `code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE` (`prompts.py`), `fields NAME` of the files of a run
-(`file_fields.py`) and `verdicts NAME` (`verdict_forms.py`). So a page shows the same in the repository and on the site.
+(`file_fields.py`), `verdicts NAME` (`verdict_forms.py`) and `faults endpoint` (`fault_table.py`). So a page shows the
+same in the repository and on the site.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.tools.example_code import example_code
+from docs.tools.fault_table import fault_table
 from docs.tools.file_fields import file_fields
 from docs.tools.generated import BLOCK
 from docs.tools.prompts import prompt_block
@@ -26,6 +28,7 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "prompt": prompt_block,
     "fields": file_fields,
     "verdicts": verdict_forms,
+    "faults": fault_table,
 }
 
 

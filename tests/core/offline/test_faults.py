@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 
 from judgegym.offline.faults import FAULTS, Faults
-from tests.docs.tables import DOCS, tables
 
 RATES = {"429": 0.1, "500": 0.05, "drop": 0.02, "timeout": 0.02, "garbage": 0.05, "empty": 0.01, "malformed": 0.15}
 
@@ -44,10 +43,3 @@ def test_a_wrong_rate_is_named_in_one_line(rates: dict[Any, Any], named: list[st
 def test_text_that_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="JSON object"):
         Faults.parse(text)
-
-
-def test_the_handbook_explains_each_fault() -> None:
-    (table,) = tables(DOCS / "failures.md", header="fault")
-    assert {name.strip("`"): about for name, about in table} == {
-        name: fault.about.replace("--slow_ms", "`--slow_ms`") for name, fault in FAULTS.items()
-    }
